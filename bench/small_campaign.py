@@ -18,7 +18,7 @@ from prologue.errors import PrologueError
 from prologue_bench.guest.kernels import fetch_kernel
 from prologue_bench.guest.modules import fetch_modules
 
-REPORTS = {"txt": "text", "md": "markdown", "csv": "csv", "json": "json"}
+REPORTS = {"txt": (), "md": ("--format", "markdown"), "csv": ("--format", "csv"), "json": ("--json",)}
 CAMPAIGNS = {
     "smoke": ("--boots", 2, "--runs", 3, "--seed", 7,
               "--workload", "hackbench:process,sockets,g=1,l=100", "--workload", "hackbench:thread,pipes,g=1,l=100"),
@@ -52,8 +52,8 @@ def campaign(name: str, suite: str, out: Path) -> None:
     directory = out / name
     run("bench", "run", "--vmlinux", kernel.vmlinux, "--modules", modules, *CAMPAIGNS[name], "-o", directory)
     for suffix, form in REPORTS.items():
-        keep(out / f"{name}-compare.{suffix}", "bench", "compare", directory, "--format", form)
-        keep(out / f"{name}-table.{suffix}", "bench", "table", directory, "--format", form)
+        keep(out / f"{name}-compare.{suffix}", "bench", "compare", directory, *form)
+        keep(out / f"{name}-table.{suffix}", "bench", "table", directory, *form)
     for suffix in ("png", "svg"):
         run("bench", "plot", directory, "-o", out / f"{name}.{suffix}")
 

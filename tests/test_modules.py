@@ -165,7 +165,7 @@ def test_an_edit_that_keeps_the_signature_is_found(mini: Mini, capsys: pytest.Ca
     sign(edited)
     edited.save(ko)
     capsys.readouterr()
-    assert main(["verify", str(ko), "--against", str(before), "--format", "json"]) == 1
+    assert main(["verify", str(ko), "--against", str(before), "--json"]) == 1
     found = {f["code"] for f in json.loads(capsys.readouterr().out)["findings"] if f["severity"] != "info"}
     assert found == {"PL405"}
 
@@ -232,7 +232,7 @@ def test_a_directory_of_modules(mini: Mini, tmp_path: Path, capsys: pytest.Captu
     said = capsys.readouterr()
     assert said.err.count("does not say what its kernel expects") == 4  # three of twenty, and how many more
     assert "and 17 more files" in said.err
-    assert main(["verify", str(tree.parent), "--format", "json"]) == 2
+    assert main(["verify", str(tree.parent), "--json"]) == 2
     said = capsys.readouterr()
     assert json.loads(said.out)["counts"] == {"fatal": 0, "error": 0, "warn": 0, "info": 0}
     broken.unlink()
@@ -251,7 +251,7 @@ def test_findings_in_modules_have_no_addresses(mini: Mini, capsys: pytest.Captur
     with ko.open("r+b") as stream:
         stream.seek(offset)
         stream.write(b"\0\0\0\0")
-    assert main(["verify", str(ko), "--format", "json"]) == 1
+    assert main(["verify", str(ko), "--json"]) == 1
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert finding["vaddr"] is None
     assert (finding["code"], finding["section"]) == ("PL201", ".text")

@@ -66,13 +66,18 @@ def add_say(command: argparse.ArgumentParser, schema: str) -> None:
     say.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
 
 
-def add_report(command: argparse.ArgumentParser, schema: str) -> None:
+def add_format(command: argparse.ArgumentParser, schema: str, *forms: str) -> None:
+    """Add how a report is printed: as text, JSON, or one of ``forms``."""
+    choose = command.add_mutually_exclusive_group()
+    choose.add_argument("--format", choices=("text", *forms), default="text", help="of the report")
+    choose.add_argument("--json", dest="format", action="store_const", const="json",
+                        help=f"print JSON (schema prologue.{schema}/1)")  # fmt: skip
+
+
+def add_report(command: argparse.ArgumentParser, schema: str, *forms: str) -> None:
     """Add how a report is written, and where to."""
-    forms = command.add_mutually_exclusive_group()
-    forms.add_argument("--format", choices=("text", "json", "html"), default="text",
-                       help=f"of the report (json: schema prologue.{schema}/1; html: for a browser)")  # fmt: skip
-    forms.add_argument("--json", dest="format", action="store_const", const="json", help="--format json")
-    command.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write JSON or HTML to this file")
+    add_format(command, schema, *forms)
+    command.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report to this file")
 
 
 def require_html(format_: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prologue.cli.arguments import SSH_WORDS, InPlaceOf, add_say
+from prologue.cli.arguments import SSH_WORDS, InPlaceOf, add_report, add_say
 from prologue.cli.looks import add_look
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
 
@@ -82,9 +82,7 @@ def _audit(actions: Commands) -> None:
     amount = audit.add_mutually_exclusive_group()
     amount.add_argument("--all", action="store_true", help="print every finding: all of each rule, and info")
     amount.add_argument("-q", "--quiet", action="store_true", help="print no report unless something fails")
-    audit.add_argument("--format", choices=("text", "json", "html", "sarif", "junit", "ktap"), default="text",
-                       help="of the report (json: schema prologue.live-audit/1; html: for a browser)")  # fmt: skip
-    audit.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report to this file")
+    add_report(audit, "live-audit", "html", "sarif", "junit", "ktap")
     add_look(audit)
 
 

@@ -1,4 +1,4 @@
-"""Where reports of ``--format`` and ``-o`` go."""
+"""Where reports of ``--json``, ``--format`` and ``-o`` go."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def require_report(args: Namespace) -> None:
 
     """
     if args.output is not None and args.format == "text":
-        raise UsageError("-o is for --format json and html")
+        raise UsageError("-o is for --json and --format html")
     require_html(args.format)
     require_no_input(args.output, args)
 

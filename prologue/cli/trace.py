@@ -67,7 +67,7 @@ def _check(command: Subcommand) -> None:
     add_images(command)
     command.add_argument("--explain", action=Once, metavar="SOURCE",
                          help="a capture or other memory of that kernel: name who writes each word")  # fmt: skip
-    add_report(command, "trace-check")
+    add_report(command, "trace-check", "html")
 
 
 def _export(command: Subcommand) -> None:
@@ -91,15 +91,16 @@ def _stats(command: Subcommand) -> None:
     command.add_argument("--plot", type=Path, metavar="FILE",
                          help="draw them: a flame graph, .svg to zoom and search in a browser, .png or .pdf "
                               "(these two need matplotlib)")  # fmt: skip
-    add_report(command, "trace-stats")
+    add_report(command, "trace-stats", "html")
     add_look(command)
 
 
 def _disasm(command: Subcommand) -> None:
     add_images(command)
     add_filters(command)
-    command.add_argument("--format", choices=("perf", "text", "json", "srcline"),
-                         help="perf: as arm-cs-trace-disasm.py -d (default); srcline: with source lines")  # fmt: skip
+    command.add_argument("--format", choices=("perf", "text", "jsonl", "srcline"),
+                         help="perf: as arm-cs-trace-disasm.py -d (default); jsonl: a line of JSON for each range "
+                              "(schema prologue.trace-disasm/1); srcline: with source lines")  # fmt: skip
     command.add_argument("-S", dest="format", action="store_const", const="srcline",
                          help="source lines between the instructions: --format srcline")  # fmt: skip
     command.add_argument("--from", dest="root", action="append", default=[], metavar="FUNC",

@@ -52,7 +52,7 @@ def run(args: Namespace) -> int:
                 "memory": args.memory,
             }
             form = "trees" if args.root else args.format or "perf"
-            out.write({"perf": PERF_HEAD, "json": json.dumps(head).encode() + b"\n"}.get(form, b""))
+            out.write({"perf": PERF_HEAD, "jsonl": json.dumps(head).encode() + b"\n"}.get(form, b""))
             for batch, every in check.executed(trace):
                 keep = filters.mask(batch, every, known)
                 wanted = selection.take(batch, every, keep)
@@ -75,7 +75,7 @@ def _trees(args: Namespace, known: KnownRanges) -> CallTrees:
 def _renderer(format_: str | None, known: KnownRanges) -> PerfLines | PlainLines | JsonLines:
     if format_ in (None, "perf"):
         return PerfLines(known)
-    if format_ == "json":
+    if format_ == "jsonl":
         return JsonLines(known)
     if format_ == "srcline":
         from prologue.trace.views.source_lines import SourceBlocks

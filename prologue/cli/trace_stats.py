@@ -48,7 +48,8 @@ class _ProgramStats:
 def run(args: Namespace) -> int:
     """Print what a trace says in sum."""
     if args.format != "text" and args.top is not None:
-        raise UsageError(f"--top is for the table: --format {args.format} has every function")
+        option = "--json" if args.format == "json" else f"--format {args.format}"
+        raise UsageError(f"--top is for the table: {option} has every function")
     look = look_of(args, ("--plot", args.plot))
     _require_outputs(args)
     with open_traces(args) as trace:

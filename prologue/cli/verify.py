@@ -7,7 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import NamedTuple
 
-from prologue.cli.arguments import add_jobs, require_html, selected_names, split_names
+from prologue.cli.arguments import add_jobs, add_report, require_html, selected_names, split_names
 from prologue.cli.parallel import print_errors, run_many
 from prologue.cli.subcommands import Subcommand
 from prologue.errors import InputError, OutputError, UsageError
@@ -58,9 +58,7 @@ def add_options(command: Subcommand) -> None:
     command.add_argument("--save-baseline", type=Path, metavar="FILE",
                          help="write a baseline of today's findings, reasons and owners to be filled in")  # fmt: skip
     add_jobs(command)
-    command.add_argument("--format", choices=("text", "json", "html", "sarif", "junit", "ktap"), default="text",
-                         help="of the report (json: schema prologue.verify/1; html: for a browser)")  # fmt: skip
-    command.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report to this file")
+    add_report(command, "verify", "html", "sarif", "junit", "ktap")
 
 
 def run(args: Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prologue.cli.arguments import SSH_WORDS, add_say, number_from
+from prologue.cli.arguments import SSH_WORDS, add_report, add_say, number_from
 from prologue.cli.bench import add_bench_command
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
 
@@ -60,16 +60,14 @@ def _judge(actions: Commands) -> None:
         "judge recorded writes to kernel text: which were live, and which of these are unsafe",
         "  prologue writes boot --vmlinux vmlinux -o boot.writes\n"
         "  prologue writes judge boot.writes\n"
-        "  prologue writes judge perf.data --format json | jq .table",
+        "  prologue writes judge perf.data --json | jq .table",
     )  # fmt: skip
     judge.add_argument("file", type=Path, metavar="FILE",
                        help="from writes boot or writes record, perf.data, or the text of perf script")  # fmt: skip
     amount = judge.add_mutually_exclusive_group()
     amount.add_argument("--all", action="store_true", help="print every finding: all of each rule, and info")
     amount.add_argument("-q", "--quiet", action="store_true", help="print no report unless something fails")
-    judge.add_argument("--format", choices=("text", "json", "sarif", "junit", "ktap"), default="text",
-                       help="of the report (json: schema prologue.live-judge/1)")  # fmt: skip
-    judge.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report to this file")
+    add_report(judge, "live-judge", "sarif", "junit", "ktap")
 
 
 def _perf(actions: Commands) -> None:

@@ -158,6 +158,6 @@ def test_a_script_for_a_board(machine: Path, tmp_path: Path, capsys: Said) -> No
         (machine / "proc/sys/kernel/random/boot_id").write_text(f"boot-{k}\n")
         with log.open("a") as stream:
             subprocess.run(["sh", str(path)], stdout=stream, check=True, env={**os.environ, **label})
-    assert main(["bench", "table", str(log), "--format", "json"]) == 0
+    assert main(["bench", "table", str(log), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [row["variant"] for row in rows] == ["it's nop", "mov"]

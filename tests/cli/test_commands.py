@@ -385,7 +385,7 @@ def test_a_table_without_functions_is_left_alone(mini: Mini, empty: str, capsys:
 
 def test_report_goes_to_a_file(mini: Mini, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    assert main(["verify", str(mini(Spec())), "--format", "json", "-o", str(report)]) == 0
+    assert main(["verify", str(mini(Spec())), "--json", "-o", str(report)]) == 0
     data = json.loads(report.read_text())
     assert data["schema"] == "prologue.verify/1"
     assert data["counts"] == {"fatal": 0, "error": 0, "warn": 0, "info": 0}

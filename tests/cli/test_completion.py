@@ -26,7 +26,7 @@ ASKED = [
     ("transition nop b.", {"b.cond"}),
     ("bench compare exa", {"example:2019-a53", "example:2019-a57"}),
     ("bench table vml", {"vmlinux"}),
-    ("verify --format j", {"json", "junit"}),
+    ("verify --format s", {"sarif"}),
 ]
 
 

@@ -68,7 +68,7 @@ def test_each_module_goes_to_its_own_of_several(
     right: Path, wrong: Path, modules: Path, mini: Mini, capsys: Said
 ) -> None:
     new = Path(shutil.copy(mini(ModuleSpec(release="6.12.0")), right.with_name("new.ko")))
-    assert run("verify", right, wrong, modules, new, "--format", "json") == 0
+    assert run("verify", right, wrong, modules, new, "--json") == 0
     checked = json.loads(capsys.readouterr().out)["checked"]
     assert [one["vmlinux"] for one in checked] == [None, None, str(right), str(wrong)]
     other = mini(ModuleSpec(release="6.6.0"))

@@ -26,6 +26,7 @@ from tests.mini_module.build import ModuleSpec
 from tests.rules import pl201, pl304
 from tests.support.cases import one_quick
 from tests.support.elf_edit import ElfEdit
+from tests.support.formats import as_format
 from tests.support.machine_tree import make_tree
 from tests.support.processes import HEEDING, until_gone
 
@@ -167,7 +168,7 @@ def test_a_summary_is_not_clean_where_nothing_was_verified(mini: Mini, tmp_path:
     capsys.readouterr()
     assert main(["verify", str(stock), "--release"]) == 1
     assert re.search(r"^1 file: 1 fatal \(\d+ sites, processed, stock\)$", capsys.readouterr().out, re.MULTILINE)
-    assert main(["verify", str(stock), "--release", "--format", "json"]) == 1
+    assert main(["verify", str(stock), "--release", "--json"]) == 1
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert (finding["code"], finding["severity"]) == ("GATE", "fatal")
     assert main(["verify", str(stock), "--select", "PL201", "--ignore", "PL2"]) == 2
@@ -178,7 +179,7 @@ def test_a_summary_is_not_clean_where_nothing_was_verified(mini: Mini, tmp_path:
 def test_a_single_file_that_cannot_be_read_has_a_report(tmp_path: Path, kind: str) -> None:
     report = tmp_path / "report"
     report.write_text("stale")
-    assert main(["verify", str(tmp_path / "absent"), "--format", kind, "-o", str(report)]) == 2
+    assert main(["verify", str(tmp_path / "absent"), *as_format(kind), "-o", str(report)]) == 2
     assert "No such file" in report.read_text()
 
 
@@ -187,7 +188,7 @@ def test_a_terminal_gets_no_commands_from_a_symbol(mini: Mini, capsys: Said) -> 
     elf = ElfEdit(vmlinux)
     pl201.damage(elf)
     elf.save(vmlinux)
-    assert main(["verify", str(vmlinux), "--format", "json"]) == 1
+    assert main(["verify", str(vmlinux), "--json"]) == 1
     (symbol, *_) = {finding["symbol"] for finding in json.loads(capsys.readouterr().out)["findings"]}
     evil = b"\x1b[2J" + symbol.encode()[4:]
     vmlinux.write_bytes(vmlinux.read_bytes().replace(b"\0" + symbol.encode() + b"\0", b"\0" + evil + b"\0"))

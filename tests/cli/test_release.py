@@ -19,6 +19,7 @@ from tests.rules import pl304
 from tests.rules.fixture import fixture_of
 from tests.support.built import Mini
 from tests.support.elf_edit import edit
+from tests.support.formats import as_format
 
 FORMATS = ("text", "json", "sarif", "junit", "ktap")
 ENTRY = '[[known]]\nrule = "{}"\nreason = "read twice"\nowner = "a maintainer"\n'
@@ -35,7 +36,7 @@ def release(*arguments: object) -> int:
 
 def report(capsys: Said, *arguments: object) -> Any:
     capsys.readouterr()
-    verify(*arguments, "--format", "json")
+    verify(*arguments, "--json")
     return json.loads(capsys.readouterr().out)
 
 
@@ -86,7 +87,7 @@ def test_everything_else_is_a_finding_in_every_format(
     for name in FORMATS:
         out = tmp_path / name
         capsys.readouterr()
-        assert release(vmlinux, "--format", name, "-o", out) == 1
+        assert release(vmlinux, *as_format(name), "-o", out) == 1
         assert "GATE" in out.read_text()
         assert "clean" not in capsys.readouterr().err
     codes = {finding["code"] for finding in json.loads((tmp_path / "json").read_text())["findings"]}
@@ -166,7 +167,7 @@ def test_an_ignored_rule_is_named_with_its_source_in_every_format(native: Path, 
     for source, more in ((str(settings), []), ("the command line", ["--no-config", "--ignore", "PL304"])):
         for name in FORMATS:
             out = tmp_path / name
-            assert release(native, "--format", name, "-o", out, *more) == 0
+            assert release(native, *as_format(name), "-o", out, *more) == 0
             assert f"ignored by {source}, did not run: PL304 x9-live-at-entry" in out.read_text()
         (rule,) = json.loads((tmp_path / "json").read_text())["checked"][0]["not_run"]
         assert rule == {"code": "PL304", "slug": "x9-live-at-entry", "how": "ignored", "source": source}
@@ -303,7 +304,7 @@ def test_a_report_names_every_file_that_was_not_verified(native: Path, tmp_path:
     empty.mkdir()
     for name in FORMATS:
         out = tmp_path / f"report.{name}"
-        assert release(gone, native, empty, "--format", name, "-o", out) == 2
+        assert release(gone, native, empty, *as_format(name), "-o", out) == 2
         assert "No such file" in out.read_text()
         assert "no modules" in out.read_text()
         said = capsys.readouterr().err
@@ -322,9 +323,9 @@ def test_a_report_names_every_file_that_was_not_verified(native: Path, tmp_path:
 
 def test_a_report_says_on_the_terminal_what_it_says_in_the_file(native: Path, tmp_path: Path, capsys: Said) -> None:
     for format_ in FORMATS:
-        assert release(native, "--format", format_, "-o", tmp_path / "report") == 0
+        assert release(native, *as_format(format_), "-o", tmp_path / "report") == 0
         assert capsys.readouterr().err.startswith(f"{tmp_path / 'report'}: 1 file: clean (")
-    assert verify(native, native, "--format", "json") == 0  # a file that is named twice is one file
+    assert verify(native, native, "--json") == 0  # a file that is named twice is one file
     assert json.loads(capsys.readouterr().out)["files"] == [str(native)]
 
 
@@ -357,7 +358,7 @@ def test_a_required_state_in_every_format(mini: Mini, tmp_path: Path, require: s
         other = {"untouched": "processed", "processed": "untouched"}[require]
         assert verify(vmlinux, "--require", other) == 0
         for name in FORMATS:
-            assert verify(vmlinux, "--require", require, "--format", name, "-o", tmp_path / name) == 1
+            assert verify(vmlinux, "--require", require, *as_format(name), "-o", tmp_path / name) == 1
             assert f"is {other}, but must be {require}" in (tmp_path / name).read_text()
     capsys.readouterr()
 

@@ -49,7 +49,7 @@ def test_modules_are_checked_against_their_kernel(mini: Mini, native: Path, tmp_
         assert "1 module: 6 sites, untouched" in line
         assert "1 module: 6 sites, processed" in line
         assert line.endswith(f"; modules of {native})")
-    assert release(ko, "--vmlinux", native, "--format", "json") == 0
+    assert release(ko, "--vmlinux", native, "--json") == 0
     assert json.loads(capsys.readouterr().out)["files"] == [str(ko), str(native)]
     assert release(native, ko, other, "--require", "processed") == 1
     assert "REQUIRE" in capsys.readouterr().out

@@ -19,6 +19,7 @@ from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.rules import pl109, pl201, pl304
 from tests.support.elf_edit import ElfEdit
+from tests.support.formats import as_format
 from tests.support.tiny_elf import tiny_elf
 
 Mini = Callable[[Spec], Path]
@@ -43,7 +44,7 @@ def processed(vmlinux: Path) -> Path:
 
 def report(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, object]:
     capsys.readouterr()
-    verify(*arguments, "--format", "json")
+    verify(*arguments, "--json")
     data: dict[str, object] = json.loads(capsys.readouterr().out)
     return data
 
@@ -116,8 +117,8 @@ def test_stock_output_fails_the_release_in_every_format(
     vmlinux = mini(Spec(contract="stock"))
     assert main(["patch", str(vmlinux), "--in-place", "--contract", "stock"]) == 0
     for kind in ("text", "json", "sarif", "junit", "ktap"):
-        assert verify(vmlinux, "--format", kind) == 0
-        assert verify(vmlinux, "--format", kind, "--release", "-o", tmp_path / kind) == 1
+        assert verify(vmlinux, *as_format(kind)) == 0
+        assert verify(vmlinux, *as_format(kind), "--release", "-o", tmp_path / kind) == 1
     failing = [case.get("name") for case in ET.parse(tmp_path / "junit").iter("testcase") if list(case.iter("failure"))]  # noqa: S314
     assert failing == ["GATE release-gate"]
     assert "not ok 1" in (tmp_path / "ktap").read_text()
@@ -256,7 +257,7 @@ def test_a_selection_of_which_nothing_applies_is_no_clean_file(
         vmlinux.with_name(".prologue.toml").write_text(lines)
         rules = ()
     for kind in ("text", "json", "sarif", "junit", "ktap"):
-        assert verify(vmlinux, *rules, "--format", kind) == 2
+        assert verify(vmlinux, *rules, *as_format(kind)) == 2
         found = capsys.readouterr()
         assert found.out == ""
         assert found.err.startswith("prologue: ")

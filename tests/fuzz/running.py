@@ -45,7 +45,7 @@ def running_inputs(directory: Path) -> tuple[RunningInput, ...]:
     traces = (
         "trace check x --vmlinux traced",
         "trace disasm x --vmlinux traced -o out",
-        "trace disasm x --vmlinux traced --format json -o out",
+        "trace disasm x --vmlinux traced --format jsonl -o out",
         "trace stats x --vmlinux traced",
         "trace stats x --vmlinux traced --json --save-stacks out",
     )

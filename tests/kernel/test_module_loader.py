@@ -107,7 +107,7 @@ def test_a_zero_record_is_judged_by_the_release_that_loads_it(
 ) -> None:
     ko = unrelocated(mini(ModuleSpec(release=release)), 0)
     refused = severity == "fatal"
-    assert main(["verify", str(ko), "--select", "PL1", "--format", "json"]) == refused
+    assert main(["verify", str(ko), "--select", "PL1", "--json"]) == refused
     found = json.loads(capsys.readouterr().out)["findings"]
     assert [(f["code"], f["severity"]) for f in found] == ([("PL108", severity)] if severity else [])
     assert main(["patch", str(ko), "--dry-run", "--contract", "native"]) == 2 * refused
@@ -117,7 +117,7 @@ def test_a_record_without_a_relocation_stays_as_it_is(mini: Mini, capsys: pytest
     """Whatever stands there is no address of the module, even where the tool's own made-up addresses are."""
     base = module_base(mini(ModuleSpec()))
     ko = unrelocated(mini(ModuleSpec(release="7.2.13")), base)
-    assert main(["verify", str(ko), "--select", "PL1", "--format", "json"]) == 1
+    assert main(["verify", str(ko), "--select", "PL1", "--json"]) == 1
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert finding["code"] == "PL105"
     assert finding["message"] == f"no relocation: the record stays {base:#x}, which is not text"

@@ -62,7 +62,7 @@ def test_an_object_of_another_layout(
     rest, odd, severity, message = case
     ko = mixed(tmp_path, rest, odd, protection)
     before = ko.read_bytes()
-    assert main(["verify", str(ko), "--format", "json"]) == 1
+    assert main(["verify", str(ko), "--json"]) == 1
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert (finding["code"], finding["severity"], finding["symbol"]) == ("PL208", severity, "exported")
     assert f"-fpatchable-function-entry={odd}, the rest with ={rest}: " in finding["message"]

@@ -152,7 +152,7 @@ def audited(vmlinux: Path, dumped: Path, state: str) -> Audited:
     """Audit a dump."""
     report = dumped.with_suffix(".json")
     report.unlink(missing_ok=True)
-    command = ["live", "audit", str(vmlinux), str(dumped), "--format", "json", "-o", str(report), "-q"]
+    command = ["live", "audit", str(vmlinux), str(dumped), "--json", "-o", str(report), "-q"]
     status = prologue(command)
     if not report.exists():
         return Audited(state, (f"live audit ended with {status}",), 0, {}, {})

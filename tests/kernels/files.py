@@ -92,7 +92,7 @@ def verified(form: Form, built: BuiltKernel, lost: frozenset[str]) -> list[str]:
 def _findings(form: Form, arguments: list[str], lost: frozenset[str]) -> list[str]:
     report = form.directory / "report.json"
     report.unlink(missing_ok=True)
-    status = prologue(["verify", *arguments, "--format", "json", "--no-config", "-o", str(report), "-q"])
+    status = prologue(["verify", *arguments, "--json", "--no-config", "-o", str(report), "-q"])
     if not report.exists():
         return [f"verify ended with {status}"]
     data = json.loads(report.read_text(encoding="utf-8"))

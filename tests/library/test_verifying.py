@@ -22,7 +22,7 @@ def test_findings_are_those_of_the_command(mini: Mini, capsys: pytest.CaptureFix
     elf.set_word(elf.value("work_leaf"), NOP)
     elf.save(path)
     capsys.readouterr()
-    assert main(["verify", "--no-config", "--format", "json", str(path)]) == 1
+    assert main(["verify", "--no-config", "--json", str(path)]) == 1
     expected = [finding["code"] for finding in json.loads(capsys.readouterr().out)["findings"]]
     for file in (path, prologue.open(path)):
         verified = prologue.verify(file)

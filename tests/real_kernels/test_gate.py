@@ -21,7 +21,7 @@ Said = pytest.CaptureFixture[str]
 def release(capsys: Said, *arguments: object) -> tuple[int, set[str], str]:
     """Exit code, codes of the findings that are fatal, and the last line."""
     capsys.readouterr()
-    status = main(["verify", *map(str, arguments), "--release", "--format", "json", "--no-config"])
+    status = main(["verify", *map(str, arguments), "--release", "--json", "--no-config"])
     report = json.loads(capsys.readouterr().out)
     assert report["passed"] == (status == 0)
     fatal = {finding["code"] for finding in report["findings"] if finding["severity"] == "fatal"}

@@ -26,7 +26,7 @@ def test_no_false_alarm(suite: str, true: set[str], tmp_path: Path, capsys: pyte
         ([str(processed), "--against", str(kernel.vmlinux)], {"PL406"}),
     ):
         capsys.readouterr()
-        assert main(["verify", *arguments, "--format", "json", "--no-config"]) == 0
+        assert main(["verify", *arguments, "--json", "--no-config"]) == 0
         found = {finding["code"] for finding in json.loads(capsys.readouterr().out)["findings"]}
         assert found == true | more
     processed.unlink()

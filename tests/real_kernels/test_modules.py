@@ -55,7 +55,7 @@ def case(request: pytest.FixtureRequest) -> Case:
 def verified(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict[str, set[str]]]:
     """Exit code, and the rules that fired in each file."""
     capsys.readouterr()
-    status = main(["verify", *map(str, arguments), "--format", "json", "--no-config"])
+    status = main(["verify", *map(str, arguments), "--json", "--no-config"])
     fired: dict[str, set[str]] = {}
     for finding in json.loads(capsys.readouterr().out)["findings"]:
         fired.setdefault(Path(finding["file"]).name, set()).add(finding["code"])
@@ -142,7 +142,7 @@ def test_a_kernel_in_several_packages(capsys: pytest.CaptureFixture[str]) -> Non
 def signature(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
     """Exit code, and what is known of one module's signature."""
     capsys.readouterr()
-    status = main(["verify", *map(str, arguments), "--format", "json", "--no-config"])
+    status = main(["verify", *map(str, arguments), "--json", "--no-config"])
     (checked,) = json.loads(capsys.readouterr().out)["checked"]
     return status, str(checked["signature"])
 

@@ -27,8 +27,8 @@ def test_no_false_alarm(suite: str, true: set[str], tmp_path: Path, capsys: pyte
         ([str(processed), "--against", str(kernel.vmlinux)], {"PL406"}),
     ):
         capsys.readouterr()
-        assert main(["verify", *arguments, "--format", "json", "--no-config"]) == 0
+        assert main(["verify", *arguments, "--json", "--no-config"]) == 0
         assert {f["code"] for f in json.loads(capsys.readouterr().out)["findings"]} == true | more
     processed.unlink()
-    assert main(["verify", str(package), "--vmlinux", str(kernel.vmlinux), "--format", "json", "--no-config"]) == 0
+    assert main(["verify", str(package), "--vmlinux", str(kernel.vmlinux), "--json", "--no-config"]) == 0
     assert {f["code"] for f in json.loads(capsys.readouterr().out)["findings"]} <= {"PL109"}

@@ -71,7 +71,7 @@ def _audit_all(guest: SerialGuest, vmlinux: Path, modules: Path) -> bool:
     ):
         report, begin = guest.directory / "report", time.monotonic()
         report.unlink(missing_ok=True)
-        command = ["live", "audit", str(vmlinux), str(source), *more, "--format", "json", "-o", str(report), "-q"]
+        command = ["live", "audit", str(vmlinux), str(source), *more, "--json", "-o", str(report), "-q"]
         failed |= _alone(*command) != 0
         data: dict[str, Any] = {"summary": "no report", "findings": []}
         data = json.loads(report.read_text()) if report.exists() else data

@@ -82,7 +82,7 @@ def audited(guest: Guest, source: Path) -> str:
     """What the audit found: exit status, findings, words that changed."""
     report = source.with_suffix(".json")
     command = ["live", "audit", str(guest.vmlinux), str(source), "--modules", str(guest.modules)]
-    command += ["--format", "json", "-o", str(report), "-q"]
+    command += ["--json", "-o", str(report), "-q"]
     status = prologue(command)
     if not report.exists():
         return f"{status} (no report)"

@@ -33,7 +33,7 @@ def test_one_refusal_of_many_modules(modules: Path, capsys: pytest.CaptureFixtur
     assert lines[0] == f"{MANY} files (00.ko, 01.ko, 02.ko, ...): GATE release-gate (fatal): 1"
     assert len(lines) == 4
     assert lines[-1].startswith(f"{MANY} files: {MANY} fatal (")
-    assert main(["verify", str(modules), "--release", "--format", "json"]) == 1
+    assert main(["verify", str(modules), "--release", "--json"]) == 1
     data = json.loads(capsys.readouterr().out)
     assert len({finding["file"] for finding in data["findings"]}) == MANY
     assert main(["verify", str(modules), "--release", "--format", "sarif"]) == 1

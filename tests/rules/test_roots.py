@@ -18,6 +18,7 @@ from tests.mini_module.build import ModuleSpec
 from tests.rules.fixture import process
 from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit
+from tests.support.formats import as_format
 
 BL, STP = 0x94000010, 0xA9BF7BFD
 PADDED = Spec(bti=True, form="relr", compiler="clang")
@@ -71,7 +72,7 @@ def damaged(path: Path, *changes: Callable[[ElfEdit], None]) -> Path:
 
 def verified(path: Path, capsys: Said, *more: str) -> list[dict[str, object]]:
     capsys.readouterr()
-    assert main(["verify", str(path), "--format", "json", *more]) == 1
+    assert main(["verify", str(path), "--json", *more]) == 1
     found: list[dict[str, object]] = json.loads(capsys.readouterr().out)["findings"]
     return found
 
@@ -170,7 +171,7 @@ def test_every_format_has_the_root_first(mini: Mini, tmp_path: Path, capsys: Sai
     said = capsys.readouterr().out
     assert "PL402 marker-disagrees (fatal): 1, follows from PL201" in said
     for kind in ("sarif", "junit", "ktap"):
-        assert main(["verify", str(path), "--format", kind, "-o", str(tmp_path / kind)]) == 1
+        assert main(["verify", str(path), *as_format(kind), "-o", str(tmp_path / kind)]) == 1
         assert "follows from PL201" in (tmp_path / kind).read_text()
         assert "find what changed the marker" not in (tmp_path / kind).read_text().split('"results"')[-1]
     results = json.loads((tmp_path / "sarif").read_text())["runs"][0]["results"]

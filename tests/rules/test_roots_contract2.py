@@ -92,7 +92,7 @@ def test_one_damage_has_one_root(mini: Mini, name: str, capsys: pytest.CaptureFi
     elf.save(vmlinux)
     before = vmlinux.read_bytes()
     capsys.readouterr()
-    assert main(["verify", str(vmlinux), "--format", "json"]) == 1
+    assert main(["verify", str(vmlinux), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)["findings"]
     assert {finding["code"] for finding in found if not finding["follows_from"]} == {code}, found
     assert main(["patch", str(vmlinux), "--in-place"]) == 2
@@ -112,7 +112,7 @@ def test_an_unprocessed_kernel_with_a_wrong_marker(mini: Mini, name: str, capsys
         marker(16, 15 if "count" in name else 0)(elf)
     elf.save(vmlinux)
     capsys.readouterr()
-    assert main(["verify", str(vmlinux), "--format", "json"]) == 1
+    assert main(["verify", str(vmlinux), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)["findings"]
     assert "PL402" in {finding["code"] for finding in found}
     assert main(["patch", str(vmlinux), "--in-place"]) == 2
@@ -123,7 +123,7 @@ def test_relr_across_two_records(mini: Mini, capsys: pytest.CaptureFixture[str])
     with edit(vmlinux := mini(Spec(marker=2, form="relr", plain=True))) as elf:
         relr_before_table(elf)
     capsys.readouterr()
-    assert main(["verify", str(vmlinux), "--format", "json"]) == 1
+    assert main(["verify", str(vmlinux), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)["findings"]
     assert {finding["code"] for finding in found if not finding["follows_from"]} == {"PL102"}
     assert main(["patch", str(vmlinux), "--in-place"]) == 2
@@ -135,7 +135,7 @@ def test_version_1_in_the_place_of_version_2(mini: Mini, capsys: pytest.CaptureF
         marker(8, 1 ^ 2)(elf)
     before = vmlinux.read_bytes()
     capsys.readouterr()
-    assert main(["verify", str(vmlinux), "--format", "json"]) == 1
+    assert main(["verify", str(vmlinux), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)["findings"]
     assert {finding["code"] for finding in found} == {"PL402"}
     assert main(["patch", str(vmlinux), "--in-place", "--reverse"]) == 2

@@ -27,7 +27,7 @@ every_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 
 
 def report(fixture: Fixture, arguments: Arguments) -> int:
-    return main([*fixture.command, "--format", "json", *map(str, arguments)])
+    return main([*fixture.command, "--json", *map(str, arguments)])
 
 
 @every_rule
@@ -92,7 +92,7 @@ def test_a_neutralised_init_without_prologues_is_fatal(
         elf.set_word(place, NOP)
     elf.save(vmlinux)
     capsys.readouterr()
-    assert main(["verify", str(vmlinux), "--format", "json"]) == 1
+    assert main(["verify", str(vmlinux), "--json"]) == 1
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert (finding["code"], finding["symbol"]) == ("PL202", "ftrace_init_nop")
     assert main(["patch", str(vmlinux), "--in-place", "--contract", "stock"]) == 2
@@ -108,7 +108,7 @@ def test_a_moved_record_is_known_by_its_function(mini: Mini, layout: str, capsys
     elf.set_word(start + 8, NOP)
     elf.set_record(slot, start + 4)
     elf.save(vmlinux)
-    assert main(["verify", str(vmlinux), "--format", "json"]) == 1
+    assert main(["verify", str(vmlinux), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)["findings"]
     assert [(finding["code"], finding["symbol"]) for finding in found] == [("PL110", "work_leaf")]
 

@@ -74,7 +74,7 @@ def test_user_space_and_unknown_addresses_are_said_once_with_counts(
         assert (data["ranges"], data["gaps"], data["not_used"]) == (len(STEPS) * 3 + 5, 0, {})
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("form", ["text", "jsonl"])
 def test_other_forms(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
     rows = [{"start": KERNEL.at("vfs_read"), "count": 5, "time": 1500, "level": 1, "cpu": 1}]
     trace = written(tmp_path / "t", recording(rows))
@@ -145,7 +145,7 @@ def test_host_and_guest_are_told_apart_or_not_at_all(
         {"start": KERNEL.at("vfs_read"), "count": 1, "level": level, "vmid": vmid} for level, vmid in ((2, -1), (1, 5))
     ]
     trace = written(tmp_path / "t", recording(rows))
-    images = ("--vmlinux", vmlinux, "--format", "json")
+    images = ("--vmlinux", vmlinux, "--format", "jsonl")
 
     def names(*args: object) -> list[str | None]:
         said, _ = disasm(capsys, trace, *images, *args)
@@ -177,7 +177,7 @@ def test_two_guests_by_vmid(tmp_path: Path, vmlinux: Path, capsys: pytest.Captur
         for level, vmid in ((2, -1), (1, 6), (1, 5), (1, 7), (1, 6))
     ]
     trace = written(tmp_path / "t", recording(rows))
-    out, about = disasm(capsys, trace, "--vmlinux", vmlinux, "--format", "json", *options)
+    out, about = disasm(capsys, trace, "--vmlinux", vmlinux, "--format", "jsonl", *options)
     said = [json.loads(line) for line in out.splitlines()[1:]]
     assert [line.get("image") for line in said] == [str(path) if path else None for path in (
         vmlinux, guests[6], guests[5], None, guests[6])]  # fmt: skip
@@ -195,7 +195,7 @@ def test_the_hosts_mode_is_what_the_trace_shows(
     def names(*rows: tuple[int, int, int]) -> list[str | None]:
         said = [{"start": start, "count": 1, "level": level, "vmid": vmid} for start, level, vmid in rows]
         trace = written(tmp_path / "t", recording(said))
-        out, _ = disasm(capsys, trace, "--vmlinux", vmlinux, "--guest-vmlinux", guest, "--format", "json")
+        out, _ = disasm(capsys, trace, "--vmlinux", vmlinux, "--guest-vmlinux", guest, "--format", "jsonl")
         return [json.loads(line).get("image") for line in out.splitlines()[1:]]
 
     place, host, own = KERNEL.at("vfs_read"), str(vmlinux), str(guest)
@@ -216,7 +216,7 @@ def test_without_vmids_a_guest_under_vhe_is_not_the_host(
 
     def names(text: str, *options: object) -> list[str | None]:
         trace = written(tmp_path / "t", begin + text)
-        out, _ = disasm(capsys, trace, "--vmlinux", vmlinux, "--format", "json", *options)
+        out, _ = disasm(capsys, trace, "--vmlinux", vmlinux, "--format", "jsonl", *options)
         return [json.loads(line).get("image") for line in out.splitlines()[1:]]
 
     assert names(guest + ran + host + ran) == [None, str(vmlinux)]

@@ -64,7 +64,7 @@ def test_a_wide_column_of_seconds(tmp_path: Path, capsys: Said) -> None:
 
 def test_the_last_word_of_all_addresses(tmp_path: Path, capsys: Said) -> None:
     text = perf_line(0x10, LAST - 12) + perf_line(LAST, A) + perf_line(A + 16, A)
-    for options in ((), ("--format", "perf"), ("--format", "json")):
+    for options in ((), ("--format", "perf"), ("--format", "jsonl")):
         assert disasm(tmp_path, text, *options) == 0
         said = capsys.readouterr()
         assert "..-0x" not in said.out
@@ -126,7 +126,7 @@ def test_no_context_of_opencsd_is_read_as_another(tmp_path: Path, capsys: Said, 
     said = CONTEXT + element("TIMESTAMP( [ TS=0x64]; )")
     assert old in said
     text = range_(A, 2) + said.replace(old, new) + range_(A, 2)
-    assert disasm(tmp_path, text, "--format", "json") == 0
+    assert disasm(tmp_path, text, "--format", "jsonl") == 0
     found = capsys.readouterr()
     assert "1 line that cannot be read: a gap on every CPU" in found.err
     (row,) = (json.loads(line) for line in found.out.splitlines()[2:])

@@ -62,7 +62,7 @@ def options(made: Path) -> list[str]:
 
 
 def disasm(capsys: pytest.CaptureFixture[str], *args: str) -> list[dict[str, Any]]:
-    assert main(["trace", "disasm", *args, "--format", "json"]) == 0
+    assert main(["trace", "disasm", *args, "--format", "jsonl"]) == 0
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()[1:]]
 
 
@@ -143,7 +143,7 @@ def test_a_guests_recording_is_of_one_build(made: Path, capsys: pytest.CaptureFi
 
 def test_a_guest_whose_kernel_is_not_given_is_not_guessed(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     args = options(made)[:3] + options(made)[5:]
-    assert main(["trace", "disasm", *args, "--format", "json"]) == 0
+    assert main(["trace", "disasm", *args, "--format", "jsonl"]) == 0
     said = capsys.readouterr()
     rows = [json.loads(line) for line in said.out.splitlines()[1:]]
     assert {row.get("symbol") for row in rows if row.get("vmid") == 7} == {None}

@@ -95,7 +95,7 @@ def test_check_and_disasm_are_one_command(tmp_path: Path, vmlinux: Path, capsys:
     path = write(tmp_path / "perf.data", trace(20, comms={77: "cat"}))
     code, out, err = run(capsys, "trace", "check", str(path), "--vmlinux", str(vmlinux))
     assert (code, out) == (0, "238 steps, none impossible\n"), err
-    code, out, _ = run(capsys, "trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "json")
+    code, out, _ = run(capsys, "trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "jsonl")
     assert code == 0
     assert json.loads(out.splitlines()[0])["kind"] == "coresight"
     assert len(out.splitlines()) == 1 + 2 * 20 * 6
@@ -246,7 +246,7 @@ def test_tasks_and_their_filters(vhe: bool, tmp_path: Path, vmlinux: Path, capsy
     made = trace(10, comms={77: "cat", 78: "dd"}, **(VHE if vhe else CONTEXT))
     made.streams = {cpu: with_process(stream(10), 77 + cpu, vhe=vhe) for cpu in (0, 1)}
     path = write(tmp_path / "perf.data", made)
-    arguments = ["trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "json"]
+    arguments = ["trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "jsonl"]
     code, out, err = run(capsys, *arguments)
     assert code == 0, err
     rows = [json.loads(line) for line in out.splitlines()[1:]]
@@ -272,7 +272,7 @@ def test_times_are_those_of_perf(tmp_path: Path, vmlinux: Path, capsys: pytest.C
     made = trace(3, configr=1 << 11, extra=[conversion], raw=True, timed=1)
     made.streams = {0: data[:at] + ticks + data[at:]}
     path = write(tmp_path / "perf.data", made)
-    code, out, err = run(capsys, "trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "json")
+    code, out, err = run(capsys, "trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "jsonl")
     assert code == 0, err
     assert {json.loads(line)["time"] for line in out.splitlines()[1:]} == {2500}
     assert "not perf's clock" not in err
@@ -314,7 +314,7 @@ def test_switches_name_tasks_without_context_ids(
     made = trace(3, configr=1 << 11, extra=[conversion, *switches], raw=True, timed=1, comms={77: "cat"})
     made.streams = {0: data[:at] + b"\x02" + bytes([1000 & 0x7F | 0x80, 1000 >> 7]) + data[at:]}
     path = write(tmp_path / "perf.data", made)
-    _, out, err = run(capsys, "trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "json")
+    _, out, err = run(capsys, "trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "jsonl")
     assert {json.loads(line).get("comm") for line in out.splitlines()[1:]} == {"cat"}, err
 
 
@@ -345,7 +345,7 @@ def test_ticks_that_a_user_knows(tmp_path: Path, vmlinux: Path, capsys: pytest.C
     made = trace(3, configr=1 << 11, raw=True)
     made.streams = {0: data[:at] + b"\x02" + bytes([1000 & 0x7F | 0x80, 1000 >> 7]) + data[at:]}
     path = write(tmp_path / "perf.data", made)
-    arguments = ("trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "json")
+    arguments = ("trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "jsonl")
     for option, time in (((), 0), (("--timestamps", "1000000+5"), 1_000_005)):
         _, out, err = run(capsys, *arguments, *option)
         assert {json.loads(line)["time"] for line in out.splitlines()[1:]} == {time}, err

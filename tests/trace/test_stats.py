@@ -132,7 +132,7 @@ def test_call_trees(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture
         assert set(rows) <= {*lines, "   (exception) vectors"}
     assert main(["trace", "disasm", str(trace), "--vmlinux", str(vmlinux), "--from", "no_such"]) == 2
     assert (
-        main(["trace", "disasm", str(trace), "--vmlinux", str(vmlinux), "--from", "vfs_read", "--format", "json"]) == 2
+        main(["trace", "disasm", str(trace), "--vmlinux", str(vmlinux), "--from", "vfs_read", "--format", "jsonl"]) == 2
     )
 
 

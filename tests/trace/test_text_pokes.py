@@ -67,7 +67,7 @@ def listed(out: str, cpu: int) -> list[tuple[int, int]]:
 def test_the_decoder_follows_the_text_of_the_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, vmlinux = traced(tmp_path / "perf.data"), KERNEL.write(tmp_path / "vmlinux")
     options = [str(path), "--vmlinux", str(vmlinux), "--skew", "0"]
-    assert main(["trace", "disasm", *options, "--format", "json"]) == 0
+    assert main(["trace", "disasm", *options, "--format", "jsonl"]) == 0
     said = capsys.readouterr()
     without = [(start, start + 4 * count) for start, count in WITHOUT] * ROUNDS
     for cpu in (0, 1):

@@ -23,7 +23,7 @@ def test_without_a_vmlinux(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     lines = [f"{vaddr:x} T {name}" for name, vaddr in KERNEL.places.items()]
     lines += [f"{KERNEL.base:x} T _stext", f"{KERNEL.base + 4 * len(KERNEL.words):x} D _etext"]
     (path / "kcore_dir" / "kallsyms").write_text("\n".join(lines) + "\n")
-    listed = ["trace", "disasm", str(path), "--format", "json"]
+    listed = ["trace", "disasm", str(path), "--format", "jsonl"]
     bare, whole = run(capsys, *listed), run(capsys, *listed, "--vmlinux", str(vmlinux))
     assert (bare[0], bare[1]) == (0, whole[1].replace(str(vmlinux), str(path / "kcore_dir" / "kcore"))), bare[2]
     code, out, err = run(capsys, "trace", "check", str(path))

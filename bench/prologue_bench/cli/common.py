@@ -6,11 +6,9 @@ import argparse
 import math
 import sys
 from argparse import Namespace
-from typing import Final
 
+from prologue.cli import arguments
 from prologue_bench.analysis.compare import MARGIN
-
-_FORMATS: Final = ("text", "markdown", "csv", "json")
 
 
 def repeat_command(args: Namespace, name: str) -> list[str]:
@@ -50,9 +48,7 @@ def add_margin(added: argparse.ArgumentParser) -> None:
 
 def add_format(added: argparse.ArgumentParser, schema: str, *more: str) -> None:
     """Add how the report is printed; ``more`` are forms that other reports do not have."""
-    added.add_argument(
-        "--format", choices=(*_FORMATS, *more), default="text", help=f"of the report (json: schema prologue.{schema}/1)"
-    )
+    arguments.add_format(added, schema, "markdown", "csv", *more)
 
 
 def _margin(text: str) -> float:

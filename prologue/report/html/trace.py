@@ -85,7 +85,7 @@ def _functions(image: Document, *, folded: bool) -> Table:
         rows=rows,
         numbers=range(2, 9 if timed else 6),
         folded=folded,
-        note=f"{left:,} more, which --format json has." if left else "",
+        note=f"{left:,} more, which --json has." if left else "",
     )
 
 

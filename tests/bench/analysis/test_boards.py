@@ -228,7 +228,7 @@ def test_a_board_whose_samples_do_not_vary(tmp_path: Path, capsys: Said) -> None
 
 def test_other_formats(tmp_path: Path, capsys: Said) -> None:
     mixed(tmp_path, Made(pairs=12), {"a": 6, "b": 6}, {"a": 0.02, "b": 0.0})
-    assert main(["bench", "compare", str(tmp_path), "--format", "json"]) == 0
+    assert main(["bench", "compare", str(tmp_path), "--json"]) == 0
     report: Any = json.loads(capsys.readouterr().out)
     assert report["boards"] == ["a", "b"]
     build = report["workloads"][0]["comparisons"][1]

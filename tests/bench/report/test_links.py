@@ -73,7 +73,7 @@ def test_one_table(links: Path, capsys: Said) -> None:
 
 
 def test_json_and_csv_hold_every_count(links: Path, capsys: Said) -> None:
-    document = json.loads(bench(capsys, *WORDS, "--format", "json"))
+    document = json.loads(bench(capsys, *WORDS, "--json"))
     assert (document["schema"], document["evidence"]) == ("prologue.bench-links/1", "exact")
     assert [measure["name"] for measure in document["measures"]] == list(BOOT)
     found = {kernel["label"]: tuple(kernel["counts"].values()) for kernel in document["kernels"]}

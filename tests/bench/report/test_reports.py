@@ -17,6 +17,7 @@ import pytest
 from prologue.cli.main import main
 from prologue_bench.recorder.workloads import BOOT
 from prologue_bench.report.layout import WIDTH, command_lines
+from tests.support.formats import as_format
 from tests.support.result_sets import (
     BASE,
     BUILD,
@@ -144,16 +145,16 @@ def test_another_machine_is_not_an_emulator(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.usefixtures("sets")
 def test_smoke_prints_no_percentage(capsys: Said) -> None:
     for form in ("text", "markdown"):
-        said = bench(capsys, "compare", "smoke", "--format", form)
+        said = bench(capsys, "compare", "smoke", *as_format(form))
         assert "%" not in said
         assert "faster" not in said
-    data = json.loads(bench(capsys, "compare", "smoke", "--format", "json"))
+    data = json.loads(bench(capsys, "compare", "smoke", "--json"))
     assert data["workloads"][0]["comparisons"] == []
 
 
 @pytest.mark.usefixtures("sets")
 def test_json_holds_every_sample(capsys: Said) -> None:
-    data = json.loads(bench(capsys, "compare", "different", "--format", "json", "--margin", "0.5%"))
+    data = json.loads(bench(capsys, "compare", "different", "--json", "--margin", "0.5%"))
     assert data["schema"] == "prologue.bench-compare/1"
     assert data["settings"]["margin"] == 0.005
     assert data["settings"]["resampling_seed"] == 2019
@@ -164,7 +165,7 @@ def test_json_holds_every_sample(capsys: Said) -> None:
     assert (control["variant"], build["variant"], build["verdict"]) == (CONTROL, BUILD, "different")
     assert build["low"] < build["ratio"] < build["high"]
     assert second["aa_difference"] == abs(control["ratio"] - 1)
-    table = json.loads(bench(capsys, "table", "different", "--format", "json"))
+    table = json.loads(bench(capsys, "table", "different", "--json"))
     assert table["schema"] == "prologue.bench-table/1"
     assert [row["runs"] for row in table["rows"]] == [120] * 6
 
@@ -242,7 +243,7 @@ def test_how_many_boots_would_see_a_millisecond(pairs: int, tmp_path: Path, caps
     """Four times the boots see half of it; the made boots take 5.7 s."""
     make(tmp_path / "boots", Made(pairs=pairs, workloads=(BOOT.workload,)))
     text = " ".join(bench(capsys, "compare", str(tmp_path / "boots")).split())
-    report = json.loads(bench(capsys, "compare", str(tmp_path / "boots"), "--format", "json"))
+    report = json.loads(bench(capsys, "compare", str(tmp_path / "boots"), "--json"))
     (workload,) = report["workloads"]
     (other,) = (each for each in workload["comparisons"] if each["variant"] == BUILD)
     base = next(each["median"] for each in workload["variants"] if each["label"] == BASE)

@@ -16,6 +16,7 @@ from tests.rules.fixture import AUDIT, as_running, process
 from tests.support.built import Mini
 from tests.support.cores import SLIDE, core, image_of, running, vmcoreinfo
 from tests.support.elf_edit import MOV, NOP, ElfEdit
+from tests.support.formats import as_format
 
 BRK, BRK_0 = 0xD4200080, 0xD4200000
 
@@ -43,7 +44,7 @@ def test_an_unprocessed_kernel_that_booted(mini: Mini, capsys: pytest.CaptureFix
     path = mini(Spec(form="relr"))
     elf = ElfEdit(path)
     changes = {elf.first_slot(slot, call_ops=False): MOV for slot in elf.live_slots()}
-    assert run(path, changes, "--format", "json") == 0
+    assert run(path, changes, "--json") == 0
     data = json.loads(capsys.readouterr().out)
     (first,) = [row for row in data["files"][0]["mechanisms"] if row["mechanism"] == "first slots"]
     assert (first["words"], first["changed"], first["wrong"]) == (15, 15, 0)
@@ -54,7 +55,7 @@ def test_findings_say_what_is_where(vmlinux: Path, capsys: pytest.CaptureFixture
     leaf = elf.value("work_leaf")
     changes = {leaf: NOP, leaf + 8: BRK_0, leaf + 12: BRK_0, elf.value("label_user"): 0x14000004}
     capsys.readouterr()
-    assert run(vmlinux, changes, "--format", "json") == 1
+    assert run(vmlinux, changes, "--json") == 1
     data = json.loads(capsys.readouterr().out)
     found = {(f["code"], f["symbol"], f["symbol_offset"]): f for f in data["findings"]}
     assert set(found) == {("PL501", "work_leaf", 0), ("PL503", "work_leaf", 8), ("PL309", "label_user", 0)}
@@ -82,7 +83,7 @@ def test_the_text_names_where_a_call_goes(vmlinux: Path, capsys: pytest.CaptureF
 def test_formats(vmlinux: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     out = vmlinux.with_name("report")
     capsys.readouterr()
-    assert run(vmlinux, {ElfEdit(vmlinux).value("work_leaf"): NOP}, "--format", kind, "-o", str(out)) == 1
+    assert run(vmlinux, {ElfEdit(vmlinux).value("work_leaf"): NOP}, *as_format(kind), "-o", str(out)) == 1
     assert "1 error" in capsys.readouterr().err
     text = out.read_text()
     if kind == "junit":
@@ -170,7 +171,7 @@ def test_rules_that_are_not_to_run(vmlinux: Path, capsys: pytest.CaptureFixture[
         (("--select", "PL503,PL504"), {"PL503"}, "PL502"),
     ):
         capsys.readouterr()
-        assert run(vmlinux, changes, *options, "--format", "json") == 1
+        assert run(vmlinux, changes, *options, "--json") == 1
         data = json.loads(capsys.readouterr().out)
         assert {finding["code"] for finding in data["findings"]} == codes
         (note,) = [note for note in data["not_looked_at"] if note.startswith(f"what {lacking} finds: the rule was ")]
@@ -232,7 +233,7 @@ def test_the_report_of_another_kernel(vmlinux: Path, capsys: pytest.CaptureFixtu
     source, out = vmlinux.with_name("core"), vmlinux.with_name("report")
     source.write_bytes(core([(start + SLIDE, (1 << 64) - 1, bytes(image))], [vmcoreinfo(SLIDE - 0x1000)]))
     assert "(PL505)" in refused(vmlinux, source, capsys)
-    assert main([*AUDIT, str(vmlinux), str(source), "-o", str(out), "--format", "json"]) == 2
+    assert main([*AUDIT, str(vmlinux), str(source), "-o", str(out), "--json"]) == 2
     data = json.loads(out.read_text())
     assert [finding["code"] for finding in data["findings"]] == ["PL505"]
     assert data["slide"] is None

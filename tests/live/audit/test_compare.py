@@ -18,6 +18,7 @@ from tests.rules.fixture import AUDIT, B_LABEL_TARGET, process
 from tests.support.built import Mini
 from tests.support.cores import image_of, vmcoreinfo
 from tests.support.elf_edit import NOP, ElfEdit
+from tests.support.formats import as_format
 
 BRK = 0xD4200080
 
@@ -47,7 +48,7 @@ def captured(
 
 def compared(vmlinux: Path, *sources: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
     capsys.readouterr()
-    status = main([*AUDIT, str(vmlinux), *map(str, sources), "--format", "json"])
+    status = main([*AUDIT, str(vmlinux), *map(str, sources), "--json"])
     return status, json.loads(capsys.readouterr().out)
 
 
@@ -132,7 +133,7 @@ def test_a_report_names_the_source_that_did_not_decide(vmlinux: Path, capsys: py
         command = [word for word in AUDIT if allowed or word != "--allow-undecided"]
         for kind in ("ktap", "junit", "sarif"):
             capsys.readouterr()
-            assert main([*command, str(vmlinux), str(first), str(second), "--format", kind]) == UNDECIDED
+            assert main([*command, str(vmlinux), str(first), str(second), *as_format(kind)]) == UNDECIDED
             said[kind] = capsys.readouterr().out
             assert f"words of {first}" in said[kind].replace("%20", " ")
             assert (f"words of {second}" in said[kind].replace("%20", " ")) != allowed

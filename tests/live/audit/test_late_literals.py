@@ -23,6 +23,7 @@ from tests.mini_kernel.build import Spec
 from tests.rules.fixture import process
 from tests.support.built import Mini
 from tests.support.cores import running
+from tests.support.formats import as_format
 
 IDLE, TRACER, OTHER = 0xFFFF800081000000, 0xFFFF800081000100, 0xFFFF800081000200
 NOPS = NOP | NOP << 32
@@ -134,10 +135,10 @@ def test_the_report_says_so(vmlinux: Path, monkeypatch: pytest.MonkeyPatch, caps
     """Of a kernel that can set literals late, which a function says that it has."""
     core = vmlinux.with_name("core")
     core.write_bytes(running(vmlinux, {}))
-    command = ["live", "audit", str(vmlinux), str(core), "--allow-undecided", "--format"]
-    assert main([*command, "text"]) == 1
+    command = ["live", "audit", str(vmlinux), str(core), "--allow-undecided"]
+    assert main(command) == 1
     monkeypatch.setattr("prologue.live.audit.ftrace_state._SETS_ALL_LITERALS", "aarch64_insn_write_literal_u64")
     for form in ("text", "json", "sarif", "junit", "ktap"):
         capsys.readouterr()
-        assert main([*command, form]) == 0
+        assert main([*command, *as_format(form)]) == 0
         assert "nothing was traced since boot: 15 CALL_OPS literals are those of the file" in capsys.readouterr().out

@@ -18,6 +18,7 @@ from tests.mini_kernel.build import Spec
 from tests.rules.fixture import AUDIT, as_running, process
 from tests.support.btf import made_btf
 from tests.support.built import Mini
+from tests.support.formats import as_format
 from tests.support.needs import needs_kernel, needs_tools
 
 OPS = {"ftrace_ops": (472, [("func", "", 0), ("next", "", 8), ("direct_call", "", 464)])}
@@ -109,10 +110,10 @@ def test_a_report_says_where_they_come_from(vmlinux: Path, capsys: pytest.Captur
     capsys.readouterr()
     assert main([*AUDIT, *arguments]) == 0
     assert "struct offsets: of the table for 6.1 to 6.12\n" in capsys.readouterr().out
-    assert main([*AUDIT, *arguments, "--format", "json"]) == 0
+    assert main([*AUDIT, *arguments, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["struct_offsets"] == "of the table for 6.1 to 6.12"
     for kind in ("sarif", "junit", "ktap"):
-        assert main([*AUDIT, *arguments, "--format", kind]) == 0
+        assert main([*AUDIT, *arguments, *as_format(kind)]) == 0
         assert "struct offsets: of the table for 6.1 to 6.12" in capsys.readouterr().out
 
 

@@ -31,7 +31,7 @@ def audited(
 ) -> dict[str, Any]:
     """The report, with counts by mechanism as ``rows``."""
     capsys.readouterr()
-    assert main([*AUDIT, *map(str, as_running(vmlinux, changes)), "--format", "json"]) == status
+    assert main([*AUDIT, *map(str, as_running(vmlinux, changes)), "--json"]) == status
     data: dict[str, Any] = json.loads(capsys.readouterr().out)
     rows = {row["mechanism"]: row for row in data["files"][0]["mechanisms"]}
     return data | {"rows": rows, "notes": data["files"][0]["notes"]}

@@ -14,6 +14,7 @@ from tests.rules.fixture import AUDIT, process
 from tests.support.built import Mini
 from tests.support.cores import running
 from tests.support.elf_edit import NOP, ElfEdit
+from tests.support.formats import as_format
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def board(vmlinux: Path, number: int) -> Path:
 
 def report(kind: str, vmlinux: Path, *sources: Path, capsys: pytest.CaptureFixture[str]) -> str:
     capsys.readouterr()
-    assert main([*AUDIT, str(vmlinux), *map(str, sources), "--format", kind]) == 1
+    assert main([*AUDIT, str(vmlinux), *map(str, sources), *as_format(kind)]) == 1
     return capsys.readouterr().out
 
 

@@ -18,6 +18,7 @@ from prologue.live.system.running_text import LiveSection
 from tests.live.overlay.test_modules import AT, Loaded, load, opened
 from tests.rules.fixture import process
 from tests.support.built import Mini
+from tests.support.formats import as_format
 
 
 def test_words_that_did_not_come_to_rest(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
@@ -28,7 +29,7 @@ def test_words_that_did_not_come_to_rest(mini: Mini, capsys: pytest.CaptureFixtu
     source = loaded.capture(unstable=(place,))
     command = ["live", "audit", str(vmlinux), str(source), "--modules", str(loaded.ko.parent)]
     capsys.readouterr()
-    assert main([*command, "--format", "json"]) == 1  # its PLT is made up
+    assert main([*command, "--json"]) == 1  # its PLT is made up
     data = json.loads(capsys.readouterr().out)
     assert [int(one["vaddr"], 16) for one in data["findings"] if one["code"] == "PL504"] == [place]
     assert data["undecided"]["restless"] > 0
@@ -42,7 +43,7 @@ def test_a_file_of_another_build_passes_in_no_format(mini: Mini, kind: str, caps
     loaded.set_word(".note.gnu.build-id", 16, 0)
     command = ["live", "audit", "--allow-undecided", str(process(loaded.vmlinux)), str(loaded.capture())]
     capsys.readouterr()
-    assert main([*command, "--modules", str(loaded.ko.parent), "--format", kind]) == 2
+    assert main([*command, "--modules", str(loaded.ko.parent), *as_format(kind)]) == 2
     said = capsys.readouterr()
     error = f"{loaded.ko}: is not the mini that is loaded: another build"
     assert said.err == f"prologue: {error}\n"
@@ -97,7 +98,7 @@ def test_a_section_of_a_module_that_was_wiped(mini: Mini, capsys: pytest.Capture
     size = opened(loaded.ko).get_section_by_name(".exit.text")["sh_size"] // 4
     command = [str(loaded.vmlinux), str(source), "--modules", str(loaded.ko.parent)]
     capsys.readouterr()
-    assert main(["live", "audit", "--allow-undecided", *command, "--format", "json"]) == 1
+    assert main(["live", "audit", "--allow-undecided", *command, "--json"]) == 1
     every = json.loads(capsys.readouterr().out)["findings"]
     (finding,) = (one for one in every if one["section"] == ".exit.text")
     assert (finding["code"], finding["vaddr"]) == ("PL503", hex(loaded.places[".exit.text"]))

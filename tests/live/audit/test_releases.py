@@ -13,6 +13,7 @@ from prologue.live.audit.exports import _bsearch
 from prologue.releases import COMPARED, not_known
 from tests.live.audit.made_kernel import POINTER, audit, constants, make, moves
 from tests.support.elf_edit import ElfEdit
+from tests.support.formats import as_format
 from tests.support.needs import needs_mini_kernel_tools
 
 AGREED = dict.fromkeys(("first", "second", "third"), POINTER)
@@ -25,7 +26,7 @@ def _tools() -> None:
 
 def said(vmlinux: Path, changes: dict[int, int], capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
     capsys.readouterr()
-    status = audit(vmlinux, changes, "--format", "json")
+    status = audit(vmlinux, changes, "--json")
     return status, json.loads(capsys.readouterr().out)
 
 
@@ -50,7 +51,7 @@ def test_a_release_that_was_never_compared_is_not_accused(
         assert f"{vmlinux.with_name('core')}: {vmlinux}: not decided: 2\n  plain (" in text
         assert "3 words not decided" in text.splitlines()[-1]
     for form in ("sarif", "junit", "ktap"):
-        assert audit(vmlinux, changes, "--format", form) == UNDECIDED
+        assert audit(vmlinux, changes, *as_format(form)) == UNDECIDED
         report = capsys.readouterr().out
         assert "is not known" in report
         assert "first (" in report  # which word, as in the text

@@ -19,6 +19,7 @@ from tests.rules.fixture import process
 from tests.support.built import Mini
 from tests.support.cores import image_of, vmcoreinfo
 from tests.support.elf_edit import NOP, ElfEdit
+from tests.support.formats import as_format
 
 SITES = 15
 
@@ -86,20 +87,22 @@ def test_what_did_not_come_to_rest(vmlinux: Path, capsys: pytest.CaptureFixture[
     assert said[-2].startswith("not decided: being changed while they were read: 16; ")
     assert main([*command, "--all"]) == UNDECIDED
     assert capsys.readouterr().out.count("still changed after several readings") == SITES + 1
-    assert main([*command, "--format", "json"]) == UNDECIDED
+    assert main([*command, "--json"]) == UNDECIDED
     data = json.loads(capsys.readouterr().out)
     assert {int(finding["vaddr"], 16) for finding in data["findings"]} == {*seconds(vmlinux), free}
     assert (data["passed"], data["undecided"]) == (False, {"restless": 16, "lacking": 0, "unknown": 0})
-    assert main([*command, "--format", "json", "--ignore", "PL504"]) == UNDECIDED
+    assert main([*command, "--json", "--ignore", "PL504"]) == UNDECIDED
 
 
 def test_no_format_passes(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["live", "audit", str(vmlinux), str(captured(vmlinux, ())), "--format"]
+    command = ["live", "audit", str(vmlinux), str(captured(vmlinux, ()))]
     said = {}
     for allowed in (False, True):
         for kind in ("json", "sarif", "junit", "ktap"):
             capsys.readouterr()
-            assert main([*command, kind, *(["--allow-undecided"] if allowed else [])]) == (0 if allowed else UNDECIDED)
+            assert main([*command, *as_format(kind), *(["--allow-undecided"] if allowed else [])]) == (
+                0 if allowed else UNDECIDED
+            )
             said[kind] = capsys.readouterr().out
         assert json.loads(said["json"])["passed"] == allowed
         (invocation,) = json.loads(said["sarif"])["runs"][0]["invocations"]

@@ -33,7 +33,7 @@ def vmlinux(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def audited(vmlinux: Path, core: Path, capsys: pytest.CaptureFixture[str]) -> Audited:
     capsys.readouterr()
-    assert main(["live", "audit", str(vmlinux), str(core), "--format", "json"]) != 3
+    assert main(["live", "audit", str(vmlinux), str(core), "--json"]) != 3
     data = json.loads(capsys.readouterr().out)
     codes = [finding["code"] for finding in data["findings"] if finding["code"] in _OF_HOOKS]
     return Audited(codes, "\n".join(data["not_looked_at"]))

@@ -71,7 +71,7 @@ def half(vmlinux: Path, source: Path) -> int:
 
 def audited(vmlinux: Path, source: Path, capsys: Capture, *options: str) -> tuple[int, dict[str, Any]]:
     capsys.readouterr()
-    status = main([*AUDIT[:2], *options, str(vmlinux), str(source), "--format", "json"])
+    status = main([*AUDIT[:2], *options, str(vmlinux), str(source), "--json"])
     return status, json.loads(capsys.readouterr().out)
 
 
@@ -95,7 +95,7 @@ def test_pages_of_zeros_are_no_transitions(vmlinux: Path, first: bool, capsys: C
     zeros(vmlinux, source)
     sources = (source, whole) if first else (whole, source)
     capsys.readouterr()
-    assert main([*AUDIT, str(vmlinux), *map(str, sources), "--format", "json"]) == 1
+    assert main([*AUDIT, str(vmlinux), *map(str, sources), "--json"]) == 1
     data = json.loads(capsys.readouterr().out)
     assert [(one["code"], one["memory"]) for one in data["findings"]] == [("PL503", str(source))]
     assert data["transitions"] == []
@@ -184,7 +184,7 @@ def test_a_trace_does_not_believe_the_file_where_memory_has_zeros(vmlinux: Path,
 def test_traces_name_the_memory_that_had_their_text(vmlinux: Path, command: str, capsys: Capture) -> None:
     (source,) = running_core(vmlinux)
     traced(vmlinux, source, capsys, Text(vmlinux).page)
-    options = ["--format", "json"] if command == "disasm" else ["--json"]
+    options = ["--format", "jsonl"] if command == "disasm" else ["--json"]
     arguments = [str(vmlinux.with_name("trace")), "--vmlinux", str(vmlinux), "--memory", str(source)]
     main(["trace", command, *arguments, *options])
     said = capsys.readouterr().out

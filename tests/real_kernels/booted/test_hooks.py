@@ -34,7 +34,7 @@ ALWAYS: Final = "what is attached to the kernel: callbacks of other kinds"
 def findings(vmlinux: Path, dump: Path, capsys: pytest.CaptureFixture[str]) -> set[tuple[str, str]]:
     """Code and symbol of each."""
     capsys.readouterr()
-    main(["live", "audit", str(vmlinux), str(dump), "--format", "json"])
+    main(["live", "audit", str(vmlinux), str(dump), "--json"])
     data: dict[str, Any] = json.loads(capsys.readouterr().out)
     notes = [note for note in data["not_looked_at"] if "attached" in note]
     # Text of init that is about to be freed cannot be told from code that hides; the last one is always there.

@@ -76,7 +76,7 @@ def set_breakpoints(guest: SerialGuest, addresses: list[int]) -> None:
 
 def audited(vmlinux: Path, source: Path, capsys: pytest.CaptureFixture[str], *, status: int = 0) -> dict[str, Any]:
     capsys.readouterr()
-    assert main(["live", "audit", str(vmlinux), str(source), "--format", "json"]) == status
+    assert main(["live", "audit", str(vmlinux), str(source), "--json"]) == status
     data: dict[str, Any] = json.loads(capsys.readouterr().out)
     return data
 

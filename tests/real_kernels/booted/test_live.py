@@ -93,7 +93,7 @@ def audited(guest: Guest, source: Path | str, capsys: pytest.CaptureFixture[str]
     """What an audit of the kernel and its modules says, of which nothing may be wrong or unexplained."""
     capsys.readouterr()
     command = ["live", "audit", str(guest.vmlinux), str(source), guest.ssh, "--modules", str(guest.modules)]
-    assert main([*command, "--format", "json"]) == 0
+    assert main([*command, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["findings"] == []
     assert not [note for note in data["not_looked_at"] if "all of its text" in note]

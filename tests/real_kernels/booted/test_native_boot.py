@@ -254,5 +254,5 @@ def test_the_rules_are_silent(
 
 def _codes(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> set[str]:
     capsys.readouterr()
-    assert main(["verify", *arguments, "--format", "json", "--no-config"]) == 0
+    assert main(["verify", *arguments, "--json", "--no-config"]) == 0
     return {finding["code"] for finding in json.loads(capsys.readouterr().out)["findings"]}

@@ -48,7 +48,7 @@ def test_every_word_is_decided_and_damage_is_found(
     guest: Guest, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dump = guest.dump()
-    command = ["live", "audit", str(guest.vmlinux), str(dump), "--modules", str(guest.modules), "--format", "json"]
+    command = ["live", "audit", str(guest.vmlinux), str(dump), "--modules", str(guest.modules), "--json"]
     capsys.readouterr()
     assert main(command) == 0
     data = json.loads(capsys.readouterr().out)

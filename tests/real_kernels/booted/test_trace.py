@@ -186,7 +186,7 @@ def test_what_ran_most(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -
 def test_a_module_s_function(recorded: Recorded, tmp_path: Path) -> None:
     """Its text is where the kernel put it, linked, and with the tracer's calls: each executed word of it."""
     out = tmp_path / "out"
-    options = ["--symbols", "brd_submit_bio", "--format", "json", "-o", str(out)]
+    options = ["--symbols", "brd_submit_bio", "--format", "jsonl", "-o", str(out)]
     assert main(["trace", "disasm", *recorded.images(), *options]) == 0
     ranges = [json.loads(line) for line in out.read_text().splitlines()[1:]]
     assert {one["symbol"] for one in ranges} == {f"brd_submit_bio [{MODULE}]"}

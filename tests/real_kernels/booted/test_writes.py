@@ -31,7 +31,7 @@ USE_FUTEXES = Path(__file__).with_name("use_futexes.c")
 
 def judged(capsys: pytest.CaptureFixture[str], recording: Path, status: int) -> dict[str, Any]:
     capsys.readouterr()
-    assert main(["writes", "judge", str(recording), "--format", "json"]) == status
+    assert main(["writes", "judge", str(recording), "--json"]) == status
     said: dict[str, Any] = json.loads(capsys.readouterr().out)
     return said
 

@@ -141,7 +141,7 @@ def test_counts_agree_with_two_dumps(tmp_path: Path, capsys: pytest.CaptureFixtu
         dumper.join()
     assert all(path.exists() for path in dumps.values()), "the machine was too slow: a dump was not done in its pause"
     capsys.readouterr()
-    assert main(["live", "audit", str(vmlinux), *map(str, dumps.values()), "--format", "json"]) == 0
+    assert main(["live", "audit", str(vmlinux), *map(str, dumps.values()), "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     said: Counter[tuple[str, str]] = Counter()
     for row in data["transitions"]:

@@ -91,7 +91,7 @@ def run(
 
 def judged(capsys: pytest.CaptureFixture[str], directory: Path, status: int) -> dict[str, Any]:
     capsys.readouterr()
-    assert main(["writes", "judge", str(directory / "all.writes"), "--format", "json"]) == status
+    assert main(["writes", "judge", str(directory / "all.writes"), "--json"]) == status
     said: dict[str, Any] = json.loads(capsys.readouterr().out)
     return said
 

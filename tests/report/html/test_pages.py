@@ -128,7 +128,7 @@ def test_4351_modules_that_break_many_rules() -> None:
     assert len(html.encode()) < LIMIT
     document = Document(html)
     assert len(document.all("tr")) > 4351
-    assert "which --format json has" in document.text
+    assert "which --json has" in document.text
 
 
 def test_without_jinja(monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
