@@ -59,7 +59,7 @@ _COMMANDS: Final = (
     (
         "scan", "prologue.cli.scan:run", "say what a file is, and the state of its patch sites",
         "  prologue scan vmlinux\n  prologue scan vmlinux.xz modules/\n"
-        "  prologue scan vmlinux --json | jq .sites_by_section",
+        "  prologue scan vmlinux --json | jq '.files[].sites_by_section'",
         "prologue.cli.scan:add_options",
     ),
     (

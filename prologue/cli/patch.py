@@ -61,10 +61,10 @@ def run(args: Namespace) -> int:
     require_other(args.output, *read)
     if args.save_plan and args.output and would_be_same(args.save_plan, args.output):
         raise UsageError("-o and --save-plan name the same file")
-    if len(paths) == 1:
+    if len(paths) == 1 and not args.json:
         result = patch_file(request, paths[0])
         if not args.quiet:
-            print(_json(_data(result)) if args.json else _text(result))
+            print(_text(result))
         return 0
     return _patch_many(paths, request, args)
 
@@ -95,6 +95,8 @@ def _kernels(named: Path | None, paths: list[Path]) -> tuple[Path, ...]:
 
 def _patch_many(paths: list[Path], request: PatchRequest, args: Namespace) -> int:
     """Patch every file that can be patched, even if others fail; the exit code is the worst one."""
+    import json
+
     from prologue.cli.parallel import print_errors, run_many
 
     results, errors = [], []
@@ -109,20 +111,16 @@ def _patch_many(paths: list[Path], request: PatchRequest, args: Namespace) -> in
             results.append(outcome)
     print_errors([(error.message, str(error)) for error in errors])
     worst = max((error.exit_code for error in errors), default=0)
-    if not args.quiet:
-        everything = {"schema": SCHEMA, "files": list(map(_data, results)), "failed": len(paths) - len(results)}
-        print(_json(everything) if args.json else _summary(results, len(paths)))
+    if args.json:
+        files = list(map(_data, results))
+        print(json.dumps({"schema": SCHEMA, "files": files, "failed": len(errors)}, indent=2))
+    elif not args.quiet:
+        print(_summary(results, len(paths)))
     return worst
 
 
-def _json(result: dict[str, Any]) -> str:
-    import json
-
-    return json.dumps(result, indent=2)
-
-
 def _data(result: PatchResult) -> dict[str, Any]:
-    head = {"schema": SCHEMA, "file": str(result.path), "output": str(result.output), "contract": result.contract}
+    head = {"file": str(result.path), "output": str(result.output), "contract": result.contract}
     if result.contract is None:
         return head | {"state": result.state, "sites": 0, "records": 0, "words_written": 0, "words_to_write": None,
                        "marker_version": None}  # fmt: skip

@@ -24,6 +24,7 @@ from prologue.live.probe.release import rules_of
 from prologue.releases import PROBES_COMPARED
 from prologue.report.printable import printable
 from prologue.report.probe import event_lines, probe_data, probe_text
+from prologue.report.probe_lines import SCHEMA as LINES_SCHEMA
 from prologue.report.probe_lines import lines_data, lines_text, variables_text
 from prologue.report.probe_script import DEFAULT_GROUP, script
 
@@ -95,8 +96,8 @@ def _check_options(args: Namespace) -> None:
     outputs = [name for name in ("event", "script", "list", "vars") if getattr(args, name)]
     if len(outputs) > 1:
         raise UsageError(f"--{outputs[0]} and --{outputs[1]} exclude each other")
-    if args.json and (args.script or (args.list and len(args.places) > 1)):
-        raise UsageError("--json is of one list, and not of a script")
+    if args.json and args.script:
+        raise UsageError("--json and --script exclude each other")
     if args.list and (args.fprobe or args.group or args.name):
         raise UsageError("--list prints no events: leave --fprobe, --group and --name out")
 
@@ -123,15 +124,18 @@ def _lines(args: Namespace, probes: Sequence[Probe], failures: Sequence[Failure]
 
 def _list(args: Namespace, prober: Prober, asked: Sequence[str]) -> int:
     """List the lines of functions or files."""
+    files = []
     for text in asked:
         request = parse_listed(text)
         target = prober.target_of(request)
         listings = list_lines(target, request, prober.sources)
         if args.json:
-            print(json.dumps(lines_data(target, listings), indent=2))
+            files.append(lines_data(target, listings))
         else:
             for line in lines_text(target, listings):
                 print(line)
+    if args.json:
+        print(json.dumps({"schema": LINES_SCHEMA, "files": files}, indent=2))
     return 0
 
 

@@ -108,11 +108,16 @@ def _counted(data: dict[str, Any]) -> list[str]:
 
 
 def _scanned(data: dict[str, Any]) -> list[str]:
-    if data["kind"] != "vmlinux" or not data["ftrace"]:
+    kernels = [file for file in data["files"] if file["kind"] == "vmlinux" and file["ftrace"]]
+    if not kernels:
         raise ValueError("no kernel with sites")
     return [
-        f"By prologue scan, the vmlinux of {data['release']} has {counted(data['sites'], 'site')}"[:75],
-        f"in {counted(data['records'], 'record')} ({data['zero_records']:,} of them zero).",
+        line
+        for kernel in kernels
+        for line in (
+            f"By prologue scan, the vmlinux of {kernel['release']} has {counted(kernel['sites'], 'site')}"[:75],
+            f"in {counted(kernel['records'], 'record')} ({kernel['zero_records']:,} of them zero).",
+        )
     ]
 
 

@@ -14,9 +14,8 @@ SCHEMA: Final = "prologue.probe-lines/1"
 
 
 def lines_data(target: ProbeTarget, listings: Sequence[Listing]) -> dict[str, Any]:
-    """As documented in docs/json.md."""
+    """Return one of ``files``, as documented in docs/json.md."""
     return {
-        "schema": SCHEMA,
         "file": str(target.path),
         "listings": [
             {

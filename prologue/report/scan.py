@@ -25,7 +25,7 @@ def scan_data(binary: Binary, vmlinux: Kernel | None = None) -> dict[str, Any]:
     """Everything about a vmlinux or a module, as documented in docs/json.md."""
     subject, (findings, _) = judge_symbols(Subject(binary, vmlinux=vmlinux), RULES)
     binary = subject.binary
-    data: dict[str, Any] = {"schema": SCHEMA, "file": str(binary.path)}
+    data: dict[str, Any] = {"file": str(binary.path)}
     if isinstance(binary, Kernel):
         restored = binary.restored
         data |= {"kind": "vmlinux", "release": binary.release or None, "build_id": binary.build_id or None}

@@ -207,15 +207,16 @@ def test_scan_text_and_json(mini: Mini, capsys: pytest.CaptureFixture[str]) -> N
     assert "CALL_OPS" in text
     assert "17 (RELR), 2 zero, 0 moved" in text
     assert main(["scan", str(vmlinux), "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
-    assert data["schema"] == "prologue.scan/1"
+    document = json.loads(capsys.readouterr().out)
+    assert (document["schema"], document["failed"]) == ("prologue.scan/1", 0)
+    (data,) = document["files"]
     assert (data["layout"], data["records"], data["zero_records"], data["sites"]) == ("4,2", 17, 2, 15)
     assert data["sites_by_section"] == {".text": 14, ".init.text": 1}
     assert (data["state"], data["contract"], data["anomalies"]) == ("untouched", "native", [])
     assert main(["patch", str(vmlinux), "--in-place", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["words_written"] == 15 + 15 + 2
+    assert json.loads(capsys.readouterr().out)["files"][0]["words_written"] == 15 + 15 + 2
     assert main(["scan", str(vmlinux), "--json"]) == 0
-    after = json.loads(capsys.readouterr().out)
+    (after,) = json.loads(capsys.readouterr().out)["files"]
     assert (after["state"], after["moved_records"], after["sites_with_mov"]) == ("processed", 15, 15)
 
 
@@ -227,10 +228,10 @@ def test_a_dry_run_says_what_would_be_written(mini: Mini, capsys: pytest.Capture
     assert main(["patch", vmlinux, vmlinux, "--dry-run"]) == 0
     assert "64 words would be written" in capsys.readouterr().out
     assert main(["patch", vmlinux, "--dry-run", "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
+    (data,) = json.loads(capsys.readouterr().out)["files"]
     assert (data["words_written"], data["words_to_write"]) == (0, 32)
     assert main(["patch", vmlinux, "--in-place", "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
+    (data,) = json.loads(capsys.readouterr().out)["files"]
     assert (data["words_written"], data["words_to_write"]) == (32, None)
     assert main(["patch", vmlinux, "--dry-run"]) == 0
     assert "processed, dry run: 15 sites, 15 records, 0 words would be written" in capsys.readouterr().out
@@ -251,7 +252,7 @@ def test_whatever_explain_explains_is_listed(capsys: pytest.CaptureFixture[str])
 )
 def test_scan_names_the_encoding(mini: Mini, form: str, encoding: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["scan", str(mini(Spec(form=form))), "--json"]) == 0  # type: ignore[arg-type]
-    assert json.loads(capsys.readouterr().out)["encoding"] == encoding
+    assert json.loads(capsys.readouterr().out)["files"][0]["encoding"] == encoding
 
 
 def test_weak_leftovers_are_a_warning_that_release_refuses(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:

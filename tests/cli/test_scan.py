@@ -35,9 +35,11 @@ def test_many_files_and_directories(mini: Mini, tmp_path: Path, capsys: Said) ->
     files = [str(vmlinux), str(modules), str(image)]
     assert main(["scan", *files]) == 0
     said = capsys.readouterr().out
-    assert said.count("state      untouched") == 11
-    assert f"{image}: a flat arm64 Image" in said
-    assert said.endswith("\n12 of 12 files\n")
+    assert said.count("; untouched; ") == 11
+    assert f"{image}: a flat arm64 Image\n" in said
+    *lines, summary = said.splitlines()
+    assert len(lines) == 12
+    assert summary.startswith("12 of 12 files: 1 vmlinux, 10 modules, 1 boot file; 11 untouched; ")
     assert main(["scan", *files, str(tmp_path / "absent"), "--json"]) == 2
     output = capsys.readouterr()
     assert output.err == f"prologue: {tmp_path / 'absent'}: cannot be opened: No such file or directory\n"
@@ -53,9 +55,9 @@ def test_a_compressed_vmlinux_is_read_and_not_written(
     vmlinux, stored = mini(Spec()), tmp_path / f"vmlinux.{kind}"
     stored.write_bytes(compress(vmlinux.read_bytes(), kind))
     assert main(["scan", str(vmlinux), "--json"]) == 0
-    plain = json.loads(capsys.readouterr().out)
+    (plain,) = json.loads(capsys.readouterr().out)["files"]
     assert main(["scan", str(stored), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == plain | {"file": str(stored)}
+    assert json.loads(capsys.readouterr().out)["files"] == [plain | {"file": str(stored)}]
     assert main(["verify", str(stored)]) == 0
     assert capsys.readouterr().out == "1 file: clean (15 sites, untouched, native)\n"
     assert main(["patch", str(vmlinux), "--in-place"]) == 0
@@ -108,6 +110,6 @@ def test_boot_files_that_verify_knows_are_named(
     assert main(["scan", str(path)]) == 0
     assert capsys.readouterr().out == f"{path}: {said}: give the vmlinux that it was made from\n"
     assert main(["scan", str(path), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["kind"] == kind
+    assert json.loads(capsys.readouterr().out)["files"][0]["kind"] == kind
     assert main(["verify", str(path)]) == 2
     assert "the vmlinux" in capsys.readouterr().err

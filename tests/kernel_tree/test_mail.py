@@ -204,9 +204,9 @@ def test_figures_are_those_of_the_files(tmp_path: Path, known: None, capsys: Sai
     counted, scanned = tmp_path / "counts.json", tmp_path / "scan.json"
     data = {"schema": "prologue.exact-counts/1", "qemu": "9.9", "cpu": "max", "kernels": kernels}
     counted.write_text(json.dumps(data))
-    scan = {"schema": "prologue.scan/1", "kind": "vmlinux", "ftrace": True, "release": "6.12.9-big", "sites": 43880,
-            "records": 44216, "zero_records": 336}  # fmt: skip
-    scanned.write_text(json.dumps(scan))
+    kernel = {"kind": "vmlinux", "ftrace": True, "release": "6.12.9-big", "sites": 43880, "records": 44216,
+              "zero_records": 336}  # fmt: skip
+    scanned.write_text(json.dumps({"schema": "prologue.scan/1", "files": [kernel, {"kind": "module"}]}))
     options = ["--cover-letter", "--figures", str(counted), "--figures", str(scanned)]
     assert main(["kernel", "patch", all_series()[-1], *options]) == 0
     letter = " ".join(capsys.readouterr().out.split())
@@ -229,7 +229,7 @@ def test_figures_are_those_of_the_files(tmp_path: Path, known: None, capsys: Sai
         ("[]", "has no figures"),
         ("{}", "has no figures"),
         ('{"schema": "prologue.exact-counts/1"}', "has no figures"),
-        ('{"schema": "prologue.scan/1", "kind": "module"}', "has no figures"),
+        ('{"schema": "prologue.scan/1", "files": [{"kind": "module"}]}', "has no figures"),
         ('{"schema": "prologue.verify/1"}', "figures of another kind (prologue.verify/1)"),
     ],
 )

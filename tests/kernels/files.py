@@ -117,7 +117,7 @@ def scanned(form: Form) -> dict[str, Any]:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         assert prologue(["scan", str(form.vmlinux), "--json"]) == 0
-    return dict(json.loads(out.getvalue()))
+    return dict(json.loads(out.getvalue())["files"][0])
 
 
 def release_of(built: BuiltKernel) -> str:

@@ -196,7 +196,7 @@ def test_scan_variant_and_image(mini: Mini, form: Form, capsys: pytest.CaptureFi
     assert main(["verify", str(before), "--image", str(image), "--select", "PL404"]) == 1
     capsys.readouterr()
     assert main(["scan", str(vmlinux), "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
+    (data,) = json.loads(capsys.readouterr().out)["files"]
     assert (data["form"], data["marker"]["version"], data["state"], data["sites"]) == ("offsets", 2, "processed", 15)
     assert main(["scan", str(vmlinux)]) == 0
     said = capsys.readouterr().out

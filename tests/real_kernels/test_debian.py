@@ -38,7 +38,7 @@ LAYOUT = {"bookworm": "2", "trixie": "4,2"}
 
 def test_scan_figures(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["scan", str(case.vmlinux), "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
+    (data,) = json.loads(capsys.readouterr().out)["files"]
     suite = case.kernel.suite
     assert (data["layout"], data["state"], data["contract"]) == (LAYOUT[suite], "untouched", "stock")
     assert data["release"] == case.kernel.release
@@ -57,7 +57,7 @@ def test_processed_is_what_it_should_be(case: Case, capsys: pytest.CaptureFixtur
     assert before == after
     assert main(["verify", str(case.processed), "--against", str(case.vmlinux)]) == 0
     assert main(["scan", str(case.processed), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))["state"] == "processed"
+    assert json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))["files"][0]["state"] == "processed"
 
 
 def same(one: Path, other: Path) -> bool:

@@ -111,7 +111,7 @@ def steps(output: str) -> list[str]:
 def state(path: Path, capsys: pytest.CaptureFixture[str]) -> str:
     capsys.readouterr()
     assert main(["scan", str(path), "--json"]) == 0
-    return str(json.loads(capsys.readouterr().out)["state"])
+    return str(json.loads(capsys.readouterr().out)["files"][0]["state"])
 
 
 def test_every_link_is_processed_once(
