@@ -136,7 +136,7 @@ def demo(suite: str, out: Path) -> None:
     modules = fetch_modules(suite, kernel.release)
     plan = ("--variants", "boot,build", "--workload", WORKLOAD, "--boots", 1, "--runs", RUNS, "--seed", 7)
     shutil.rmtree(out / "campaign", ignore_errors=True)
-    run("bench", "run", "--vmlinux", vmlinux, "--modules", modules, *plan, "-o", out / "campaign")
+    run("bench", "run", vmlinux, "--modules", modules, *plan, "-o", out / "campaign")
     run("bench", "plot", out / "campaign", "-o", out / "campaign.png")
     step(7, f"the kernel that runs: {SHOWN} is traced, and every word of text is explained")
     audit_running(vmlinux, processed, image, out)

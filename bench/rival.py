@@ -117,7 +117,7 @@ def count(kernels: dict[str, Path], output: Path, cpu: str | None, *, kaslr: boo
     """
     rows = rows_of(kernels)
     for row in rows:
-        words = ["bench", "run", "--vmlinux", str(kernels[row.link]), "--target", "icount", "--variants", row.variant]
+        words = ["bench", "run", str(kernels[row.link]), "--target", "icount", "--variants", row.variant]
         words += ["-o", str(output / row.directory), *(["--cpu-model", cpu] if cpu else [])]
         words += ["--kaslr"] if kaslr else []
         with contextlib.redirect_stdout(sys.stderr):

@@ -50,7 +50,7 @@ def campaign(name: str, suite: str, out: Path) -> None:
     kernel = fetch_kernel(suite)
     modules = fetch_modules(suite, kernel.release)
     directory = out / name
-    run("bench", "run", "--vmlinux", kernel.vmlinux, "--modules", modules, *CAMPAIGNS[name], "-o", directory)
+    run("bench", "run", kernel.vmlinux, "--modules", modules, *CAMPAIGNS[name], "-o", directory)
     for suffix, form in REPORTS.items():
         keep(out / f"{name}-compare.{suffix}", "bench", "compare", directory, *form)
         keep(out / f"{name}-table.{suffix}", "bench", "table", directory, *form)

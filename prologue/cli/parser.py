@@ -130,7 +130,7 @@ _COMMANDS: Final = (
     ),
     (
         "writes", "", "record writes to kernel text, and judge which were live and unsafe",
-        "  prologue writes boot --vmlinux vmlinux -o boot.writes     # each store, from reset to power-off\n"
+        "  prologue writes boot vmlinux -o boot.writes     # each store, from reset to power-off\n"
         "  prologue writes record ssh:root@board -o board.writes     # those that kprobe events see, on a board\n"
         "  prologue writes judge board.writes\n",
         "prologue.cli.writes:add_writes",
@@ -161,7 +161,7 @@ _COMMANDS: Final = (
     ),
     (
         "bench", "", "measure variants of one link, and say what the samples prove",
-        "  prologue bench run --vmlinux vmlinux --workload hackbench:g=10,l=1000 --target ssh:root@board -o results/\n"
+        "  prologue bench run vmlinux --workload hackbench:g=10,l=1000 --target ssh:root@board -o results/\n"
         "  prologue bench compare example:2019-a57         # the report of a table that ships with the tool\n"
         "  prologue bench compare results/ --margin 0.5\n"
         "  prologue bench table results/\n"

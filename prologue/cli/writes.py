@@ -48,8 +48,8 @@ def _boot(actions: Commands) -> None:
     add_bench_command(
         actions, "boot", "writes_boot",
         "record every write to kernel text in QEMU, from reset to power-off",
-        "  prologue writes boot --vmlinux vmlinux -o boot.writes        # boots, and powers off as init's first act\n"
-        "  prologue writes boot --vmlinux vmlinux --initrd initrd.cpio --append 'rdinit=/test.sh' -o test.writes\n"
+        "  prologue writes boot vmlinux -o boot.writes        # boots, and powers off as init's first act\n"
+        "  prologue writes boot vmlinux --initrd initrd.cpio --append 'rdinit=/test.sh' -o test.writes\n"
         "  prologue writes judge boot.writes",
     )  # fmt: skip
 
@@ -58,7 +58,7 @@ def _judge(actions: Commands) -> None:
     judge = add_command(
         actions, "judge", "prologue.cli.writes_judge:run",
         "judge recorded writes to kernel text: which were live, and which of these are unsafe",
-        "  prologue writes boot --vmlinux vmlinux -o boot.writes\n"
+        "  prologue writes boot vmlinux -o boot.writes\n"
         "  prologue writes judge boot.writes\n"
         "  prologue writes judge perf.data --json | jq .table",
     )  # fmt: skip

@@ -59,7 +59,7 @@ def test_margins_that_are_none(margin: str, capsys: Said) -> None:
 
 def test_defaults_are_those_of_one_place() -> None:
     parser = build_parser()
-    args = parser.parse_args(["bench", "run", "--vmlinux", "vmlinux", "--workload", "time:true", "-o", "out"])
+    args = parser.parse_args(["bench", "run", "vmlinux", "--workload", "time:true", "-o", "out"])
     # How often to boot and to run depends on the target.
     assert {name: getattr(args, name) for name in DEFAULTS} == {**DEFAULTS, "boots": None, "runs": None}
     assert parser.parse_args(["bench", "compare", "example:2019-a57"]).margin == MARGIN

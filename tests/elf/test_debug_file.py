@@ -41,7 +41,7 @@ def commands(path: Path) -> list[list[str]]:
         ["image", file, "-o", out],
         ["variant", file, "--kind", "nop-nop", "-o", out],
         ["probe", file, "work_leaf"],
-        ["bench", "run", "--vmlinux", file, "--workload", "hackbench:g=1,l=1", "--target", "qemu", "-o", out],
+        ["bench", "run", file, "--workload", "hackbench:g=1,l=1", "--target", "qemu", "-o", out],
     ]
 
 

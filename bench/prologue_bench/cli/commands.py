@@ -8,11 +8,11 @@ COMMANDS: Final[tuple[tuple[str, str, str], ...]] = (  # name, help and examples
     (
         "run",
         "boot variants of one link in random order, and measure them",
-        "  prologue bench run --vmlinux vmlinux --variants nop-nop,boot,build --boots 10 --runs 3 --seed 7 \\\n"
+        "  prologue bench run vmlinux --variants nop-nop,boot,build --boots 10 --runs 3 --seed 7 \\\n"
         "      --workload hackbench:process,sockets,g=10,l=1000 --target ssh:root@board -o campaign/\n"
-        "  prologue bench run --vmlinux vmlinux --workload hackbench:g=1,l=100 --modules /lib/modules/6.1 -o smoke/\n"
-        "  prologue bench run --vmlinux vmlinux --workload hackbench:g=1,l=20 --target icount -o exact/\n"
-        "  prologue bench run --vmlinux vmlinux --workload hackbench:g=10,l=1000 --target labgrid:farm.yaml \\\n"
+        "  prologue bench run vmlinux --workload hackbench:g=1,l=100 --modules /lib/modules/6.1 -o smoke/\n"
+        "  prologue bench run vmlinux --workload hackbench:g=1,l=20 --target icount -o exact/\n"
+        "  prologue bench run vmlinux --workload hackbench:g=10,l=1000 --target labgrid:farm.yaml \\\n"
         "      --reserve board=rpi4 -o campaign/\n"
         "The same command resumes a campaign that was stopped, at whatever point.\n"
         "Exit codes: 0 every boot of the plan counts; 1 some stayed void; 2 bad input or another plan; 4 machine lost.",

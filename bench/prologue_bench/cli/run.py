@@ -50,7 +50,7 @@ _LEFT_OPEN: Final = ("boots", "runs")
 
 def add_options(added: argparse.ArgumentParser) -> None:
     """Add all options."""
-    added.add_argument("--vmlinux", type=Path, required=True, help="vmlinux as linked; every variant is made from it")
+    added.add_argument("vmlinux", type=Path, metavar="VMLINUX", help="as linked; every variant is made from it")
     added.add_argument(
         "-o", "--output", type=Path, required=True, metavar="DIR", help="result set, created or resumed"
     )  # fmt: skip
@@ -233,7 +233,7 @@ def _kinds(text: str) -> list[VariantKind]:
 
 def _command(args: Namespace) -> str:
     """Write the command that records this campaign, to be pasted."""
-    words: list[object] = ["prologue", "bench", "run", "--vmlinux", args.vmlinux, "--target", args.target]
+    words: list[object] = ["prologue", "bench", "run", args.vmlinux, "--target", args.target]
     words += ["--variants", args.variants]
     for workload in args.workload:
         words += ["--workload", workload]

@@ -26,7 +26,7 @@ _COMMAND_LINE: Final = "console=ttyAMA0 panic=-1"
 
 def add_options(added: argparse.ArgumentParser) -> None:
     """Add all options."""
-    added.add_argument("--vmlinux", type=Path, required=True, help="unstripped; boots on QEMU's virt board")
+    added.add_argument("vmlinux", type=Path, metavar="VMLINUX", help="unstripped; boots on QEMU's virt board")
     added.add_argument("-o", "--output", type=Path, required=True, metavar="FILE",
                        help="the recording, readable by its owner only; FILE.log is the console")  # fmt: skip
     added.add_argument("--image", type=Path, help="flat Image of that vmlinux (default: made from it)")

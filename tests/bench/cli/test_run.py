@@ -48,7 +48,7 @@ class Machine:
 
 
 def run(vmlinux: Path, directory: Path, *more: str) -> int:
-    return main(["bench", "run", "--vmlinux", str(vmlinux), "-o", str(directory), "--workload", "time:true", *more])
+    return main(["bench", "run", str(vmlinux), "-o", str(directory), "--workload", "time:true", *more])
 
 
 def hashes(directory: Path) -> dict[str, str]:
@@ -111,7 +111,7 @@ def test_places_without_a_boot_are_findings(
 
 
 def test_only_counts_of_the_boot_need_no_workload(tmp_path: Path, capsys: Said) -> None:
-    plan = ["bench", "run", "--vmlinux", str(tmp_path / "none"), "-o", str(tmp_path / "campaign")]
+    plan = ["bench", "run", str(tmp_path / "none"), "-o", str(tmp_path / "campaign")]
     assert main(plan) == 2
     assert "--target qemu: nothing to measure; name at least one --workload" in capsys.readouterr().err
     assert main([*plan, "--target", "icount"]) == 2

@@ -23,19 +23,17 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 def test_what_cannot_be_recorded(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     vmlinux, out = mini(Spec()), tmp_path / "out"
-    assert "no symbol " in refused(capsys, "--vmlinux", vmlinux, "-o", out)
-    assert "cannot be" in refused(capsys, "--vmlinux", vmlinux, "-o", out, "--image", tmp_path / "absent")
+    assert "no symbol " in refused(capsys, vmlinux, "-o", out)
+    assert "cannot be" in refused(capsys, vmlinux, "-o", out, "--image", tmp_path / "absent")
     (tmp_path / "other").write_bytes(b"no Image" * 100)
-    assert "other: the kernel does not begin with" in refused(
-        capsys, "--vmlinux", vmlinux, "-o", out, "--image", tmp_path / "other"
-    )
-    assert "at most 64 CPUs" in refused(capsys, "--vmlinux", vmlinux, "-o", out, "--cpus", 65)
-    assert "is also an input" in refused(capsys, "--vmlinux", vmlinux, "-o", vmlinux)
+    assert "other: the kernel does not begin with" in refused(capsys, vmlinux, "-o", out, "--image", tmp_path / "other")
+    assert "at most 64 CPUs" in refused(capsys, vmlinux, "-o", out, "--cpus", 65)
+    assert "is also an input" in refused(capsys, vmlinux, "-o", vmlinux)
     assert not out.exists()
 
 
 def test_the_image_of_another_kernel(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     image = tmp_path / "Image"
     write_flat(ElfImage(mini(Spec(layout="4,2"))), image)
-    said = refused(capsys, "--vmlinux", mini(Spec(layout="2")), "-o", tmp_path / "out", "--image", image)
+    said = refused(capsys, mini(Spec(layout="2")), "-o", tmp_path / "out", "--image", image)
     assert "another build-id" in said or "no symbol" in said

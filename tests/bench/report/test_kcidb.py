@@ -96,7 +96,7 @@ def test_a_void_boot_is_missing_and_says_why(tmp_path: Path, capsys: Said) -> No
 
 def test_no_path_of_this_machine_is_published(tmp_path: Path, capsys: Said) -> None:
     made = Made(pairs=2)
-    plan = replace(campaign(made), command="prologue bench run --vmlinux /home/me/secret/vmlinux")
+    plan = replace(campaign(made), command="prologue bench run /home/me/secret/vmlinux")
     assert "/home/me" not in json.dumps(export(capsys, write(tmp_path, plan, boots(made))))
 
 

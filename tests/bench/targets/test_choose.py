@@ -19,7 +19,7 @@ Said = pytest.CaptureFixture[str]
 def run(capsys: Said, tmp_path: Path, *more: str) -> tuple[int, str]:
     """``bench run`` on a vmlinux that is not there."""
     missing = str(tmp_path / "vmlinux")
-    status = main(["bench", "run", "--vmlinux", missing, "-o", str(tmp_path / "out"), "--workload", "time:true", *more])
+    status = main(["bench", "run", missing, "-o", str(tmp_path / "out"), "--workload", "time:true", *more])
     return status, capsys.readouterr().err
 
 
@@ -56,7 +56,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(
 def test_a_place_that_cannot_be_written(capsys: Said, mini: Callable[[Spec], Path]) -> None:
     vmlinux = str(mini(Spec()))
     for place in ("/dev/null/x", "/proc/x"):
-        assert main(["bench", "run", "--vmlinux", vmlinux, "-o", place, "--workload", "time:true"]) == 2
+        assert main(["bench", "run", vmlinux, "-o", place, "--workload", "time:true"]) == 2
         assert capsys.readouterr().err.startswith(f"prologue: {place}: ")
 
 
@@ -93,7 +93,7 @@ def test_an_open_quote_for_the_doctor(capsys: Said) -> None:
     ],
 )
 def test_the_cpu_of_a_guest(options: tuple[str, ...], cpu: str) -> None:
-    words = ["bench", "run", "--vmlinux", "vmlinux", "--workload", "time:true", "-o", "out", *options]
+    words = ["bench", "run", "vmlinux", "--workload", "time:true", "-o", "out", *options]
     target = choose_target(build_parser().parse_args(words))
     assert isinstance(target, QemuTarget)
     assert target.machine.cpu == cpu

@@ -29,7 +29,7 @@ def command(directory: Path, *more: object) -> list[str]:
     """The arguments of a small campaign."""
     kernel = needs_kernel(SUITE)
     modules = needs_modules(SUITE, kernel.release)
-    arguments: list[object] = ["--vmlinux", kernel.vmlinux, "--modules", modules, "--timeout", 120, "-o", directory]
+    arguments: list[object] = [kernel.vmlinux, "--modules", modules, "--timeout", 120, "-o", directory]
     return [str(argument) for argument in (*arguments, *more)]
 
 

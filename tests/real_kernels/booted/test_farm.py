@@ -34,7 +34,7 @@ class Campaign:
         self.directory = directory
         self.errors = directory.with_suffix(".errors")
         command = [
-            *HEEDING, sys.executable, "-m", "prologue", "bench", "run", "--vmlinux", vmlinux, "-o", directory,
+            *HEEDING, sys.executable, "-m", "prologue", "bench", "run", vmlinux, "-o", directory,
             "--target", f"labgrid:{environment}", "--reserve", TAG, "--variants", "nop-nop,boot", "--no-control",
             "--boots", 1, "--runs", 1, "--seed", seed, "--retries", 1, "--timeout", 200,
             "--workload", "hackbench:process,sockets,g=1,l=1",

@@ -61,7 +61,7 @@ def test_the_recorder_and_the_plugin_agree(tmp_path: Path) -> None:
     }  # fmt: skip
     initrd, out = tmp_path / "initrd", tmp_path / "all.writes"
     initrd.write_bytes(pack(content, ("bin", "proc", "sys", "dev", "tmp")))
-    command = ["writes", "boot", "--vmlinux", str(kernel.vmlinux), "--initrd", str(initrd), "-o", str(out)]
+    command = ["writes", "boot", str(kernel.vmlinux), "--initrd", str(initrd), "-o", str(out)]
     assert main(command) == 0
     recorded, seen = read_any(tmp_path / "all.writes.log"), read_any(out)
     assert recorded.ending.lost == ()

@@ -43,7 +43,7 @@ def words(said: dict[str, Any], **wanted: object) -> int:
 
 def test_the_boot_writes_no_prologue_live(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     vmlinux, out = needs_kernel("trixie").vmlinux, tmp_path / "boot.writes"
-    assert main(["writes", "boot", "--vmlinux", str(vmlinux), "-o", str(out)]) == 0
+    assert main(["writes", "boot", str(vmlinux), "-o", str(out)]) == 0
     said = judged(capsys, out, 0)
     sites = Kernel(vmlinux).sites
     assert sites is not None
@@ -64,7 +64,7 @@ def test_the_boot_of_other_releases(
 ) -> None:
     """Every writer is known, and the only live writes are those of jump labels."""
     vmlinux, out = needs_kernel(suite).vmlinux, tmp_path / "boot.writes"
-    assert main(["writes", "boot", "--vmlinux", str(vmlinux), "-o", str(out)]) == 0
+    assert main(["writes", "boot", str(vmlinux), "-o", str(out)]) == 0
     said = judged(capsys, out, 0)
     assert said["release"].startswith(release)
     assert said["findings"] == said["unknown"] == said["not_seen"] == []
@@ -87,7 +87,7 @@ def test_constants_that_are_set_while_other_cpus_run(tmp_path: Path, capsys: pyt
     """7.3 sets constants in an initcall: no CPU had executed them, and each that does has synchronised."""
     vmlinux, out = needs_kernel("trixie-backports").vmlinux, tmp_path / "boot.writes"
     archive = futex_init(tmp_path)
-    assert main(["writes", "boot", "--vmlinux", str(vmlinux), "--initrd", str(archive), "-o", str(out)]) == 0
+    assert main(["writes", "boot", str(vmlinux), "--initrd", str(archive), "-o", str(out)]) == 0
     said = judged(capsys, out, 0)
     assert said["not_seen"] == []
     assert {(found["code"], found["severity"]) for found in said["findings"]} == {("PL513", "info")}
@@ -166,7 +166,7 @@ def test_planted_faults_are_found(fault: str, tmp_path: Path, capsys: pytest.Cap
     vmlinux, image, out = needs_kernel("trixie").vmlinux, tmp_path / "Image", tmp_path / "bad.writes"
     without_ic, said_of_it = WITHOUT_IC[fault]
     plant(vmlinux, image, without_ic)
-    assert main(["writes", "boot", "--vmlinux", str(vmlinux), "--image", str(image), "-o", str(out)]) == 0
+    assert main(["writes", "boot", str(vmlinux), "--image", str(image), "-o", str(out)]) == 0
     said = judged(capsys, out, 1)
     by_code = {
         code: [f for f in said["findings"] if f["code"] == code] for code in ("PL308", "PL506", "PL507", "PL513")
@@ -210,7 +210,7 @@ def test_an_instruction_that_is_executed_without_synchronisation(
         0x52800000, 0xA8C17BFD, a64.RET,  # MOV W0, #0; LDP X29, X30, [SP], #16
     ])  # fmt: skip
     bad.save()
-    assert main(["writes", "boot", "--vmlinux", str(vmlinux), "--image", str(image), "-o", str(out)]) == 0
+    assert main(["writes", "boot", str(vmlinux), "--image", str(image), "-o", str(out)]) == 0
     recording = read_recording(out)
     slide = recording.ending.slide
     assert slide is not None

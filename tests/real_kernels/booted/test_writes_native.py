@@ -83,7 +83,7 @@ def run(
     initrd, out = directory / "initrd", directory / "all.writes"
     initrd.write_bytes(pack(content, ("bin", "proc", "sys", "dev", "tmp")))
     (machine,) = (MACHINES[name] for name, recipe in RECIPES.items() if recipe == built.recipe)
-    command = ["writes", "boot", "--vmlinux", str(vmlinux), "--initrd", str(initrd), "-o", str(out)]
+    command = ["writes", "boot", str(vmlinux), "--initrd", str(initrd), "-o", str(out)]
     # With times, the kernel's own messages are told from the recorder's lines.
     assert main([*command, "--cpu-model", machine.cpu, "--append", "printk.time=1"]) == 0
     return read_any(directory / "all.writes.log"), read_any(out)
