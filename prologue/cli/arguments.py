@@ -28,6 +28,24 @@ def number_from(lowest: int, highest: int | None = None) -> Callable[[str], int]
     return parse
 
 
+def number(option: str, text: str) -> int:
+    """Return a number of 64 bits, decimal or with 0x; also negative.
+
+    Raises:
+        UsageError: it is something else.
+
+    """
+    from prologue.errors import UsageError
+
+    try:
+        value = int(text, 0)
+    except ValueError:
+        raise UsageError(f"{option} {text}: expected a number, as 0x1234") from None
+    if abs(value) >> 64:
+        raise UsageError(f"{option} {text}: has more than 64 bits")
+    return value
+
+
 def add_jobs(command: argparse.ArgumentParser) -> None:
     """Add ``--jobs`` to a command that reads many files at once."""
     command.add_argument(
@@ -77,7 +95,7 @@ def add_format(command: argparse.ArgumentParser, schema: str, *forms: str) -> No
 def add_report(command: argparse.ArgumentParser, schema: str, *forms: str) -> None:
     """Add how a report is written, and where to."""
     add_format(command, schema, *forms)
-    command.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report to this file")
+    command.add_argument("-o", "--output", type=Path, metavar="OUT", help="write the report to this file")
 
 
 def require_html(format_: str) -> None:

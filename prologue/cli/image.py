@@ -14,7 +14,7 @@ from prologue.outputs import require_other
 def add_options(command: Subcommand) -> None:
     """Give ``image`` its options."""
     command.add_argument("file", type=Path, metavar="VMLINUX")
-    command.add_argument("-o", "--output", type=Path, required=True, metavar="IMAGE")
+    command.add_argument("-o", "--output", type=Path, required=True, metavar="OUT")
 
 
 def run(args: Namespace) -> int:

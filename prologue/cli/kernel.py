@@ -56,7 +56,7 @@ def add_kernel(group: Subcommand) -> None:
     patch.add_argument("--mode", choices=tuple(MODES), help=f"{_MODE_HELP} (default: build)")
     patch.add_argument("--series", choices=STANDALONE, metavar="NAME",
                        help=f"a patch for any kernel, not part of the series: {', '.join(STANDALONE)}")  # fmt: skip
-    patch.add_argument("-o", "--output", type=Path, metavar="DIR",
+    patch.add_argument("-o", "--output", type=Path, metavar="OUT",
                        help="write one file for each patch, and 0000-cover-letter.patch")  # fmt: skip
     patch.add_argument("--cover-letter", action="store_true", help="print the cover letter alone")
     patch.add_argument("--figures", type=Path, action="append", default=[], metavar="FILE",

@@ -27,7 +27,7 @@ def add_live(group: Subcommand) -> None:
     )  # fmt: skip
     capture.add_argument("source", nargs="?", default="/proc/kcore", metavar="SOURCE",
                          help="/proc/kcore (default) or ssh:HOST")  # fmt: skip
-    capture.add_argument("-o", "--output", type=Path, required=True, metavar="FILE",
+    capture.add_argument("-o", "--output", type=Path, required=True, metavar="OUT",
                          help="an ELF core, readable by its owner only; compressed if it ends in .zst")  # fmt: skip
     capture.add_argument("--vmlinux", type=Path, metavar="VMLINUX",
                          help="of exactly that build: finds ftrace's lists if kallsyms does not")  # fmt: skip

@@ -155,7 +155,7 @@ _COMMANDS: Final = (
         "  prologue protocol list\n"
         "  prologue protocol check two-writes-live         # the shortest way to its failure; exit code 1\n"
         "  prologue protocol check two-writes-live/either  # a variant of it\n"
-        "  prologue protocol check mov-at-boot --all --barriers\n"
+        "  prologue protocol check mov-at-boot --all-variants --barriers\n"
         "  prologue protocol explain stop-machine\n",
         "prologue.cli.protocol:add_options",
     ),

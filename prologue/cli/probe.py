@@ -9,6 +9,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from prologue.cli.arguments import number
 from prologue.cli.subcommands import Subcommand
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError, UsageError
@@ -47,22 +48,20 @@ def add_options(command: Subcommand) -> None:
     command.add_argument("--fprobe", action="store_true", help="print fprobe events (f:), for dynamic_events")
     command.add_argument("--group", metavar="GROUP", help="group of the events (default: the kernel's, kprobes)")
     command.add_argument("--name", metavar="NAME", help="name of the events; the second is NAME_1")
-    command.add_argument("--modules", type=Path, action="append", metavar="FILE|DIRECTORY", help="for MOD:FUNC")
+    command.add_argument(
+        "--modules", type=Path, action="append", metavar="DIR", help="modules for MOD:FUNC, or one of them; repeatable"
+    )
     command.add_argument("--vmlinux", type=Path, metavar="VMLINUX", help="the kernel of a module")
-    command.add_argument("--source", type=Path, metavar="DIRECTORY", help="the kernel's source, if it is not where the "
+    command.add_argument("--source", type=Path, metavar="DIR", help="the kernel's source, if it is not where the "
                          "compiler had it")  # fmt: skip
     run_time = command.add_mutually_exclusive_group()
     run_time.add_argument(
-        "--slide", type=_hex, metavar="BYTES", help="what KASLR added to the addresses in PLACE (hex)"
+        "--slide", metavar="BYTES", help="what KASLR added to the addresses in PLACE, such as 0x3000000"
     )
     run_time.add_argument(
         "--kallsyms", type=Path, metavar="FILE", help="a copy of /proc/kallsyms, as root has it: says what KASLR added"
     )
     command.add_argument("--json", action="store_true", help="print JSON (schema prologue.probe/1)")
-
-
-def _hex(text: str) -> int:
-    return int(text, 16)
 
 
 def run(args: Namespace) -> int:
@@ -148,7 +147,7 @@ def _open(args: Namespace) -> tuple[Kernel, Prober]:
         if args.vmlinux is None:
             raise UsageError("a module is judged by the rules of its kernel: give --vmlinux VMLINUX")
     kernel = open_judged(ElfImage(args.vmlinux if module is not None else args.file))
-    slide = _slide(kernel, args.kallsyms) if args.kallsyms is not None else args.slide or 0
+    slide = _slide(kernel, args.kallsyms) if args.kallsyms is not None else number("--slide", args.slide or "0")
     prober = Prober(kernel, modules=args.modules or (), source=args.source, slide=slide)
     if module is not None:
         prober.probe_module(module)

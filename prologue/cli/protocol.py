@@ -23,10 +23,10 @@ def add_options(group: Subcommand) -> None:
     check = add_command(
         actions, "check", "prologue.cli.protocol:run_check", "explore all states; exit code 1 if it is unsafe",
         "  prologue protocol check two-writes-live\n  prologue protocol check stop-machine/not-preemptible\n"
-        "  prologue protocol check mov-at-boot --all --barriers",
+        "  prologue protocol check mov-at-boot --all-variants --barriers",
     )  # fmt: skip
     _add_name(check)
-    check.add_argument("--all", action="store_true", help="check every variant of the protocol")
+    check.add_argument("--all-variants", action="store_true", help="check every variant of the protocol")
     check.add_argument(
         "--barriers", action="store_true", help="also take every barrier out of safe ones, one at a time"
     )
@@ -79,7 +79,7 @@ def run_check(args: argparse.Namespace) -> int:
 
         require_herd7()
     protocol, chosen = find_variant(args.name)
-    variants = load_protocol(protocol.name).variants if args.all else (chosen,)
+    variants = load_protocol(protocol.name).variants if args.all_variants else (chosen,)
     results = []
     for variant in variants:
         outcome = check_model(variant.model)

@@ -103,9 +103,9 @@ def _disasm(command: Subcommand) -> None:
                               "(schema prologue.trace-disasm/1); srcline: with source lines")  # fmt: skip
     command.add_argument("-S", dest="format", action="store_const", const="srcline",
                          help="source lines between the instructions: --format srcline")  # fmt: skip
-    command.add_argument("--from", dest="root", action="append", default=[], metavar="FUNC",
-                         help="print the tree of what FUNC called instead of instructions; repeatable")  # fmt: skip
-    command.add_argument("--depth", type=number_from(0), metavar="N", help="levels below FUNC (8)")
+    command.add_argument("--from", dest="root", action="append", default=[], metavar="FUNCTION",
+                         help="print the tree of what it called instead of instructions; repeatable")  # fmt: skip
+    command.add_argument("--depth", type=number_from(0), metavar="N", help="levels below the function (8)")
     command.add_argument("-o", "--output", type=Path, metavar="OUT", help="write to this file, not to standard output")
 
 
@@ -143,7 +143,7 @@ def add_images(command: Subcommand) -> None:
 
 def add_filters(command: Subcommand) -> None:
     """Add what to look at."""
-    command.add_argument("--symbols", action="append", default=[], metavar="FUNC",
+    command.add_argument("--symbols", action="append", default=[], metavar="FUNCTION",
                          help="only ranges that touch this function; repeatable")  # fmt: skip
     command.add_argument("--cpu", type=number_from(0), action="append", metavar="N", help="only this CPU; repeatable")
     command.add_argument("--pid", type=number_from(0), action="append", metavar="N",

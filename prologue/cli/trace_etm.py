@@ -31,7 +31,7 @@ EXAMPLES: Final = (
 def add_options(added: argparse.ArgumentParser) -> None:
     """All options."""
     added.add_argument("recording", type=Path, metavar="RECORDING", help="from trace record")
-    added.add_argument("--vmlinux", type=Path, required=True, metavar="FILE",
+    added.add_argument("--vmlinux", type=Path, required=True, metavar="VMLINUX",
                        help="with the text as executed (from live overlay)")  # fmt: skip
     added.add_argument("--decoder-vmlinux", type=Path, metavar="VMLINUX",
                        help="the decoder gets the text of this one, stale or not")  # fmt: skip
@@ -42,7 +42,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
     added.add_argument("--modules", type=Path, metavar="DIR", help="with --memory: files of the loaded modules")
     added.add_argument("--level", type=int, choices=(0, 1, 2, 3), action="append",
                        help="only this exception level; repeatable (default: 1 and 2)")  # fmt: skip
-    added.add_argument("-o", "--output", type=Path, required=True, metavar="PATH",
+    added.add_argument("-o", "--output", type=Path, required=True, metavar="OUT",
                        help="a new directory; with --perf and without --memory a file")  # fmt: skip
     say = added.add_mutually_exclusive_group()
     say.add_argument("--json", action="store_true", help=f"print JSON (schema {SCHEMA})")

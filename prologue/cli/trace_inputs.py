@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from prologue.cli.arguments import number
 from prologue.cli.trace_progress import progress_on_terminal
 from prologue.errors import UsageError
 from prologue.outputs import require_other
@@ -182,22 +183,6 @@ def _guest_image(text: str) -> GuestImage:
     if own is None and name:
         raise UsageError(f"--guest-vmlinux {text}: expected VMLINUX, VMLINUX@ID or VMLINUX@ID+SLIDE")
     return GuestImage(Path(path), own, number("--guest-vmlinux", slide) if plus else None)
-
-
-def number(option: str, text: str) -> int:
-    """A number of 64 bits, decimal or with 0x; also negative.
-
-    Raises:
-        UsageError: it is none.
-
-    """
-    try:
-        value = int(text, 0)
-    except ValueError:
-        raise UsageError(f"{option} {text}: expected a number, as 0x1234") from None
-    if abs(value) >> 64:
-        raise UsageError(f"{option} {text}: has more than 64 bits")
-    return value
 
 
 def make_filters(args: Namespace, kernels: Kernels) -> Filters:

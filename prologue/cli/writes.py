@@ -32,8 +32,8 @@ def _record(actions: Commands) -> None:
         "  prologue writes record --script >record.sh                # for a board: sh record.sh -t 60 >out.writes\n"
         "  prologue writes judge board.writes",
     )  # fmt: skip
-    record.add_argument("source", nargs="?", default="local", metavar="SOURCE", help="local (default) or ssh:HOST")
-    record.add_argument("-o", "--output", type=Path, metavar="FILE", help="what writes judge reads; mode 0600")
+    record.add_argument("source", nargs="?", default="local", metavar="MACHINE", help="local (default) or ssh:HOST")
+    record.add_argument("-o", "--output", type=Path, metavar="OUT", help="what writes judge reads; mode 0600")
     record.add_argument("--seconds", type=number_from(0), default=10, metavar="N",
                         help="how long (default: 10; 0: until Ctrl-C, at most a day)")  # fmt: skip
     record.add_argument("--command", metavar="COMMAND", help="record while this command runs there")
@@ -78,6 +78,6 @@ def _perf(actions: Commands) -> None:
         "  perf script -i perf.data --show-text-poke-events",
     )  # fmt: skip
     perf.add_argument("writes", type=Path, metavar="WRITES", help="what writes judge reads")
-    perf.add_argument("-o", "--output", type=Path, required=True, metavar="FILE",
+    perf.add_argument("-o", "--output", type=Path, required=True, metavar="OUT",
                       help="perf.data, readable by its owner only")  # fmt: skip
     add_say(perf, "live-perf")

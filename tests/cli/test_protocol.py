@@ -50,7 +50,7 @@ def test_a_safe_one_says_how_far_it_looked(capsys: pytest.CaptureFixture[str]) -
 
 def test_json_of_all_variants(capsys: pytest.CaptureFixture[str]) -> None:
     needs_tools("spin", "tcc")
-    assert main(["protocol", "check", "stop-machine", "--all", "--json"]) == 1
+    assert main(["protocol", "check", "stop-machine", "--all-variants", "--json"]) == 1
     data = json.loads(capsys.readouterr().out)
     assert data["schema"] == "prologue.protocol-check/1"
     assert [(row["variant"], row["safe"], row["reason"]) for row in data["results"]] == [

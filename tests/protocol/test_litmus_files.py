@@ -107,7 +107,7 @@ def test_a_missing_herd7_is_said_before_any_work(
 def test_herd7_agrees_where_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     """It is no Debian package: a machine without it shows that the option says so."""
     for name in ("two-writes-live", "mov-at-boot", "skip-branch", "stop-machine", "jump-label-decoder"):
-        code = main(["protocol", "check", name, "--all", "--herd7", "--json"])
+        code = main(["protocol", "check", name, "--all-variants", "--herd7", "--json"])
         said = capsys.readouterr()
         if shutil.which("herd7") is None:
             assert (code, said.out) == (2, "")

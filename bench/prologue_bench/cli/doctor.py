@@ -18,8 +18,13 @@ from prologue_bench.targets.doctor import Diagnosis, check_host, check_machine, 
 
 def add_options(added: argparse.ArgumentParser) -> None:
     """Add all options."""
-    added.add_argument("--vmlinux", type=Path, help="of the kernel to measure: can it be measured, does it run there?")
-    added.add_argument("--target", metavar="ssh:HOST", help="a board, as it runs now (default: this host)")
+    added.add_argument(
+        "--vmlinux",
+        type=Path,
+        metavar="VMLINUX",
+        help="of the kernel to measure: can it be measured, does it run there?",
+    )
+    added.add_argument("--target", metavar="TARGET", help="ssh:HOST, a board as it runs now (default: this host)")
     added.add_argument("--ssh-options", default="", metavar="WORDS", help="for ssh, as in --ssh-options='-p 2222'")
 
 

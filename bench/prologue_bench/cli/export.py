@@ -37,7 +37,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
         "--repository", type=_matching("https://.+", "an https:// URL"), metavar="URL", help="which has that commit"
     )
     added.add_argument("--tree", metavar="NAME", help="KernelCI's name of that repository, such as mainline")
-    added.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: standard output")
+    added.add_argument("-o", "--output", type=Path, metavar="OUT", help="default: standard output")
 
 
 def run(args: Namespace) -> int:

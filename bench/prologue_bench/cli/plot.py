@@ -19,7 +19,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
     add_results(added)
     add_margin(added)
     added.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE", help="picture: FILE.png, .svg or .pdf"
+        "-o", "--output", type=Path, required=True, metavar="OUT", help="picture: FILE.png, .svg or .pdf"
     )
     add_look(added)
 

@@ -32,9 +32,12 @@ from prologue_bench.results.model import Workload
 
 def add_options(added: argparse.ArgumentParser) -> None:
     """Add all options."""
-    added.add_argument("--label", type=_label, required=True, help="which variant this boot runs")
+    added.add_argument("--label", type=_label, required=True, metavar="LABEL", help="which variant this boot runs")
     added.add_argument(
-        "--vmlinux", type=Path, help="of the running kernel: sampled sites are read back, which proves the variant"
+        "--vmlinux",
+        type=Path,
+        metavar="VMLINUX",
+        help="of the running kernel: sampled sites are read back, which proves the variant",
     )
     added.add_argument(
         "--runs", type=number_from(1), default=RUNS, metavar="N",
@@ -52,7 +55,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
     added.add_argument("--direction", choices=("lower", "higher"), help="which is better")
     output = added.add_mutually_exclusive_group(required=True)
     output.add_argument(
-        "-o", "--output", type=Path, metavar="FILE.jsonl", help="record file; one line is appended"
+        "-o", "--output", type=Path, metavar="OUT", help="record file; one line is appended"
     )  # fmt: skip
     output.add_argument(
         "--script", action="store_true",

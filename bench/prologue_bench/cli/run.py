@@ -52,7 +52,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
     """Add all options."""
     added.add_argument("vmlinux", type=Path, metavar="VMLINUX", help="as linked; every variant is made from it")
     added.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="DIR", help="result set, created or resumed"
+        "-o", "--output", type=Path, required=True, metavar="OUT", help="result set, created or resumed"
     )  # fmt: skip
     added.add_argument(
         "--variants", metavar="KIND,...", help="nop-nop, boot, build; the first is the base (default: %(default)s)"

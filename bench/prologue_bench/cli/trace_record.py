@@ -35,7 +35,7 @@ _ENDS: Final = {
 def add_options(added: argparse.ArgumentParser) -> None:
     """Add all options."""
     added.add_argument("vmlinux", type=Path, metavar="VMLINUX", help="boots on QEMU's virt board; unstripped")
-    added.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the recording; may be a pipe")
+    added.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help="the recording; may be a pipe")
     _add_window(added)
     more = added.add_argument_group("other files")
     more.add_argument("--save-truth", type=Path, metavar="FILE",

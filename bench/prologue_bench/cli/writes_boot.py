@@ -27,9 +27,9 @@ _COMMAND_LINE: Final = "console=ttyAMA0 panic=-1"
 def add_options(added: argparse.ArgumentParser) -> None:
     """Add all options."""
     added.add_argument("vmlinux", type=Path, metavar="VMLINUX", help="unstripped; boots on QEMU's virt board")
-    added.add_argument("-o", "--output", type=Path, required=True, metavar="FILE",
+    added.add_argument("-o", "--output", type=Path, required=True, metavar="OUT",
                        help="the recording, readable by its owner only; FILE.log is the console")  # fmt: skip
-    added.add_argument("--image", type=Path, help="flat Image of that vmlinux (default: made from it)")
+    added.add_argument("--image", type=Path, metavar="IMAGE", help="flat Image of that vmlinux (default: made from it)")
     added.add_argument("--initrd", type=Path, metavar="CPIO",
                        help="what to run; it must power off (default: power off at once)")  # fmt: skip
     added.add_argument("--append", default="", metavar="WORDS", help="for the kernel's command line")
