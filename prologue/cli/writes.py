@@ -62,7 +62,7 @@ def _judge(actions: Commands) -> None:
         "  prologue writes judge boot.writes\n"
         "  prologue writes judge perf.data --json | jq .table",
     )  # fmt: skip
-    judge.add_argument("file", type=Path, metavar="FILE",
+    judge.add_argument("writes", type=Path, metavar="WRITES",
                        help="from writes boot or writes record, perf.data, or the text of perf script")  # fmt: skip
     amount = judge.add_mutually_exclusive_group()
     amount.add_argument("--all", action="store_true", help="print every finding: all of each rule, and info")

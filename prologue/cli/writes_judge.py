@@ -15,8 +15,8 @@ from prologue.report.writes import render_writes, summary
 
 def run(args: Namespace) -> int:
     """Judge every recorded write: 1 if one of them is an error, 5 if its writer is not known for that release."""
-    require_other(args.output, args.file)
-    judged = judge_writes(read_any(args.file))
+    require_other(args.output, args.writes)
+    judged = judge_writes(read_any(args.writes))
     passes = not (judged.failing or judged.undecided)
     if not args.quiet or not passes or args.output:
         report = render_writes(judged, args.format, show_all=args.all)
