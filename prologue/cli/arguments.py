@@ -77,11 +77,9 @@ class InPlaceOf(argparse.Action):
             action.required = False
 
 
-def add_say(command: argparse.ArgumentParser, schema: str) -> None:
-    """Add how a command that writes a file prints what it did."""
-    say = command.add_mutually_exclusive_group()
-    say.add_argument("--json", action="store_true", help=f"print JSON (schema prologue.{schema}/1)")
-    say.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+def add_json(command: argparse.ArgumentParser, schema: str) -> None:
+    """Add how a command prints what it did."""
+    command.add_argument("--json", action="store_true", help=f"print JSON (schema prologue.{schema}/1)")
 
 
 def add_format(command: argparse.ArgumentParser, schema: str, *forms: str) -> None:

@@ -22,5 +22,6 @@ def run(args: Namespace) -> int:
     require_other(args.output, args.file)
     image = Kernel(args.file).image
     size = write_flat(image, args.output)
-    print(f"{args.output}: {size:,} bytes")
+    if not args.quiet:
+        print(f"{args.output}: {size:,} bytes")
     return 0

@@ -17,6 +17,7 @@ from prologue.kernel_tree.patches import MODES, all_series, load_patch
 from prologue.kernel_tree.source import OPTION, KernelTree
 from prologue.kernel_tree.standalone import STANDALONE
 from prologue.kernel_tree.tree import install, uninstall
+from prologue.report.terminal import warn
 
 if TYPE_CHECKING:
     from prologue.kernel_tree.mail import Mail
@@ -136,7 +137,7 @@ def run_patch(args: Namespace) -> int:
         mails += patch_mails(series, who)
     _put_out(mails, args.output)
     if args.output and not figures:
-        print(f"prologue: {args.output / mails[0].name}: has no figures (--figures FILE)", file=sys.stderr)
+        warn(f"{args.output / mails[0].name}: has no figures (--figures FILE)")
     return 0
 
 

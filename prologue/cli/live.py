@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prologue.cli.arguments import SSH_WORDS, InPlaceOf, add_report, add_say
+from prologue.cli.arguments import SSH_WORDS, InPlaceOf, add_json, add_report
 from prologue.cli.looks import add_look
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
 
@@ -79,9 +79,7 @@ def _audit(actions: Commands) -> None:
     audit.add_argument("--allow-undecided", action="store_true",
                        help="pass even if memory does not decide some words")  # fmt: skip
     audit.add_argument("--ssh-options", default="", metavar="WORDS", help=SSH_WORDS)
-    amount = audit.add_mutually_exclusive_group()
-    amount.add_argument("--all", action="store_true", help="print every finding: all of each rule, and info")
-    amount.add_argument("-q", "--quiet", action="store_true", help="print no report unless something fails")
+    audit.add_argument("--all", action="store_true", help="print every finding: all of each rule, and info")
     add_report(audit, "live-audit", "html", "sarif", "junit", "ktap")
     add_look(audit)
 
@@ -103,4 +101,4 @@ def _hooks(actions: Commands) -> None:
 
 def _add_how(command: Subcommand, schema: str) -> None:
     command.add_argument("--ssh-options", default="", metavar="WORDS", help=SSH_WORDS)
-    add_say(command, schema)
+    add_json(command, schema)

@@ -23,6 +23,7 @@ from prologue.live.system.module_files import module_files
 from prologue.outputs import require_distinct, require_other, write_text
 from prologue.report.audit import closing, render_audit
 from prologue.report.printable import printable
+from prologue.report.terminal import print_report
 from prologue.rules.base import Rule
 
 
@@ -85,7 +86,7 @@ def _report(args: Namespace, done: Audit) -> None:
         return
     report = _rendered(args, done)
     if not args.output:
-        print(report)
+        print_report(report, args.format)
         return
     write_text(args.output, report + "\n")
     if not quiet:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +18,7 @@ from prologue.live.overlay.overlay_modules import OverlaidModules, overlay_modul
 from prologue.live.overlay.overlay_text import SectionText
 from prologue.live.system.module_files import module_files
 from prologue.live.system.running_system import RunningSystem
-from prologue.report.printable import printable
+from prologue.report.terminal import warn
 from prologue.words import counted
 
 SCHEMA: Final = "prologue.live-overlay/1"
@@ -72,11 +71,11 @@ def _run_bare(args: Namespace) -> int:
     elif not args.quiet:
         print(_bare_text(written))
     for what, size in written.kernel.missing.items():
-        _print(f"{source}: has no memory for {counted(size // 4, 'word')} of {what}: not in {written.path}")
+        warn(f"{source}: has no memory for {counted(size // 4, 'word')} of {what}: not in {written.path}")
     for text in written.kernel.texts:
         if text.zeros:
             zeros = counted(text.zeros, "word")
-            _print(f"{source}: has pages of zeros for {zeros} of {text.name}: wiped, or not read")
+            warn(f"{source}: has pages of zeros for {zeros} of {text.name}: wiped, or not read")
     return 0
 
 
@@ -115,15 +114,11 @@ def _warn(source: str, kernel: OverlaidKernel, modules: OverlaidModules | None) 
         for section in one.sections:
             missing, zeros = (counted(count, "word") for count in (section.missing, section.zeros))
             if section.missing:
-                _print(f"{source}: has no memory for {missing} of {section.name}: {one.path} has the file's")
+                warn(f"{source}: has no memory for {missing} of {section.name}: {one.path} has the file's")
             if section.zeros:
-                _print(
+                warn(
                     f"{source}: has pages of zeros for {zeros} of {section.name}: wiped, or not read; so in {one.path}"
                 )
-
-
-def _print(warning: str) -> None:
-    print(printable(f"prologue: {warning}"), file=sys.stderr)
 
 
 def _make_directory(path: Path) -> None:

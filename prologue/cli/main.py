@@ -5,13 +5,17 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import resource
 import signal
 import sys
+import time
 from contextlib import suppress
 
+from prologue import __version__
 from prologue.cli.parser import build_parser
 from prologue.cli.subcommands import import_function
 from prologue.errors import PrologueError
+from prologue.report.terminal import note, set_terminal
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -27,16 +31,19 @@ def main(argv: list[str] | None = None) -> int:
     """
     # One word per site is no work for a thread pool, and starting one costs more than the whole patch.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    debug = False
+    debug, begun = False, time.monotonic()
     try:
         _print_every_name()
         args = _parse(sys.argv[1:] if argv is None else argv)
         debug = args.debug
+        set_terminal(color=args.color, quiet=args.quiet)
         if not args.handler:  # no command, or a group without one: a script's empty variable must not pass
             args.group.print_help()
             sys.stdout.flush()
             return 2
         code = int(import_function(args.handler)(args))
+        if args.verbose:
+            note(_cost(time.monotonic() - begun))
         sys.stdout.flush()  # what cannot be written is an error of this run, too
         return code
     except BrokenPipeError:  # `prologue scan ... | head`
@@ -55,6 +62,12 @@ def _parse(words: list[str]) -> argparse.Namespace:
         raise
     args.command_line = ["prologue", *words]  # reports say how to repeat them
     return args
+
+
+def _cost(seconds: float) -> str:
+    """Say what a run took of this machine."""
+    own, children = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return f"prologue {__version__}: {seconds:.1f} s, at most {max(own, children) // 1024:,} MiB of memory in a process"
 
 
 def _print_every_name() -> None:

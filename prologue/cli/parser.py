@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from prologue import __version__
 from prologue.cli.first_screen import FirstScreen
-from prologue.cli.subcommands import Subcommand, add_command, add_commands, import_function
+from prologue.cli.subcommands import Subcommand, add_command, add_commands, add_common, import_function
 
 SHELLS: Final = ("bash", "zsh", "fish", "tcsh")
 
@@ -38,11 +38,12 @@ def build_parser(chosen: str = "") -> argparse.ArgumentParser:
         "4 machine lost (bench); 5 nothing wrong found, not everything decided",
     )
     parser.add_argument("--version", action="version", version=f"prologue {__version__}")
-    parser.add_argument("--debug", action="store_true", help="show a traceback when something fails")
     parser.add_argument(
         "--print-completion", action=_PrintCompletion, choices=SHELLS, metavar="SHELL",
         help="print a completion script for bash, zsh, fish or tcsh",
     )  # fmt: skip
+    add_common(parser)
+    parser.set_defaults(color="auto", quiet=False, verbose=False, debug=False)
     commands = add_commands(parser)
     wanted = [command for command in _COMMANDS if command[0] == chosen] or _COMMANDS
     for name, handler, help_, examples, options in wanted:

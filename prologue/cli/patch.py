@@ -43,9 +43,7 @@ def add_options(command: Subcommand) -> None:
     )
     command.add_argument("--reread", action=BooleanOptionalAction, default=None,
                          help="re-read the result with an independent reader (default: with -o)")  # fmt: skip
-    say = command.add_mutually_exclusive_group()
-    say.add_argument("--json", action="store_true", help=f"print JSON (schema {SCHEMA})")
-    say.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+    command.add_argument("--json", action="store_true", help=f"print JSON (schema {SCHEMA})")
 
 
 def run(args: Namespace) -> int:

@@ -28,6 +28,7 @@ from prologue.report.probe import event_lines, probe_data, probe_text
 from prologue.report.probe_lines import SCHEMA as LINES_SCHEMA
 from prologue.report.probe_lines import lines_data, lines_text, variables_text
 from prologue.report.probe_script import DEFAULT_GROUP, script
+from prologue.report.terminal import note
 
 
 def add_options(command: Subcommand) -> None:
@@ -191,5 +192,4 @@ def _lacks_argument(probe: Probe, event: ProbeEvent) -> bool:
 def _note_release(kernel: Kernel) -> None:
     if kernel.version not in PROBES_COMPARED:
         major, minor = rules_of(kernel)
-        note = f"{kernel.release} is judged by the rules of {major}.{minor}, the nearest release that was compared"
-        print(f"prologue: {printable(note)}", file=sys.stderr)
+        note(f"{kernel.release} is judged by the rules of {major}.{minor}, the nearest release that was compared")

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from prologue.errors import UsageError
+from prologue.report.terminal import COLORS
 
 if TYPE_CHECKING:  # argparse's own class takes no parameter when it runs
     Commands = argparse._SubParsersAction["Subcommand"]
@@ -48,16 +49,20 @@ class Subcommand(Parser):
     """A parser whose options may be added when it first parses; all that argparse does, help included, comes after."""
 
     _fill: Callable[[Subcommand], None] | None = None
+    _filled = False
 
     def when_chosen(self, fill: Callable[[Subcommand], None]) -> None:
         """Let ``fill`` add the options when they are needed."""
         self._fill = fill
 
     def fill(self) -> None:
-        """Add the options, once."""
-        fill, self._fill = self._fill, None
-        if fill is not None:
-            fill(self)
+        """Add the options, once; those of every command come last."""
+        if self._filled:
+            return
+        self._filled = True
+        if self._fill is not None:
+            self._fill(self)
+        add_common(self)
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
         """Parse what comes after the command's name; argparse calls this for the command that is chosen."""
@@ -65,6 +70,20 @@ class Subcommand(Parser):
         known, surplus = super().parse_known_args(args, namespace)
         self.refuse(surplus)  # here: the parser of all commands would show its own usage
         return known, surplus
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """Add the options of every command, which may stand before and after its name: a default would undo the former."""
+    common = parser.add_argument_group("in every command")
+    common.add_argument("--color", choices=COLORS, default=argparse.SUPPRESS,
+                        help="severities in colour (default: auto, on a terminal without NO_COLOR)")  # fmt: skip
+    amount = common.add_mutually_exclusive_group()
+    amount.add_argument("-q", "--quiet", action="store_true", default=argparse.SUPPRESS,
+                        help="print nothing but errors and findings: no notes, no report of success")  # fmt: skip
+    amount.add_argument("-v", "--verbose", action="store_true", default=argparse.SUPPRESS,
+                        help="say in the end how long it took, and how much memory")  # fmt: skip
+    common.add_argument("--debug", action="store_true", default=argparse.SUPPRESS,
+                        help="show a traceback when something fails")  # fmt: skip
 
 
 def add_commands(parser: argparse.ArgumentParser) -> Commands:

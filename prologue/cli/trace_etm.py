@@ -44,9 +44,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
                        help="only this exception level; repeatable (default: 1 and 2)")  # fmt: skip
     added.add_argument("-o", "--output", type=Path, required=True, metavar="OUT",
                        help="a new directory; with --perf and without --memory a file")  # fmt: skip
-    say = added.add_mutually_exclusive_group()
-    say.add_argument("--json", action="store_true", help=f"print JSON (schema {SCHEMA})")
-    say.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+    added.add_argument("--json", action="store_true", help=f"print JSON (schema {SCHEMA})")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ from prologue.live.system.kcore_dir import KeptText, keep_text
 from prologue.live.system.module_files import module_files
 from prologue.live.system.running_system import RunningSystem
 from prologue.outputs import new_directory
-from prologue.report.printable import printable
+from prologue.report.terminal import warn
 from prologue.trace.etm.linked_text import linked_text, require_recorded
 from prologue.trace.etm.perf_data import KernelMap, TracedKernel, write_perf_trace
 from prologue.trace.etm.stream import EtmStream, ProgramText
@@ -63,7 +62,7 @@ def write_perf(
         raise InputError(said, path=args.memory)
     kcore = keep_text(system)
     if kcore.missing:
-        _warn(f"{counted(len(kcore.missing), 'loaded module')} without a file in {args.modules}, left out: "
+        warn(f"{counted(len(kcore.missing), 'loaded module')} without a file in {args.modules}, left out: "
               f"{', '.join(kcore.missing)}")  # fmt: skip
     kernel = TracedKernel(
         text=_text(system, kcore),
@@ -92,7 +91,7 @@ def _tasks(system: RunningSystem) -> Sequence[KernelTask]:
     try:
         return system.memory.tasks(system.image.path)
     except InputError as error:
-        _warn(f"tasks have no names: {error}")
+        warn(f"tasks have no names: {error}")
         return ()
 
 
@@ -105,7 +104,3 @@ def _text(system: RunningSystem, kcore: KeptText) -> ProgramText:
         words = system.kernel.live_text.read_at(start, end - start) or b""
         pieces.append((runs, np.frombuffer(words, "<u4")))
     return ProgramText(pieces)
-
-
-def _warn(message: str) -> None:
-    print(printable(f"prologue: {message}"), file=sys.stderr)

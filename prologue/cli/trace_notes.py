@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from collections.abc import Set
 from typing import Final
 
 import numpy as np
 
-from prologue.report.printable import printable
+from prologue.report.terminal import note, warn
 from prologue.trace.path.check import ImageCheck
 from prologue.trace.path.filters import Filters
 from prologue.trace.path.known import KnownRanges
@@ -19,13 +18,16 @@ from prologue.trace.readers.sources import Trace
 from prologue.words import counted
 
 _MOST: Final = 16  # numbers in a line
+_WARNING: Final = "warning: "
 
 
 def print_notes(lines: list[str]) -> None:
     """Print what was read and what could not be used: standard output is for the trace."""
-    sys.stdout.flush()
     for line in lines:
-        print(f"prologue: {printable(line)}", file=sys.stderr)
+        if line.startswith(_WARNING):
+            warn(line.removeprefix(_WARNING))
+        else:
+            note(line)
 
 
 def left_out_lines(check: ImageCheck) -> list[str]:

@@ -28,5 +28,6 @@ def run(args: Namespace) -> int:
     written = carry_out(approved, args.output, independent=True)
     note = "; not safe to trace" if args.kind == "nop-nop" else ""
     differ = "1 word differs" if written == 1 else f"{written:,} words differ"
-    print(f"{args.output}: {args.kind}: same link, {differ}{note}")
+    if not args.quiet:
+        print(f"{args.output}: {args.kind}: same link, {differ}{note}")
     return 0

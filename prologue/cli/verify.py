@@ -21,8 +21,8 @@ from prologue.gate.verify import Request, Verified, modules_without_records, ver
 from prologue.kernel.load import is_vmlinux, named_files, unfollowed_links
 from prologue.outputs import require_other, same_file, write_text
 from prologue.report.closing import closing_line
-from prologue.report.printable import printable
 from prologue.report.render import render
+from prologue.report.terminal import note, print_report, shows_both, warn
 
 
 class _Target(NamedTuple):
@@ -48,9 +48,7 @@ def add_options(command: Subcommand) -> None:
     command.add_argument("--require", choices=("untouched", "processed"), help="fail on files in any other state")
     command.add_argument("--select", action="append", default=[], metavar="RULE", help="run only these; PL2 is a group")
     command.add_argument("--ignore", action="append", default=[], metavar="RULE", help="do not run these")
-    amount = command.add_mutually_exclusive_group()
-    amount.add_argument("--all", action="store_true", help="print every finding: all of each rule, and info")
-    amount.add_argument("-q", "--quiet", action="store_true", help="print no report unless something fails")
+    command.add_argument("--all", action="store_true", help="print every finding: all of each rule, and info")
     command.add_argument("--config", type=Path, metavar="FILE",
                          help="settings (default: .prologue.toml or pyproject.toml beside FILE)")  # fmt: skip
     command.add_argument("--no-config", action="store_true", help="ignore settings files")
@@ -76,7 +74,8 @@ def run(args: Namespace) -> int:
             require_releasable(settings)
     _require_writable(args, targets)
     results = _verify(args, targets, kernels)
-    print_errors([(result.reason, result.error) for result in results if result.error])
+    if not (shows_both() and args.format == "text" and not args.output):  # otherwise the report has them
+        print_errors([(result.reason, result.error) for result in results if result.error])
     worst = max((result.exit_code for result in results), default=0)
     judged = [JudgedFile(result, target.settings) for result, target in zip(results, targets, strict=True)]
     notes = [*modules_without_records(results), *_not_used(args, judged)]
@@ -84,7 +83,7 @@ def run(args: Namespace) -> int:
     _require_a_rule(verdict)
     if args.save_baseline:
         write_text(args.save_baseline, baseline_text(verdict.findings))
-        print(f"{args.save_baseline}: fill in reason and owner in each entry", file=sys.stderr)
+        note(f"{args.save_baseline}: fill in reason and owner in each entry")
     _report(args, verdict)
     return worst or int(verdict.failed)
 
@@ -176,12 +175,12 @@ def _report(args: Namespace, verdict: Verdict) -> None:
     """Print or write the report. ``--quiet`` saves one that passes, but what a release did without is always said."""
     if args.quiet and verdict.passed and not args.output:
         if verdict.release:
-            for note in verdict.exceptions:
-                print(f"prologue: {printable(note)}", file=sys.stderr)
+            for exception in verdict.exceptions:
+                warn(exception)
         return
     report = _rendered(args, verdict)
     if not args.output:
-        print(report)
+        print_report(report, args.format)
         return
     write_text(args.output, report + "\n")
     if not (verdict.passed and args.quiet):

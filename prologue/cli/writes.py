@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prologue.cli.arguments import SSH_WORDS, add_report, add_say, number_from
+from prologue.cli.arguments import SSH_WORDS, add_json, add_report, number_from
 from prologue.cli.bench import add_bench_command
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
 
@@ -41,7 +41,7 @@ def _record(actions: Commands) -> None:
                         help="ring buffer of each CPU (default: 8192)")  # fmt: skip
     record.add_argument("--script", action="store_true", help="print the shell script that records, and exit")
     record.add_argument("--ssh-options", default="", metavar="WORDS", help=SSH_WORDS)
-    add_say(record, "live-record")
+    add_json(record, "live-record")
 
 
 def _boot(actions: Commands) -> None:
@@ -64,9 +64,7 @@ def _judge(actions: Commands) -> None:
     )  # fmt: skip
     judge.add_argument("writes", type=Path, metavar="WRITES",
                        help="from writes boot or writes record, perf.data, or the text of perf script")  # fmt: skip
-    amount = judge.add_mutually_exclusive_group()
-    amount.add_argument("--all", action="store_true", help="print every finding: all of each rule, and info")
-    amount.add_argument("-q", "--quiet", action="store_true", help="print no report unless something fails")
+    judge.add_argument("--all", action="store_true", help="print every finding: all of each rule, and info")
     add_report(judge, "live-judge", "sarif", "junit", "ktap")
 
 
@@ -80,4 +78,4 @@ def _perf(actions: Commands) -> None:
     perf.add_argument("writes", type=Path, metavar="WRITES", help="what writes judge reads")
     perf.add_argument("-o", "--output", type=Path, required=True, metavar="OUT",
                       help="perf.data, readable by its owner only")  # fmt: skip
-    add_say(perf, "live-perf")
+    add_json(perf, "live-perf")

@@ -10,6 +10,7 @@ from prologue.live.pokes.judge import judge_writes
 from prologue.live.pokes.sources import read_any
 from prologue.outputs import require_other, write_text
 from prologue.report.printable import printable
+from prologue.report.terminal import print_report
 from prologue.report.writes import render_writes, summary
 
 
@@ -25,5 +26,5 @@ def run(args: Namespace) -> int:
             if not passes or not args.quiet:
                 print(printable(f"{args.output}: {summary(judged)}"), file=sys.stderr)
         else:
-            print(report)
+            print_report(report, args.format)
     return 1 if judged.failing else 0 if passes else UNDECIDED

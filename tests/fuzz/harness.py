@@ -114,7 +114,7 @@ class Harness:
 
 
 def _is_ours(line: str) -> bool:
-    return line.startswith("prologue: ")
+    return line.startswith(("prologue: ", "note: ", "warning: "))
 
 
 # The refusal to process an init stub shows its disassembly below the line.

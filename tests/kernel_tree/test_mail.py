@@ -140,7 +140,7 @@ def test_a_directory(tmp_path: Path, known: None, capsys: Said) -> None:
     mails = patch_mails(series, TESTER)
     names = ["0000-cover-letter.patch", *(mail.name for mail in mails)]
     assert said.out.splitlines() == [str(out / name) for name in names]
-    assert said.err == f"prologue: {out / names[0]}: has no figures (--figures FILE)\n"
+    assert said.err == f"warning: {out / names[0]}: has no figures (--figures FILE)\n"
     assert sorted(path.name for path in out.iterdir()) == names
     assert [(out / mail.name).read_bytes() for mail in mails] == [mail.text for mail in mails]
     letter = (out / names[0]).read_text()

@@ -104,7 +104,7 @@ def test_filters(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[st
     ):  # fmt: skip
         said, about = disasm(capsys, trace, "--vmlinux", vmlinux, "--format", "text", *option)
         assert said.splitlines()[0].endswith(symbol)
-        assert about.splitlines()[0] == "prologue: 1 range (1 distinct), 2 instructions, 1 CPU, 0 gaps"
+        assert about.splitlines()[0] == "note: 1 range (1 distinct), 2 instructions, 1 CPU, 0 gaps"
 
 
 def test_a_gap_before_what_is_left_out_is_printed(

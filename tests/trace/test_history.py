@@ -215,8 +215,8 @@ def test_what_a_recording_of_writes_lacks_is_said(tmp_path: Path, capsys: pytest
     lacking = write_recording(tmp_path / "lacking", Recording("", said, ending, rows))
     code, out, err = run(tmp_path, capsys, "check", trace, "--writes", lacking)
     assert (code, out) == (0, "9 steps, none impossible\n")
-    assert "prologue: 1,234 writes: lost by the recording of writes\n" in err
-    assert "prologue: 1 loss of an unknown size in the recording of writes: perf's records\n" in err
+    assert "note: 1,234 writes: lost by the recording of writes\n" in err
+    assert "note: 1 loss of an unknown size in the recording of writes: perf's records\n" in err
     assert "1 recording of writes that has no end: its recorder was killed, later writes are missing\n" in err
     whole = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP))
     code, _, err = run(tmp_path, capsys, "check", trace, "--writes", whole)
@@ -360,7 +360,7 @@ def test_text_that_nvhe_maps_twice(tmp_path: Path, capsys: pytest.CaptureFixture
     again = write(2000 * MS, encode_b(place, start + 12), NOP, place)
     writes_file(tmp_path, write(1000 * MS, encode_b(place, start + 12), NOP, place), again)
     assert main(["trace", "check", str(tmp_path / "trace"), *map(str, options)]) == 0
-    assert "prologue: 1 write whose old word" in capsys.readouterr().err  # at two addresses, and one write
+    assert "note: 1 write whose old word" in capsys.readouterr().err  # at two addresses, and one write
 
 
 def test_instants(tmp_path: Path) -> None:

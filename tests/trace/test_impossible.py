@@ -333,7 +333,7 @@ def test_the_other_commands_warn_once(
     run = Run(tmp_path, capsys, perf_text(CALLS * 3, KERNEL), STALE)
     _, err = run(*options, *folded)
     assert err.splitlines()[0] == (
-        "prologue: warning: 1 word of the image is not what ran, 8 impossible steps: give the text that ran, with "
+        "warning: 1 word of the image is not what ran, 8 impossible steps: give the text that ran, with "
         "prologue live overlay or --memory, to the decoder too; prologue trace check names the words"
     )
     assert err.count("warning") == 1

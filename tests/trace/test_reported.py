@@ -230,7 +230,7 @@ def test_other_commands_warn_once_of_what_the_decoder_reports(
     trace.write_text(CALLED + bad(DIRECT) + CALLED + later(bad(DIRECT)))
     assert main(["trace", action, str(trace), "--vmlinux", str(vmlinux)]) == 0
     (warning,) = (line for line in capsys.readouterr().err.splitlines() if "warning" in line)
-    assert warning.startswith("prologue: warning: the decoder reports 1 word of its image that cannot be what ran: ")
+    assert warning.startswith("warning: the decoder reports 1 word of its image that cannot be what ran: ")
 
 
 def test_a_word_that_is_reported_on_several_ways_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

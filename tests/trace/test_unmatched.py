@@ -51,9 +51,9 @@ def test_a_filter_that_matches_nothing(
     options, line = UNMATCHED[what]
     code, err = run(tmp_path, capsys, command, *options)
     assert code == 0
-    assert err.splitlines()[0] == f"prologue: {line}"
+    assert err.splitlines()[0] == f"note: {line}"
     assert run(tmp_path, capsys, command, "--cpu", 0, "--level", 1, "--time", "1,2", "--symbols", "vfs_read")[1] == (
-        "prologue: 2 ranges (2 distinct), 3 instructions, 1 CPU, 0 gaps\n"
+        "note: 2 ranges (2 distinct), 3 instructions, 1 CPU, 0 gaps\n"
     )
 
 

@@ -54,7 +54,8 @@ def run(args: Namespace) -> int:
         return put(text)
     with new_file(args.output) as temporary:
         temporary.write_text(text, encoding="utf-8")
-    print(f"{args.output}: written")
+    if not args.quiet:
+        print(f"{args.output}: written")
     return 0
 
 

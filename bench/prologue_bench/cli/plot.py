@@ -28,5 +28,6 @@ def run(args: Namespace) -> int:
     """Draw every sample, and every difference with its interval."""
     require_plottable(args.output)
     save(compare(open_results(args.results), args.margin), args.output, look_of(args))
-    print(f"{args.output}: written")
+    if not args.quiet:
+        print(f"{args.output}: written")
     return 0

@@ -63,9 +63,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
     guest.add_argument(
         "--timeout", type=number_from(1), default=TIMEOUT, metavar="SECONDS", help="of wall time (default: %(default)s)"
     )
-    say = added.add_mutually_exclusive_group()
-    say.add_argument("--json", action="store_true", help="print JSON (schema prologue.trace-record/1)")
-    say.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+    added.add_argument("--json", action="store_true", help="print JSON (schema prologue.trace-record/1)")
 
 
 def _add_window(added: argparse.ArgumentParser) -> None:

@@ -12,6 +12,7 @@ from prologue.cli.arguments import number_from
 from prologue.elf.flat import write_flat
 from prologue.elf.image import ElfImage
 from prologue.outputs import require_other, require_plain_target
+from prologue.report.terminal import note
 from prologue.words import counted
 from prologue_bench.cli.defaults import MACHINE, TIMEOUT
 from prologue_bench.errors import BenchError
@@ -19,7 +20,6 @@ from prologue_bench.exact.build import build_stop
 from prologue_bench.exact.writes import MOST_CPUS, WritesRun, record_writes
 from prologue_bench.guest.initramfs import pack
 from prologue_bench.guest.vm import Machine
-from prologue_bench.host.progress import say
 
 _COMMAND_LINE: Final = "console=ttyAMA0 panic=-1"
 
@@ -67,7 +67,7 @@ def run(args: Namespace) -> int:
             directory,
             log,
         )
-    say(f"{args.output}: {counted(seen.rows, 'word')} written; next: prologue writes judge {args.output}")
+    note(f"{args.output}: {counted(seen.rows, 'word')} written; next: prologue writes judge {args.output}")
     return 0
 
 

@@ -144,7 +144,7 @@ def test_an_overlay_has_the_zeros(vmlinux: Path, capsys: Capture) -> None:
     text, said, page = overlaid(vmlinux, source, capsys)
     assert (text["zeros"], text["kept"], text["missing"]) == (words, 0, 0)
     assert page == bytes(4 * words)
-    assert said.startswith(f"prologue: {source}: has pages of zeros for {words:,} words of .text: wiped, or not read")
+    assert said.startswith(f"warning: {source}: has pages of zeros for {words:,} words of .text: wiped, or not read")
     assert said.count("\n") == 1
 
 
@@ -156,7 +156,7 @@ def test_an_overlay_says_what_is_the_files(vmlinux: Path, how: Callable[[Path, P
     assert (text["zeros"], text["kept"], text["missing"], text["changed"]) == (0, words, words, 0)
     at = ElfEdit(vmlinux).offset(Text(vmlinux).page)
     assert page == vmlinux.read_bytes()[at : at + len(page)]
-    assert said.startswith(f"prologue: {source}: has no memory for {words:,} words of .text: ")
+    assert said.startswith(f"warning: {source}: has no memory for {words:,} words of .text: ")
     assert said.count("\n") == 1
 
 
