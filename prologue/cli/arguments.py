@@ -1,4 +1,4 @@
-"""What the arguments of more than one subcommand have in common."""
+"""Arguments that more than one subcommand has."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def require_html(format_: str) -> None:
 
 
 def shell_words(option: str, text: str) -> list[str]:
-    """The words of an option's value, as a shell would split them.
+    """Split an option's value into words, as a shell would.
 
     Raises:
         UsageError: a quote is open.
@@ -127,12 +127,12 @@ def shell_words(option: str, text: str) -> list[str]:
 
 
 def split_names(names: list[str]) -> tuple[str, ...]:
-    """Names of an option that may be given several times, each time with several names and commas between them."""
+    """Split the names of an option that may be given several times, each time with several and commas between them."""
     return tuple(part for name in names for part in map(str.strip, name.split(",")) if part)
 
 
 def selected_names(names: list[str]) -> tuple[str, ...]:
-    """Names of rules that ``--select`` was given; none means all rules, so an empty list is refused.
+    """Split the names of rules that ``--select`` was given; none means all rules, so an empty list is refused.
 
     Raises:
         UsageError: the option was given, and names no rule.

@@ -28,7 +28,7 @@ _prologue_results() {{
 
 
 def script(parser: argparse.ArgumentParser, shell: str) -> str:
-    """The script for one of ``parser.SHELLS``; the parser is of no further use after that."""
+    """Return the script for one of ``parser.SHELLS``; the parser is of no further use after that."""
     import shtab
 
     fill_all(parser)
@@ -85,7 +85,7 @@ def _mnemonics() -> list[str]:
 
 
 def _examples() -> tuple[str, ...]:
-    """Names of the tables that ship with the bench; none without it."""
+    """Return names of the tables that ship with the bench; none without it."""
     from importlib import import_module
 
     try:

@@ -172,9 +172,9 @@ def _put_out(mails: Sequence[Mail], directory: Path | None) -> None:
 
 
 def _release(text: str, known: Sequence[str]) -> tuple[str, Path | None]:
-    """The release that a word or a tree names, and the tree."""
-    if found := _RELEASE.fullmatch(text):
-        return found[1], None
+    """Return the release that a word or a tree names, and the tree."""
+    if match := _RELEASE.fullmatch(text):
+        return match[1], None
     if not Path(text).exists():
         raise InputError(f"is neither a kernel tree nor a release; there are patches for {', '.join(known)}", path=text)
     return KernelTree(Path(text)).series, Path(text)

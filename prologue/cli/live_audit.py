@@ -67,12 +67,12 @@ def run(args: Namespace) -> int:
 
 
 def _status(args: Namespace, done: Audit) -> int:
-    """What is wrong is wrong, whatever else could not be decided."""
+    """Return the exit code: what is wrong is wrong, whatever else could not be decided."""
     return 1 if done.failed else UNDECIDED if done.is_open(lacking_allowed=args.allow_undecided) else 0
 
 
 def _rules(args: Namespace) -> tuple[tuple[Rule, ...], dict[str, str]]:
-    """Rules to run, and why each of the others does not; settings files are not asked: they are those of a build."""
+    """Choose rules to run, and say why each of the others does not; settings files are for builds, and not asked."""
     settings = combine(Config(), select=selected_names(args.select), ignore=split_names(args.ignore), baseline=None)
     rules = tuple(rule for rule in LIVE_RULES if rule in settings.rules)
     if not rules:

@@ -57,7 +57,7 @@ def run(args: Namespace) -> int:
 
 
 def _starts(vmlinux: Path | None, source: Kcore | RemoteKcore) -> ListStarts:
-    """Where the lists begin that an audit follows: kallsyms has it, or the vmlinux."""
+    """Find where the lists begin that an audit follows: kallsyms has it, or the vmlinux."""
     if vmlinux is None:
         return starts_by_kernel(source)
     kernel = Kernel(open_running(vmlinux, source))

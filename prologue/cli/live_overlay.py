@@ -96,28 +96,28 @@ def _bare_data(written: OverlaidBare) -> dict[str, Any]:
 
 def _bare_text(written: OverlaidBare) -> str:
     release = f"{written.release}, " if written.release else ""
-    said = [f"{written.path}: {release}{counted(written.kernel.symbols, 'symbol')}, run-time addresses"]
+    lines = [f"{written.path}: {release}{counted(written.kernel.symbols, 'symbol')}, run-time addresses"]
     words: dict[str, int] = {}
     for text in written.kernel.texts:
         words[text.name] = words.get(text.name, 0) + len(text.data) // 4
-    said += [f"  {name:<16}{count:>9,} {'word' if count == 1 else 'words'}" for name, count in words.items()]
+    lines += [f"  {name:<16}{count:>9,} {'word' if count == 1 else 'words'}" for name, count in words.items()]
     unstable = sum(text.unstable for text in written.kernel.texts)
     return "\n".join(
-        said + ([f"  {counted(unstable, 'word')} still changed after several readings"] if unstable else [])
+        lines + ([f"  {counted(unstable, 'word')} still changed after several readings"] if unstable else [])
     )
 
 
 def _warn(source: str, kernel: OverlaidKernel, modules: OverlaidModules | None) -> None:
     """Say, also if the report is not wanted, where a copy may not have what runs."""
     written: list[OverlaidKernel | OverlaidModule] = [kernel, *(modules.written if modules else ())]
-    for one in written:
-        for section in one.sections:
+    for copy in written:
+        for section in copy.sections:
             missing, zeros = (counted(count, "word") for count in (section.missing, section.zeros))
             if section.missing:
-                warn(f"{source}: has no memory for {missing} of {section.name}: {one.path} has the file's")
+                warn(f"{source}: has no memory for {missing} of {section.name}: {copy.path} has the file's")
             if section.zeros:
                 warn(
-                    f"{source}: has pages of zeros for {zeros} of {section.name}: wiped, or not read; so in {one.path}"
+                    f"{source}: has pages of zeros for {zeros} of {section.name}: wiped, or not read; so in {copy.path}"
                 )
 
 
@@ -169,16 +169,16 @@ def _kernel_text(kernel: OverlaidKernel) -> str:
 
 
 def _section_text(section: SectionText) -> str:
-    said = f"{section.changed:>9,} of {section.words:>9,} {_differ(section.words)} from the file"
+    text = f"{section.changed:>9,} of {section.words:>9,} {_differ(section.words)} from the file"
     if not section.taken:
-        said = f"not in memory{'' if section.missing else ' after boot'}: {counted(section.words, 'word')} as linked"
+        text = f"not in memory{'' if section.missing else ' after boot'}: {counted(section.words, 'word')} as linked"
     elif section.kept:
-        said += f"; {section.kept:,} {'is' if section.kept == 1 else 'are'} not in memory: as linked"
+        text += f"; {section.kept:,} {'is' if section.kept == 1 else 'are'} not in memory: as linked"
     if section.zeros:
-        said += f"; {section.zeros:,} {'is' if section.zeros == 1 else 'are'} in pages of zeros"
+        text += f"; {section.zeros:,} {'is' if section.zeros == 1 else 'are'} in pages of zeros"
     if section.unstable:
-        said += f"; {len(section.unstable):,} still changed after several readings"
-    return f"  {section.name:<16}{said}"
+        text += f"; {len(section.unstable):,} still changed after several readings"
+    return f"  {section.name:<16}{text}"
 
 
 def _differ(words: int) -> str:

@@ -25,7 +25,7 @@ def add_look(command: argparse.ArgumentParser) -> None:
 
 
 def look_of(args: Namespace, picture: tuple[str, Path | None] | None = None) -> PictureLook:
-    """What was chosen; ``picture`` is the option that asks for one, and its value.
+    """Return what was chosen; ``picture`` is the option that asks for one, and its value.
 
     Raises:
         UsageError: a choice for a picture that is not drawn.

@@ -71,7 +71,7 @@ def _cost(seconds: float) -> str:
 
 
 def _print_every_name() -> None:
-    """File names need not be text; one that cannot be printed must not end a run half-way."""
+    """Let every name be printed: file names need not be text, and must not end a run half-way."""
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
 
@@ -79,12 +79,12 @@ def _print_every_name() -> None:
 def _report(error: Exception) -> int:
     """Say in one line what went wrong; returns the exit code."""
     if isinstance(error, PrologueError):
-        said, code = str(error), error.exit_code
+        message, code = str(error), error.exit_code
     elif isinstance(error, OSError):  # a disk, a permission, a limit of this machine; printing has no file name
-        said, code = f"{error.filename or 'input or output'}: {error.strerror}", 2
+        message, code = f"{error.filename or 'input or output'}: {error.strerror}", 2
     else:
-        said, code = f"internal error (a bug in prologue): {type(error).__name__}: {error} (--debug shows where)", 3
-    _complain(said)
+        message, code = f"internal error (a bug in prologue): {type(error).__name__}: {error} (--debug shows where)", 3
+    _complain(message)
     return code
 
 
@@ -95,10 +95,10 @@ def _show_traceback(error: Exception) -> None:
         traceback.print_exception(error)
 
 
-def _complain(said: str) -> None:
+def _complain(message: str) -> None:
     from prologue.report.printable import printable
 
     # A name, or what a board said, may hold anything; lines of ours after the first one are indented.
-    lines = "\n  ".join(map(printable, said.split("\n  ")))
+    lines = "\n  ".join(map(printable, message.split("\n  ")))
     with suppress(OSError):  # a terminal that hung up
         print(f"prologue: {lines}\n", end="", file=sys.stderr)  # one piece: a signal must not cut the line's end off

@@ -83,7 +83,7 @@ def _request(args: Namespace, paths: list[Path]) -> PatchRequest:
 
 
 def _kernels(named: Path | None, paths: list[Path]) -> tuple[Path, ...]:
-    """The kernels that may load the modules among the files."""
+    """Find the kernels that may load the modules among the files."""
     if named is not None or len(paths) == 1:
         return () if named is None else (named,)
     from prologue.gate.kernel import kernels_among  # the build step has one file, and must start fast
@@ -148,7 +148,7 @@ def _words(results: list[PatchResult]) -> str:
 
 
 def _summary(results: list[PatchResult], total: int) -> str:
-    """One line for many files."""
+    """Say in one line what was done to many files."""
     with_sites = [result for result in results if result.sites]
     sites = counted(sum(result.sites for result in with_sites), "site")
     parts = [f"{len(with_sites):,} of {counted(total, 'file')}, {sites}, {_words(results)}"]

@@ -103,7 +103,7 @@ def _check_options(args: Namespace) -> None:
 
 
 def _options(args: Namespace) -> EventOptions | None:
-    """How to make events; None if none are wanted."""
+    """Return how to make events; None if none are wanted."""
     if not (args.event or args.fprobe or args.script or args.vars):
         return None
     group = args.group or (DEFAULT_GROUP if args.script else "")
@@ -140,7 +140,7 @@ def _list(args: Namespace, prober: Prober, asked: Sequence[str]) -> int:
 
 
 def _open(args: Namespace) -> tuple[Kernel, Prober]:
-    """The kernel and what is probed: its module, if that is the file."""
+    """Open the kernel and what is probed: its module, if that is the file."""
     module = None
     if ".ko" in args.file.name or ElfImage(args.file).relocatable:
         opened = open_binary(args.file, unpack=True)
@@ -156,7 +156,7 @@ def _open(args: Namespace) -> tuple[Kernel, Prober]:
 
 
 def _slide(kernel: Kernel, kallsyms: Path) -> int:
-    """What KASLR added, by the run-time address of _stext in a copy of ``/proc/kallsyms``."""
+    """Find what KASLR added, by the run-time address of _stext in a copy of ``/proc/kallsyms``."""
     try:
         text = kallsyms.read_text("ascii", "replace")
     except OSError as error:
@@ -184,7 +184,7 @@ def _status(probes: Sequence[Probe], failures: Sequence[Failure]) -> int:
 
 
 def _lacks_argument(probe: Probe, event: ProbeEvent) -> bool:
-    """Whether an argument that was asked for by its name cannot be had."""
+    """Return whether an argument that was asked for by its name cannot be had."""
     named = {argument.asked for argument in probe.request.arguments or ()}
     return any(omitted.asked in named and not omitted.is_partial for omitted in event.omitted)
 

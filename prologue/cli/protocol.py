@@ -106,12 +106,13 @@ def _herd7(name: str, model: Any) -> dict[str, Any] | None:
     test = litmus_model(model)
     if test is None:
         return None
-    said = ask_herd7(name, test)
+    answer = ask_herd7(name, test)
     reached = bool(check_model(test).reason)
     return {
-        "verdict": said.observed or None, "positive": said.positive, "negative": said.negative, "flagged": said.flagged,
+        "verdict": answer.observed or None, "positive": answer.positive, "negative": answer.negative,
+        "flagged": answer.flagged,
         "spin": "Sometimes" if reached else "Never",
-        "agrees": None if said.reached is None else said.reached == reached,
+        "agrees": None if answer.reached is None else answer.reached == reached,
     }  # fmt: skip
 
 
@@ -156,21 +157,23 @@ def _print_result(result: dict[str, Any], model: Any, outcome: Any) -> None:
     if "herd7" in result:
         print(f"  {_herd7_text(result['herd7'])}")
     for barrier in result["barriers"]:
-        said = f"without it: {barrier['reason']}" if barrier["needed"] else f"not needed: {barrier['spare']}"
-        print(f"  {barrier['name']}: {said}")
+        outcome_text = f"without it: {barrier['reason']}" if barrier["needed"] else f"not needed: {barrier['spare']}"
+        print(f"  {barrier['name']}: {outcome_text}")
 
 
-def _herd7_text(said: dict[str, Any] | None) -> str:
-    if said is None:
+def _herd7_text(answer: dict[str, Any] | None) -> str:
+    if answer is None:
         return "herd7: skipped: this promise is about a trace decoder's time, which a litmus test does not have"
-    if said["verdict"] is None:
+    if answer["verdict"] is None:
         from prologue.protocol.herd7 import SECONDS
 
         return f"herd7: no verdict in {SECONDS} s"
-    executions = said["positive"] + said["negative"]
-    flag = "; flags the change as not permitted" if said["flagged"] else ""
-    judged = f"herd7: the failure is reached: {said['verdict']} ({said['positive']} of {executions} executions){flag}"
-    return judged if said["agrees"] else f"{judged}; DIFFERS from spin: {said['spin']}"
+    executions = answer["positive"] + answer["negative"]
+    flag = "; flags the change as not permitted" if answer["flagged"] else ""
+    judged = (
+        f"herd7: the failure is reached: {answer['verdict']} ({answer['positive']} of {executions} executions){flag}"
+    )
+    return judged if answer["agrees"] else f"{judged}; DIFFERS from spin: {answer['spin']}"
 
 
 def run_explain(args: argparse.Namespace) -> int:

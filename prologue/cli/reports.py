@@ -1,4 +1,4 @@
-"""Where reports of ``--json``, ``--format`` and ``-o`` go."""
+"""The way of reports of ``--json``, ``--format`` and ``-o``."""
 
 from __future__ import annotations
 

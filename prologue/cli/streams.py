@@ -40,7 +40,7 @@ def _reopen_closed_streams() -> None:
 
 
 def _buffer_output() -> None:
-    """With PYTHONUNBUFFERED, Python drops what a write leaves over (a full disk, ``ulimit -f``) and reports nothing."""
+    """Buffer output: with PYTHONUNBUFFERED, Python drops what a write leaves over (a full disk) in silence."""
     raw = getattr(sys.stdout, "buffer", None)
     if isinstance(raw, io.RawIOBase):
         encoding, errors = sys.stdout.encoding, sys.stdout.errors

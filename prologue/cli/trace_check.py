@@ -44,12 +44,12 @@ class _Checked:
 
     @property
     def judged(self) -> bool:
-        """Whether anything could be judged."""
+        """True if anything could be judged."""
         return bool(self.check.judged or self.check.impossible or self.reported)
 
     @property
     def failed(self) -> bool:
-        """Whether an image is not what ran."""
+        """True if an image is not what ran."""
         diverged = self.diverged is not None and bool(self.diverged.words)
         return bool(self.findings.stale or self.findings.decoder or self.reported or diverged)
 
@@ -140,14 +140,14 @@ def _report(args: Namespace, done: _Checked, notes: list[str]) -> str:
 
     # As the exit code: what diverged is on the page, too, but no step could be judged.
     outcome: Badge = "not decided" if not done.judged else "failed" if done.failed else "passed"
-    said = _verdict(done) if done.judged else []
+    lines = _verdict(done) if done.judged else []
     if done.diverged is not None:
-        said += divergence_lines(done.diverged, done.kernels.host, done.owners)[-1:]
-    return render_page(check_page(document, outcome, said, notes, args.command_line))
+        lines += divergence_lines(done.diverged, done.kernels.host, done.owners)[-1:]
+    return render_page(check_page(document, outcome, lines, notes, args.command_line))
 
 
 def _compare_with_file(trace: Trace, args: Namespace, running: Program) -> Divergences | None:
-    """Where a decoder with the text of the file would have gone astray; None if it is what was decoded with."""
+    """Find where a decoder with the text of the file would have gone astray; None if it is what was decoded with."""
     if not isinstance(trace.decoded, DecodedTrace) or trace.decoded.own_memory:
         return None
     if args.memory is None or args.vmlinux is None:
@@ -188,7 +188,7 @@ def _verdict(done: _Checked) -> list[str]:
 
 
 def _may_be_hidden(trace: Trace, summary: TraceSummary) -> list[str]:
-    """Where perf may have left a gap instead of an impossible step (tools/perf/util/cs-etm-decoder, after 6.12)."""
+    """Say where perf may have left a gap instead of an impossible step (tools/perf/util/cs-etm-decoder, after 6.12)."""
     began = trace.account.counts["places where tracing began (trace on)"]
     if trace.kind != "perf" or not began or not summary.gaps:
         return []
@@ -244,7 +244,7 @@ def _unjudged(check: ImageCheck) -> list[str]:
 
 
 def _owner(stale: StaleWord, program: Program, owners: Mechanisms | None) -> str:
-    """Who writes that word, of the host's kernel."""
+    """Name who writes that word, of the host's kernel."""
     return owners.owner(program.own_address(stale.vaddr)) if owners and stale.program == 0 else ""
 
 

@@ -1,4 +1,4 @@
-"""What ``prologue trace check`` says of a file that is not what ran: where its decoder would have left the trace."""
+"""Text and data of a file that is not what ran: where its decoder would have left the trace."""
 
 from __future__ import annotations
 
@@ -14,33 +14,36 @@ from prologue.trace.path.programs import Program
 from prologue.words import counted
 
 
-def divergence_lines(found: Divergences, program: Program, owners: Mechanisms | None) -> list[str]:
-    """One line for each word, and what the file would have cost."""
-    lines = [_line(word, program, owners) for word in found.ordered()]
-    if found.elsewhere:
-        lines.append(f"file diverges {counted(found.elsewhere, 'time')} where no word differs")
-    if found.not_compared:
-        lines.append(f"{counted(found.not_compared, 'recording')} could not be decoded to the end, and is not compared")
-    missed, ran = sum(found.missed.values()), sum(found.ran.values())
+def divergence_lines(divergences: Divergences, program: Program, owners: Mechanisms | None) -> list[str]:
+    """Write a line for each word, and what the file would have cost."""
+    lines = [_line(word, program, owners) for word in divergences.ordered()]
+    if divergences.elsewhere:
+        lines.append(f"file diverges {counted(divergences.elsewhere, 'time')} where no word differs")
+    if divergences.not_compared:
+        lines.append(
+            f"{counted(divergences.not_compared, 'recording')} could not be decoded to the end, and is not compared"
+        )
+    missed, ran = sum(divergences.missed.values()), sum(divergences.ran.values())
     if missed:
         lines.append(
-            f"decoded with the file, {missed:,} of {ran:,} instructions ({found.share:.2%}) would be missing or wrong: "
-            f"{counted(len(found.words), 'word')} of it led the decoder away"
+            f"decoded with the file, {missed:,} of {ran:,} instructions ({divergences.share:.2%}) would be missing or "
+            "wrong: "
+            f"{counted(len(divergences.words), 'word')} of it led the decoder away"
         )
     else:
         lines.append("decoded with the file, no instruction would be another")
     return lines
 
 
-def divergence_data(found: Divergences, program: Program, owners: Mechanisms | None) -> dict[str, Any]:
-    """The same for JSON."""
+def divergence_data(divergences: Divergences, program: Program, owners: Mechanisms | None) -> dict[str, Any]:
+    """Write the same for JSON."""
     return {
-        "words": [_data(word, program, owners) for word in found.ordered()],
-        "elsewhere": found.elsewhere,
-        "not_compared": found.not_compared,
+        "words": [_data(word, program, owners) for word in divergences.ordered()],
+        "elsewhere": divergences.elsewhere,
+        "not_compared": divergences.not_compared,
         "cpus": [
-            {"cpu": cpu, "instructions": count, "missed": found.missed.get(cpu, 0)}
-            for cpu, count in sorted(found.ran.items())
+            {"cpu": cpu, "instructions": count, "missed": divergences.missed.get(cpu, 0)}
+            for cpu, count in sorted(divergences.ran.items())
         ],
     }
 
@@ -59,7 +62,7 @@ def _line(word: DivergentWord, program: Program, owners: Mechanisms | None) -> s
 
 
 def _insn(word: int, vaddr: int, program: Program) -> str:
-    """The instruction, with the symbol that a branch goes to."""
+    """Disassemble an instruction, with the symbol that a branch goes to."""
     text = insn_text(word, vaddr)
     head, mark, target = text.rpartition("#0x")
     if not mark or find_waypoints(np.array([word], np.uint32))[0] not in (Waypoint.DIRECT, Waypoint.CONDITIONAL):

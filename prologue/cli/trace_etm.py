@@ -29,7 +29,7 @@ EXAMPLES: Final = (
 
 
 def add_options(added: argparse.ArgumentParser) -> None:
-    """All options."""
+    """Add all options."""
     added.add_argument("recording", type=Path, metavar="RECORDING", help="from trace record")
     added.add_argument("--vmlinux", type=Path, required=True, metavar="VMLINUX",
                        help="with the text as executed (from live overlay)")  # fmt: skip
@@ -123,9 +123,9 @@ def _data(cpu: int, stream: EtmStream, *, is_perf: bool) -> dict[str, Any]:
 def _line(args: argparse.Namespace, cpu: int, stream: EtmStream) -> str:
     instructions, size = counted(sum(stream.counts), "instruction"), counted(len(stream.data), "byte")
     source = f"CPU {cpu}" if args.perf else f"buffer{cpu}"
-    said = f"{args.output}: {source}: {instructions} in {size}"
+    line = f"{args.output}: {source}: {instructions} in {size}"
     if stream.filtered:
-        said += f"; {stream.filtered:,} of other levels or guests left out"
+        line += f"; {stream.filtered:,} of other levels or guests left out"
     if stream.unknown:
-        said += f"; {stream.unknown:,} left out, whose text {args.memory or args.vmlinux} does not have"
-    return said
+        line += f"; {stream.unknown:,} left out, whose text {args.memory or args.vmlinux} does not have"
+    return line

@@ -58,8 +58,8 @@ def write_perf(
     system = RunningSystem(args.vmlinux, open_memory(args.memory), files)
     require_recorded(system.image, header)
     if system.kernel.slide != slide:
-        said = f"has the kernel at slide {system.kernel.slide:#x}, {args.recording} at {slide:#x}: another boot"
-        raise InputError(said, path=args.memory)
+        reason = f"has the kernel at slide {system.kernel.slide:#x}, {args.recording} at {slide:#x}: another boot"
+        raise InputError(reason, path=args.memory)
     kcore = keep_text(system)
     if kcore.missing:
         warn(f"{counted(len(kcore.missing), 'loaded module')} without a file in {args.modules}, left out: "
@@ -67,7 +67,7 @@ def write_perf(
     kernel = TracedKernel(
         text=_text(system, kcore),
         place=_place(system.image, system.kernel.symbols, slide),
-        modules=[KernelMap(one.name, one.text.vaddr, len(one.text.data)) for one in kcore.modules],
+        modules=[KernelMap(module.name, module.text.vaddr, len(module.text.data)) for module in kcore.modules],
         tasks=_tasks(system),
         build_id=gnu_build_id(system.image),
     )
@@ -85,7 +85,7 @@ def _place(image: ElfImage, symbols: Symbols, slide: int) -> KernelMap:
 
 
 def _tasks(system: RunningSystem) -> Sequence[KernelTask]:
-    """The tasks of a dump; other memory does not say."""
+    """Read the tasks of a dump; other memory does not say."""
     if not isinstance(system.memory, Vmcore):
         return ()
     try:
@@ -96,11 +96,11 @@ def _tasks(system: RunningSystem) -> Sequence[KernelTask]:
 
 
 def _text(system: RunningSystem, kcore: KeptText) -> ProgramText:
-    """What was executed: the text of kcore, and the entry trampoline of KPTI, which perf does not keep."""
+    """Collect what was executed: the text of kcore, and the entry trampoline of KPTI, which perf does not keep."""
     pieces = [(piece.vaddr, np.frombuffer(piece.data, "<u4")) for piece in kcore.pieces]
-    found = find_trampoline(system.image, system.kernel.symbols)
-    if found is not None:
-        start, end, runs = found
+    trampoline = find_trampoline(system.image, system.kernel.symbols)
+    if trampoline is not None:
+        start, end, runs = trampoline
         words = system.kernel.live_text.read_at(start, end - start) or b""
         pieces.append((runs, np.frombuffer(words, "<u4")))
     return ProgramText(pieces)

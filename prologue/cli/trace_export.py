@@ -29,7 +29,9 @@ def run(args: Namespace) -> int:
     """Write the file."""
     form = FORMATS[args.format]
     if args.axis is not None and not form.timed:
-        raise UsageError(f"--axis is for time lines: {', '.join(name for name, one in FORMATS.items() if one.timed)}")
+        raise UsageError(
+            f"--axis is for time lines: {', '.join(name for name, other in FORMATS.items() if other.timed)}"
+        )
     if form.of_vmlinux and args.vmlinux is None:
         raise UsageError(f"--format {args.format} needs --vmlinux: such a file has the addresses or lines of one")
     require_no_input(args.output, args)
@@ -60,9 +62,9 @@ def run(args: Namespace) -> int:
 def _begin(batches: Iterator[tuple[Batch, I64]]) -> tuple[int, Iterator[tuple[Batch, I64]]]:
     """Return the first time of the first batch that has ranges, 0 if it has none, and all batches."""
     held: list[tuple[Batch, I64]] = []
-    for one in batches:
-        held.append(one)
-        times = one[0].ranges["time"]
+    for batch in batches:
+        held.append(batch)
+        times = batch[0].ranges["time"]
         if len(times):
             known = times[times != 0]
             return int(np.min(known)) if len(known) else 0, chain(held, batches)
@@ -70,7 +72,7 @@ def _begin(batches: Iterator[tuple[Batch, I64]]) -> tuple[int, Iterator[tuple[Ba
 
 
 def _by_time(axis: str | None, trace: Trace, start: int) -> bool:
-    """Whether a time line shows times.
+    """Return whether a time line shows times.
 
     Raises:
         UsageError: it should, and the trace has none.

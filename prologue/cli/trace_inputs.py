@@ -46,7 +46,7 @@ def require_no_input(out: Path | None, args: Namespace) -> None:
 
 
 def _input_files(args: Namespace) -> Iterator[Path]:
-    """Every file that the options name; not all need to be there."""
+    """Yield every file that the options name; not all need to be there."""
     for text in (*args.trace, *map(_without_id, args.guest_trace), *args.guest_trace):
         yield _STDIN if text == STDIN else Path(text)
         if Path(text).is_dir():  # perf's data, or a snapshot
@@ -69,7 +69,7 @@ def _input_files(args: Namespace) -> Iterator[Path]:
 
 
 def _without_id(text: str) -> str:
-    """The file of TRACE@ID or VMLINUX@ID; the text itself where there is no ID."""
+    """Return the file of TRACE@ID or VMLINUX@ID; the text itself if there is no ID."""
     path, at, _ = text.rpartition("@")
     return path if at else text
 
@@ -103,7 +103,7 @@ def _guest_trace(text: str) -> GuestTraceFile:
 
 
 def _guest_number(text: str) -> int | None:
-    """A VMID or a process, which has at most 31 bits; None if it is neither."""
+    """Parse a VMID or a process, which has at most 31 bits; None if it is neither."""
     if not text.isascii() or not text.isdigit() or len(text) > len(str(_HIGHEST_GUEST)):
         return None
     own = int(text)
@@ -167,7 +167,7 @@ def open_history(args: Namespace, trace: Trace, kernels: Kernels) -> TextHistory
 
 
 def _poked(decoded: DecodedTrace, host: Program) -> Path | None:
-    """The file that says of changes of this program's text."""
+    """Return the file that has changes of this program's text."""
     if decoded.changes is None:
         return None
     vaddrs = decoded.changes.vaddrs
@@ -186,7 +186,7 @@ def _guest_image(text: str) -> GuestImage:
 
 
 def make_filters(args: Namespace, kernels: Kernels) -> Filters:
-    """What of the trace to look at.
+    """Make the filters: what of the trace to look at.
 
     Raises:
         InputError: a function that no image has.
@@ -220,5 +220,5 @@ def _times(text: str | None) -> tuple[int, int] | None:
 
 
 def _nanoseconds(seconds: str) -> int:
-    """The nearest time that a trace can have: 64 bits, and exact, which a float of seconds since 1970 is not."""
+    """Return the nearest time that a trace can have: 64 bits, and exact, which a float of seconds since 1970 is not."""
     return int(min(max(Decimal(seconds), Decimal(0)), _LATEST) * 10**9)

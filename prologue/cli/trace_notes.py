@@ -1,4 +1,4 @@
-"""What the commands of ``prologue trace`` say on standard error beside their output."""
+"""Notes and warnings of the commands of ``prologue trace``, beside their output."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _seconds(time: int) -> str:
 
 
 def _remedy(check: ImageCheck, args: Namespace) -> str:
-    """What gives the text that ran."""
+    """Name what gives the text that ran."""
     if args.writes is not None:
         remedy = "take --writes and the image of the boot that was traced"
     elif args.memory is not None:

@@ -1,4 +1,4 @@
-"""How far a trace is decoded, on a terminal that shows nothing else."""
+"""The progress of decoding a trace, on a terminal that shows nothing else."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _TOP: Final = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ProgramStats:
-    """What was executed of one image; ``slots`` is how often each first slot was, None for a kernel without any."""
+    """Counts of one image's execution; ``slots`` is how often each first slot was, None for a kernel without any."""
 
     program: Program
     done: Executed
@@ -76,8 +76,8 @@ def run(args: Namespace) -> int:
             *trace.account.lines(),
         ]
         clocked = trace.header is None or trace.header.clocked
-    found = [_stats(known, summary, row, times if clocked else None) for row in range(len(kernels.programs))]
-    if times is not None and not any(one.times for one in found):
+    programs = [_stats(known, summary, row, times if clocked else None) for row in range(len(kernels.programs))]
+    if times is not None and not any(stats.times for stats in programs):
         rest.insert(0, "--times: the trace has no times")
     if stacks is not None and args.plot is not None:
         from prologue.report.flames import plot_flames
@@ -87,16 +87,16 @@ def run(args: Namespace) -> int:
     if stacks is not None and args.save_stacks is not None:
         write_text(args.save_stacks, "".join(f"{line}\n" for line in stacks.lines()))
     if args.format == "text":
-        for one in found:
-            print("\n".join(_text(one, _TOP if args.top is None else args.top)))
+        for stats in programs:
+            print("\n".join(_text(stats, _TOP if args.top is None else args.top)))
     print_notes(rest)
     if args.format == "text":
         return 0
-    images = [_data(one) for one in found]
+    images = [_data(stats) for stats in programs]
     left_out = dict(zip(("ranges", "instructions"), check.left_out, strict=True))
     flow = {"left_out": left_out, "steps_judged": check.judged, "steps_impossible": check.impossible}
-    said = {**summary.data(), **flow, "not_used": dict(trace.account.counts), "images": images}
-    document = {"schema": SCHEMA, "trace": trace.name, "memory": args.memory, **said}
+    contents = {**summary.data(), **flow, "not_used": dict(trace.account.counts), "images": images}
+    document = {"schema": SCHEMA, "trace": trace.name, "memory": args.memory, **contents}
     if args.format == "json":
         put_report(args, json.dumps(document, indent=2))
         return 0
@@ -139,7 +139,7 @@ def _stats(known: KnownRanges, summary: TraceSummary, row: int, times: FunctionT
 
 
 def first_slots(program: Program) -> U64 | None:
-    """Run-time addresses of the kernel's first slots; None if it has no patch sites that can be found."""
+    """Return run-time addresses of the kernel's first slots; None if it has no patch sites that can be found."""
     from prologue.kernel.load import open_binary
 
     owner = program.kernel
@@ -153,50 +153,52 @@ def first_slots(program: Program) -> U64 | None:
     return moved
 
 
-def _text(one: _ProgramStats, top: int) -> list[str]:
-    words = sum(len(piece.words) for piece in one.program.pieces)
-    share = 100 * len(one.done.vaddrs) / words
-    said = [
-        f"{one.program.name}: {counted(one.instructions, 'instruction')} in {counted(len(one.functions), 'function')}; "
-        f"{len(one.done.vaddrs):,} of {words:,} words of text ({share:.2f}%)"
+def _text(stats: _ProgramStats, top: int) -> list[str]:
+    words = sum(len(piece.words) for piece in stats.program.pieces)
+    share = 100 * len(stats.done.vaddrs) / words
+    lines = [
+        f"{stats.program.name}: {counted(stats.instructions, 'instruction')} in "
+        f"{counted(len(stats.functions), 'function')}; "
+        f"{len(stats.done.vaddrs):,} of {words:,} words of text ({share:.2f}%)"
     ]
-    if one.slots is not None and one.instructions:
-        count = int(one.slots.sum())
-        said.append(
-            f"prologues: {counted(count, 'first slot')} executed, {100 * count / one.instructions:.2f}% of instructions"
-            f", in {int((one.slots > 0).sum()):,} of {len(one.slots):,} functions with one"
+    if stats.slots is not None and stats.instructions:
+        count = int(stats.slots.sum())
+        lines.append(
+            f"prologues: {counted(count, 'first slot')} executed, "
+            f"{100 * count / stats.instructions:.2f}% of instructions, in {int((stats.slots > 0).sum()):,} of "
+            f"{len(stats.slots):,} functions with one"
         )
-    if one.functions:
-        head = f" {'us':>14} {'first s':>18} {'last s':>18}" if one.times else ""
-        said.append(f"{'instructions':>14} {'%':>6} {'entries':>12}{head}  function")
-    for use in one.functions[:top]:
-        percent = 100 * use.instructions / one.instructions
-        when = _when(one.times.get(use.vaddr)) if one.times else ""
-        said.append(f"{use.instructions:>14,} {percent:>6.2f} {use.entries:>12,}{when}  {use.name}")
-    return said
+    if stats.functions:
+        head = f" {'us':>14} {'first s':>18} {'last s':>18}" if stats.times else ""
+        lines.append(f"{'instructions':>14} {'%':>6} {'entries':>12}{head}  function")
+    for use in stats.functions[:top]:
+        percent = 100 * use.instructions / stats.instructions
+        when = _when(stats.times.get(use.vaddr)) if stats.times else ""
+        lines.append(f"{use.instructions:>14,} {percent:>6.2f} {use.entries:>12,}{when}  {use.name}")
+    return lines
 
 
 def _when(use: TimeUse | None) -> str:
-    """The columns of time of a function; it has none before the first timestamp of its CPU."""
+    """Write the columns of time of a function; it has none before the first timestamp of its CPU."""
     if use is None:
         return f" {'-':>14} {'-':>18} {'-':>18}"
     first, last = (f"{time // 10**9}.{time % 10**9:09}" for time in (use.first, use.last))
     return f" {use.ns / 1000:>14,.3f} {first:>18} {last:>18}"
 
 
-def _data(one: _ProgramStats) -> dict[str, Any]:
+def _data(stats: _ProgramStats) -> dict[str, Any]:
     return {
-        "image": one.program.name,
-        "instructions": one.instructions,
-        "text_words": sum(len(piece.words) for piece in one.program.pieces),
-        "words_executed": len(one.done.vaddrs),
-        "first_slots": None if one.slots is None else len(one.slots),
-        "first_slots_executed": None if one.slots is None else int((one.slots > 0).sum()),
-        "prologues": None if one.slots is None else int(one.slots.sum()),
+        "image": stats.program.name,
+        "instructions": stats.instructions,
+        "text_words": sum(len(piece.words) for piece in stats.program.pieces),
+        "words_executed": len(stats.done.vaddrs),
+        "first_slots": None if stats.slots is None else len(stats.slots),
+        "first_slots_executed": None if stats.slots is None else int((stats.slots > 0).sum()),
+        "prologues": None if stats.slots is None else int(stats.slots.sum()),
         "functions": [
             {"name": use.name, "vaddr": hex(use.vaddr), "instructions": use.instructions, "entries": use.entries,
-             "words_executed": use.distinct, **_time_data(one.times, use.vaddr)}
-            for use in one.functions
+             "words_executed": use.distinct, **_time_data(stats.times, use.vaddr)}
+            for use in stats.functions
         ],
     }  # fmt: skip
 

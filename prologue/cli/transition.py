@@ -46,7 +46,7 @@ def run(args: Namespace) -> int:
 
 
 def known_mnemonics() -> tuple[str, ...]:
-    """Those that need no operands, as words of a command line."""
+    """Return mnemonics that need no operands, as words of a command line."""
     fixed = (name for name in _FIXED if " " not in name)
     return tuple(dict.fromkeys([*fixed, *(name.lower() for name in CLASSES if " " not in name)]))
 

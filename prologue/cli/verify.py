@@ -26,7 +26,7 @@ from prologue.report.terminal import note, print_report, shows_both, warn
 
 
 class _Target(NamedTuple):
-    """One file to verify; ``lost`` is set for a directory whose files could not be found."""
+    """A file to verify; ``lost`` is set for a directory whose files could not be found."""
 
     path: Path
     settings: Settings
@@ -89,8 +89,8 @@ def run(args: Namespace) -> int:
 
 
 def _targets(args: Namespace) -> list[_Target]:
-    """Every file once, with what applies to it."""
-    found: dict[Path, _Target] = {}
+    """Return every file once, with what applies to it."""
+    targets_by_path: dict[Path, _Target] = {}
     for argument in args.files:
         settings = _settings(args, argument)
         try:
@@ -99,8 +99,8 @@ def _targets(args: Namespace) -> list[_Target]:
             lost = Verified(path=argument, error=str(error), reason=error.message, exit_code=error.exit_code)
             targets = [_Target(argument, settings, lost)]
         for target in targets:
-            found.setdefault(target.path, target)
-    return list(found.values())
+            targets_by_path.setdefault(target.path, target)
+    return list(targets_by_path.values())
 
 
 def _settings(args: Namespace, argument: Path) -> Settings:
@@ -146,11 +146,11 @@ def _not_used(args: Namespace, judged: list[JudgedFile]) -> list[str]:
         for argument in args.files
         if (links := unfollowed_links(argument))
     ]
-    facts = [one.result.facts for one in judged]
+    facts = [file.result.facts for file in judged]
     if args.vmlinux and all(known is not None and known.kind == "vmlinux" for known in facts):
         notes.append(f"--vmlinux {args.vmlinux} is for modules, and none was verified")
     here = Path.cwd() / SETTINGS
-    if not (args.config or args.no_config) and here.is_file() and here not in {one.settings.path for one in judged}:
+    if not (args.config or args.no_config) and here.is_file() and here not in {file.settings.path for file in judged}:
         notes.append(f"{here}: not used, since it is not beside a verified file: --config {SETTINGS} uses it")
     return notes
 
@@ -201,7 +201,7 @@ def _require_writable(args: Namespace, targets: list[_Target]) -> None:
     paths = [target.path for target in targets]
     settings = [target.settings for target in targets]
     for out in (args.output, args.save_baseline):
-        require_other(out, *paths, args.against, args.image, args.vmlinux, *{one.path for one in settings})
-    require_other(args.output, *{one.baseline for one in settings})
+        require_other(out, *paths, args.against, args.image, args.vmlinux, *{setting.path for setting in settings})
+    require_other(args.output, *{setting.baseline for setting in settings})
     if args.save_baseline and args.save_baseline.exists():
         raise OutputError("exists: its reasons and owners would be lost; name a new file", path=args.save_baseline)

@@ -31,9 +31,9 @@ def run(args: Namespace) -> int:
     if args.command:
         options += ["--", *shell_words("--command", args.command)]
     with new_file(args.output, mode=0o600) as temporary:
-        said = record(args.source, options, shell_words("--ssh-options", args.ssh_options))
-        temporary.write_text(said, encoding="utf-8", errors="backslashreplace")
-        recording = writes_of_output(read_output(said, args.output))
+        printed = record(args.source, options, shell_words("--ssh-options", args.ssh_options))
+        temporary.write_text(printed, encoding="utf-8", errors="backslashreplace")
+        recording = writes_of_output(read_output(printed, args.output))
     if args.json:
         print(json.dumps(_data(args, recording), indent=2))
     elif not args.quiet:
