@@ -131,7 +131,7 @@ def test_another_kernel_is_refused_before_the_work(machine: Path, tmp_path: Path
 def test_interrupted_it_stops_what_it_started(sign: signal.Signals, machine: Path, tmp_path: Path) -> None:
     governor = machine / "sys/devices/system/cpu/cpufreq/policy0/scaling_governor"
     pid, path = tmp_path / "pid", tmp_path / "a.jsonl"
-    command = ["bench", "record", "--label", "x", "--governor", "performance", "-o", str(path), "--",
+    command = ["bench", "record", "--label", "x", "--governor", "performance", "-o", str(path), "--command",
                f"echo $$ >{pid}; exec sleep 300"]  # fmt: skip
     program = [*HEEDING, sys.executable, "-m", "prologue"]
     process = subprocess.Popen([*program, *command], stderr=subprocess.PIPE, text=True)

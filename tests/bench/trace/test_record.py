@@ -163,4 +163,4 @@ def test_outputs_are_no_inputs(mini: Mini, capsys: pytest.CaptureFixture[str]) -
 
 def test_a_command_is_needed(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", "record", str(mini(Spec())), "-o", str(tmp_path / "out"), "--command", " "]) == 2
-    assert "--run: no command" in capsys.readouterr().err
+    assert "--command: no command" in capsys.readouterr().err
