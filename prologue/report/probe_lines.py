@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from prologue.live.probe.listing import Listing
+from prologue.live.probe.probe_target import ProbeTarget
 from prologue.live.probe.prober import Probe
-from prologue.live.probe.target import ProbeTarget
 from prologue.report.printable import printable
 
 SCHEMA: Final = "prologue.probe-lines/1"

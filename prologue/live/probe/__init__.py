@@ -1,1 +1,1 @@
-"""Where a kernel lets one put a kprobe: its own rules, applied to all of its text."""
+"""Places where a kernel accepts a kprobe: its own rules, applied to all of its text."""

@@ -29,27 +29,27 @@ _AREAS: Final = (
 
 
 class Area(NamedTuple):
-    """Addresses ``[start, stop)`` that no kprobe may be put on, and what says so."""
+    """Addresses ``[start, stop)`` that no kprobe may be put on, and the list that has them."""
 
     start: int
     stop: int
-    why: str
+    reason: str
 
 
 def blacklisted(kernel: Kernel, kallsyms: Kallsyms, text: range) -> list[Area]:
-    """All areas, those of single symbols first; ``text`` is the kernel's, from _stext to _etext."""
+    """List all areas, single symbols first; ``text`` is the kernel's, from _stext to _etext."""
     result = list(_symbols(kernel, kallsyms, text))
-    for low, high, why in _AREAS:
+    for low, high, reason in _AREAS:
         start, stop = kernel.symbols.find(low), kernel.symbols.find(high)
         if start is not None and stop is not None and start.vaddr < stop.vaddr and start.vaddr in text:
             # The list is made symbol by symbol, so the last one belongs to it as a whole.
             end = kallsyms.spans(np.array([stop.vaddr - 1], np.uint64))[1]
-            result.append(Area(start.vaddr, max(stop.vaddr, int(end[0])), why))
+            result.append(Area(start.vaddr, max(stop.vaddr, int(end[0])), reason))
     return result
 
 
 def _symbols(kernel: Kernel, kallsyms: Kallsyms, text: range) -> Iterator[Area]:
-    """NOKPROBE_SYMBOL: as many bytes as the symbol has, from the address on."""
+    """Yield the areas of NOKPROBE_SYMBOL: as many bytes as the symbol has, from the listed address on."""
     entries = kprobe_blacklist(kernel)
     starts, ends = kallsyms.spans(entries)
     for entry, start, end in zip(entries.tolist(), starts.tolist(), ends.tolist(), strict=True):

@@ -24,8 +24,8 @@ class Member(NamedTuple):
 class CType:
     """A type without its typedefs and qualifiers; ``name`` is as C has it, typedefs included.
 
-    Enumerations and booleans are integers. ``find_target`` gives what a pointer or array is of, or a function returns;
-    ``find_members`` the members of a struct or union.
+    ``size`` is in bytes, None if it is not known. Enumerations and booleans are integers. ``find_target`` gives the
+    type that a pointer or array is of, or that a function returns; ``find_members`` the members of a struct or union.
     """
 
     kind: TypeKind
@@ -38,26 +38,26 @@ class CType:
 
     @property
     def target(self) -> CType:
-        """What a pointer or array is of; void if that is not known."""
+        """Type that a pointer or array is of; void if it is not known."""
         return self.find_target() if self.find_target is not None else VOID
 
     @property
     def members(self) -> tuple[Member, ...]:
-        """Of a struct or union, in order."""
+        """Members of a struct or union, in order."""
         return self.find_members() if self.find_members is not None else ()
 
     @property
     def event_type(self) -> str:
-        """The type of an integer in an event (Documentation/trace/kprobetrace.rst, "Types"); empty for a pointer.
+        """Type of an integer in an event (Documentation/trace/kprobetrace.rst, "Types"); empty for all other types.
 
-        The rest of a register is undefined for what is shorter than it.
+        An event needs it: the upper bits of a register are undefined if the integer is shorter.
         """
         if self.kind == "int" and self.size in _SIZES:
             return f"{'s' if self.signed else 'u'}{self.size * 8}"
         return ""
 
     def member(self, name: str) -> Member | None:
-        """The member of that name, also one in an anonymous struct or union."""
+        """Find a member by its name, also in anonymous structs and unions; None if there is none."""
         for member in self.members:
             if member.name == name:
                 return member
@@ -67,7 +67,7 @@ class CType:
         return None
 
     def member_names(self) -> Iterator[str]:
-        """All names that ``member`` knows."""
+        """Yield all names that ``member`` knows."""
         for member in self.members:
             if member.name:
                 yield member.name
@@ -79,12 +79,12 @@ VOID: Final = CType(kind="void", name="void")
 
 
 def pointer_to(target: Callable[[], CType], name: str) -> CType:
-    """A pointer; ``name`` is of what it points to."""
+    """Make a pointer to ``target``, whose name is ``name``."""
     return CType(kind="pointer", name=f"{name} *" if not name.endswith("*") else f"{name}*", size=8, find_target=target)
 
 
 def array_of(element: CType, count: int) -> CType:
-    """An array of so many elements; 0 if that is not known."""
+    """Make an array; a ``count`` of 0 is not known."""
     size = element.size * count if element.size is not None else None
     name = f"{element.name}[{count or ''}]"
     return CType(kind="array", name=name, size=size, count=count, find_target=lambda: element)

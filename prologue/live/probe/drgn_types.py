@@ -1,72 +1,76 @@
-"""C types of the whole file, whatever unit defines them: drgn reads all of DWARF, which takes seconds for a kernel."""
+"""C types of a whole file, in any of its units: drgn reads all of DWARF, which takes seconds for a kernel."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from prologue.live.probe.c_types import VOID, CType, Member, array_of, pointer_to
 
 
-class WholeFile:
-    """The types and variables of one file; opened at the first question."""
+class DrgnTypes:
+    """The types and variables of one file, which is opened at the first look-up."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._program: Any = None
 
     def struct(self, name: str) -> CType | None:
-        """The struct or union of that name, such as ``struct file``; None if nothing defines it."""
-        return self._ask(lambda program: program.type(name))
+        """Find a struct or union by its name, such as ``struct file``; None if nothing defines it."""
+        return self._find(lambda program: program.type(name))
 
     def variable(self, name: str) -> CType | None:
-        """The type of a global variable; None if there is none of that name."""
-        return self._ask(lambda program: program.variable(name).type_)
+        """Return the type of a global variable; None if there is none of that name."""
+        return self._find(lambda program: program.variable(name).type_)
 
-    def _ask(self, question: Any) -> CType | None:
+    def _find(self, look_up: Callable[[Any], Any]) -> CType | None:
         import drgn
 
         if self._program is None:
-            logging.getLogger("drgn").setLevel(logging.CRITICAL)  # what is missing is said by the caller
+            logging.getLogger("drgn").setLevel(logging.CRITICAL)  # the caller reports what is missing
             self._program = drgn.Program(drgn.Platform(drgn.Architecture.AARCH64))
             made: Any = self._program.extra_module("file", create=True)
             module = made[0] if isinstance(made, tuple) else made
             module.try_file(str(self._path), force=True)
         try:
-            return from_drgn(question(self._program))
+            return c_type_of_drgn(look_up(self._program))
         except Exception:  # drgn raises plain Exception for what its libraries say of damage
             return None
 
 
-def from_drgn(found: Any) -> CType:
-    """A type of drgn's."""
+def c_type_of_drgn(type_: Any) -> CType:
+    """Make a CType of a type of drgn's."""
     import drgn
 
-    kinds, name = drgn.TypeKind, found.type_name()
-    while found.kind == kinds.TYPEDEF:
-        found = found.type
-    if found.kind in (kinds.INT, kinds.BOOL):
-        signed = found.kind == kinds.INT and found.is_signed
-        return CType(kind="int", name=name, size=found.size, signed=signed)
-    if found.kind == kinds.ENUM:
-        inner = found.type
+    kinds, name = drgn.TypeKind, type_.type_name()
+    while type_.kind == kinds.TYPEDEF:
+        type_ = type_.type
+    if type_.kind in (kinds.INT, kinds.BOOL):
+        signed = type_.kind == kinds.INT and type_.is_signed
+        return CType(kind="int", name=name, size=type_.size, signed=signed)
+    if type_.kind == kinds.ENUM:
+        inner = type_.type
         return CType(kind="int", name=name, size=inner.size if inner else None, signed=bool(inner and inner.is_signed))
-    if found.kind == kinds.POINTER:
-        target = found.type
-        made = pointer_to(lambda: from_drgn(target), target.type_name())
+    if type_.kind == kinds.POINTER:
+        target = type_.type
+        made = pointer_to(lambda: c_type_of_drgn(target), target.type_name())
         return CType(kind="pointer", name=name, size=8, find_target=made.find_target)
-    if found.kind in (kinds.STRUCT, kinds.UNION):
-        size = found.size if found.is_complete() else None
-        return CType(kind="struct", name=name, size=size, find_members=lambda: _members(found))
-    if found.kind == kinds.ARRAY:
-        return array_of(from_drgn(found.type), found.length or 0)
-    if found.kind == kinds.FLOAT:
-        return CType(kind="float", name=name, size=found.size)
-    return CType(kind="function", name=name) if found.kind == kinds.FUNCTION else VOID
+    if type_.kind in (kinds.STRUCT, kinds.UNION):
+        size = type_.size if type_.is_complete() else None
+        return CType(kind="struct", name=name, size=size, find_members=lambda: _members(type_))
+    if type_.kind == kinds.ARRAY:
+        return array_of(c_type_of_drgn(type_.type), type_.length or 0)
+    if type_.kind == kinds.FLOAT:
+        return CType(kind="float", name=name, size=type_.size)
+    return CType(kind="function", name=name) if type_.kind == kinds.FUNCTION else VOID
 
 
-def _members(found: Any) -> tuple[Member, ...]:
-    if not found.is_complete():
+def _members(struct: Any) -> tuple[Member, ...]:
+    if not struct.is_complete():
         return ()
-    return tuple(Member(m.name or "", from_drgn(m.type), m.bit_offset, m.bit_field_size or 0) for m in found.members)
+    return tuple(
+        Member(member.name or "", c_type_of_drgn(member.type), member.bit_offset, member.bit_field_size or 0)
+        for member in struct.members
+    )

@@ -1,4 +1,4 @@
-"""The lines that make events: what is written to ``kprobe_events``, or, for fprobe events, to ``dynamic_events``.
+"""Events and their lines, which are written to ``kprobe_events``, or, for fprobe events, to ``dynamic_events``.
 
 Documentation/trace/kprobetrace.rst and fprobetrace.rst; limits of kernel/trace/trace_probe.h and trace.c (5.10 to 7.3).
 """
@@ -6,30 +6,28 @@ Documentation/trace/kprobetrace.rst and fprobetrace.rst; limits of kernel/trace/
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from prologue.errors import InputError
-from prologue.live.probe.arguments import Argument, Omitted
+from prologue.live.probe.arguments import Argument, Omitted, unique_name
 from prologue.live.probe.language import LONGEST_NAME
-from prologue.live.probe.target import ProbeTarget
+from prologue.live.probe.probe_target import ProbeTarget
 from prologue.live.probe.verdict import ProbeVerdict
 
 _LONGEST_LINE: Final = 4094  # WRITE_BUFSIZE, without newline and NUL
 _LARGEST: Final = 3072  # MAX_PROBE_EVENT_SIZE
 _CHAR: Final = (6, 3)  # ASSIGN_FETCH_TYPE_ALIAS(char, ...)
 _ENTRY_AT_RETURN: Final = (6, 9)  # store_entry_arg
-DEFAULT_GROUPS: Final = {"p": "kprobes", "r": "kprobes", "f": "fprobes"}
+_DEFAULT_GROUPS: Final = {"p": "kprobes", "r": "kprobes", "f": "fprobes"}
 EventKind = Literal["p", "r", "f"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeEvent:
-    """One event. ``group`` is empty for the kernel's own (``DEFAULT_GROUPS``); ``place`` is as the kernel reads it.
-
-    ``omitted`` is what was asked for and is not among the arguments, or not as it is.
-    """
+    """An event. ``group`` is empty for the kernel's own (``_DEFAULT_GROUPS``); ``place`` is as the kernel reads it."""
 
     kind: EventKind
     group: str
@@ -39,30 +37,35 @@ class ProbeEvent:
     omitted: tuple[Omitted, ...] = ()
 
     @property
+    def full_group(self) -> str:
+        """The group, also if it is the kernel's own."""
+        return self.group or _DEFAULT_GROUPS[self.kind]
+
+    @property
     def full_name(self) -> str:
         """``GROUP/NAME``, as in ``events/`` of tracefs."""
-        return f"{self.group or DEFAULT_GROUPS[self.kind]}/{self.name}"
+        return f"{self.full_group}/{self.name}"
 
     @property
     def line(self) -> str:
-        """The line for the kernel."""
+        """Line for the kernel."""
         group = f"{self.group}/" if self.group else ""
         return " ".join([f"{self.kind}:{group}{self.name}", self.place, *map(str, self.arguments)])
 
     @property
     def definition(self) -> tuple[str, str, tuple[str, ...]]:
-        """What two events of different names may have in common: then they are one."""
+        """Kind, place and arguments: two events that have the same are one, whatever their names."""
         return self.kind, self.place, tuple(map(str, self.arguments))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventOptions:
-    """How events are made; without ``group`` and ``name`` they have the kernel's own group, and are named by place."""
+    """Options of events; without ``group`` and ``name`` they have the kernel's own group, and are named by place."""
 
     group: str = ""
     name: str = ""
     fprobe: bool = False
-    all_variables: bool = False  # whatever was asked for
+    all_variables: bool = False  # every variable in scope is an argument
 
 
 def make_event(
@@ -72,7 +75,12 @@ def make_event(
     omitted: tuple[Omitted, ...],
     options: EventOptions,
 ) -> ProbeEvent:
-    """Make the event of a place, with as many arguments as the kernel takes; its name need not be unique."""
+    """Make the event of a place, with as many arguments as the kernel takes; its name need not be unique.
+
+    Raises:
+        InputError: no symbol names the place, or, for an fprobe event, several functions have its name.
+
+    """
     place = target.place_text(verdict.place.vaddr)
     kind: EventKind = "f" if options.fprobe else "r" if verdict.place.returns else "p"
     if kind == "f":
@@ -97,7 +105,7 @@ def make_event(
 def without_newer(
     arguments: tuple[Argument, ...], release: tuple[int, int] | None, *, returns: bool
 ) -> tuple[tuple[Argument, ...], tuple[Omitted, ...]]:
-    """Leave out arguments that only later releases take.
+    """Separate arguments that only later releases take.
 
     Args:
         arguments: of an event.
@@ -110,15 +118,15 @@ def without_newer(
         is_char = argument.type.startswith("char")
         since = _CHAR if is_char else _ENTRY_AT_RETURN if returns and "$arg" in argument.fetch else (0, 0)
         if release is not None and release < since:
-            what = "the type char" if is_char else "$argN at a return"
-            omitted.append(Omitted(argument.asked, f"{what} is of releases from {since[0]}.{since[1]} on", True))
+            feature = "the type char" if is_char else "$argN at a return"
+            omitted.append(Omitted(argument.asked, f"{feature} is of releases from {since[0]}.{since[1]} on", True))
         else:
             kept.append(argument)
     return tuple(kept), tuple(omitted)
 
 
 def size_of(argument: Argument) -> int:
-    """Bytes that the kernel reserves for an argument in each event; strings have 4 and what they need."""
+    """Return the bytes that the kernel reserves for an argument in each event; of a string, 4 before its text."""
     match = re.fullmatch(r"(?:[usx](\d+)|b\d+@\d+/(\d+)|\w*)(?:\[(\d+)\])?", argument.type)
     if match is None or "str" in argument.type:
         return 4
@@ -126,7 +134,7 @@ def size_of(argument: Argument) -> int:
 
 
 def _default_name(verdict: ProbeVerdict) -> str:
-    """After the symbol and offset; what is inlined or asked for by line, after the function that is meant."""
+    """Name an event by symbol and offset; if its place is inlined or a line, by the function that was asked for."""
     where, place = verdict.where, verdict.place
     base, end = where.symbol or f"at_{place.vaddr:x}", f"_{where.symbol_offset:#x}" if where.symbol_offset else ""
     if place.line is not None or place.inlined_in:
@@ -142,9 +150,9 @@ def _default_name(verdict: ProbeVerdict) -> str:
 def _without_registers(
     arguments: tuple[Argument, ...], *, returns: bool
 ) -> tuple[tuple[Argument, ...], tuple[Omitted, ...]]:
-    """Arguments of fprobe events, which know the first eight parameters by number, and no registers.
+    """Give fprobe events their arguments: they know the first eight parameters by number, and no registers.
 
-    At a return, ``$arg1`` is what X0 was at the entry, and ``$retval`` what it is.
+    At a return, ``$arg1`` is X0 at the entry, and ``$retval`` is X0.
     """
     kept, omitted = [], []
     for argument in arguments:
@@ -160,16 +168,12 @@ def _without_registers(
 
 
 def with_unique_names(events: Iterable[ProbeEvent]) -> list[ProbeEvent]:
-    """Number events of one name: the kernel would take the second for another probe of the first."""
-    used: set[str] = set()
+    """Give events unique names: the kernel would take a second event of a name for another probe of the first."""
+    used: dict[str, set[str]] = defaultdict(set)  # by group
     result = []
     for event in events:
-        name, number = event.name[:LONGEST_NAME], 0
-        while replace(event, name=name).full_name in used:
-            number += 1
-            end = f"_{number}"
-            name = event.name[: LONGEST_NAME - len(end)] + end
-        made = replace(event, name=name)
-        used.add(made.full_name)
-        result.append(made)
+        names = used[event.full_group]
+        unique = replace(event, name=unique_name(event.name, LONGEST_NAME, names))
+        names.add(unique.name)
+        result.append(unique)
     return result

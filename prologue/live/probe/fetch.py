@@ -8,14 +8,14 @@ from typing import Final
 
 from prologue.live.probe.c_types import MOST_ELEMENTS, CType
 from prologue.live.probe.language import MemberStep
-from prologue.live.probe.locations import (
+from prologue.live.probe.storage import (
     COMPUTED,
     Constant,
-    Found,
     InMemory,
     InRegister,
     Missing,
     Pieces,
+    Storage,
     Sum,
 )
 
@@ -23,7 +23,7 @@ _STRINGS: Final = ("string", "ustring")
 
 
 class FetchError(Exception):
-    """An argument that cannot be had; ``is_mistake`` if another one was meant."""
+    """An argument that cannot be had; ``is_mistake`` if the request is wrong in itself."""
 
     def __init__(self, reason: str, *, is_mistake: bool = False) -> None:
         super().__init__(reason)
@@ -33,7 +33,7 @@ class FetchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """What the kernel reads: ``+16(%x0)``, its type (``u32``; empty for the kernel's own, 64 bits in hex), a note."""
+    """A fetch argument, ``+16(%x0)``, its type (``u32``; empty for the kernel's own, 64 bits in hex), and a note."""
 
     text: str
     type: str
@@ -42,16 +42,16 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class FetchedValue:
-    """A value on the way: its type, where it is, and which bits of that it has (``bits`` is 0 for all)."""
+    """A value: its type, its storage, and its bits in there (``bits`` is 0 for all)."""
 
     type: CType
-    found: Found
-    bit_offset: int = 0  # in a register, or, of a bit field, from where ``found`` is
+    storage: Storage
+    bit_offset: int = 0  # in a register, or, of a bit field, in its storage
     bits: int = 0
 
 
 def follow(start: FetchedValue, steps: tuple[MemberStep, ...], *, user: bool = False) -> FetchedValue:
-    """Follow members and elements.
+    """Follow members and elements from a variable.
 
     Raises:
         FetchError: there is no such member, or it cannot be reached.
@@ -79,8 +79,8 @@ def _member(place: FetchedValue, step: MemberStep, user: bool) -> FetchedValue:
         known = f"; near: {', '.join(near)}" if near else "" if names else ": its members are not known"
         raise FetchError(f"{place.type.name} has no member {step.member}{known}", is_mistake=True)
     if member.bits:
-        return FetchedValue(member.type, place.found, place.bit_offset + member.bit_offset, member.bits)
-    return _moved(place, member.type, member.bit_offset // 8)
+        return FetchedValue(member.type, place.storage, place.bit_offset + member.bit_offset, member.bits)
+    return _part(place, member.type, member.bit_offset // 8)
 
 
 def _element(place: FetchedValue, index: int, user: bool) -> FetchedValue:
@@ -93,63 +93,63 @@ def _element(place: FetchedValue, index: int, user: bool) -> FetchedValue:
         raise FetchError(f"the size of {element.name} is not known")
     if place.type.kind == "pointer":
         place = FetchedValue(element, dereferenced(place, user))
-    return _moved(place, element, index * element.size)
+    return _part(place, element, index * element.size)
 
 
-def _moved(place: FetchedValue, kind: CType, distance: int) -> FetchedValue:
-    """A part of a struct or array, so many bytes into it."""
-    found = place.found
-    if isinstance(found, InMemory):
-        return FetchedValue(kind, InMemory(found.base, found.offset + distance, found.user))
-    if isinstance(found, InRegister):
-        return FetchedValue(kind, found, place.bit_offset + 8 * distance)
-    if isinstance(found, Pieces):
+def _part(place: FetchedValue, kind: CType, distance: int) -> FetchedValue:
+    """Return the part of a struct or array that is so many bytes into it."""
+    storage = place.storage
+    if isinstance(storage, InMemory):
+        return FetchedValue(kind, InMemory(storage.base, storage.offset + distance, storage.user))
+    if isinstance(storage, InRegister):
+        return FetchedValue(kind, storage, place.bit_offset + 8 * distance)
+    if isinstance(storage, Pieces):
         begin = 0
-        for size, part in found.parts:
+        for size, part in storage.parts:
             if begin <= distance and distance + (kind.size or 0) <= begin + size:
-                return _moved(FetchedValue(kind, part), kind, distance - begin)
+                return _part(FetchedValue(kind, part), kind, distance - begin)
             begin += size
         raise FetchError("it is in several registers at once")
     if distance == 0:
-        return FetchedValue(kind, found)
-    raise FetchError(found.reason if isinstance(found, Missing) else COMPUTED)
+        return FetchedValue(kind, storage)
+    raise FetchError(storage.reason if isinstance(storage, Missing) else COMPUTED)
 
 
 def dereferenced(place: FetchedValue, user: bool = False) -> InMemory:
-    """What a pointer points to.
+    """Return the storage that a pointer points to.
 
     Raises:
         FetchError: the pointer cannot be had.
 
     """
-    found = place.found
-    if isinstance(found, InRegister) and not place.bit_offset:
-        return InMemory(found.register, 0, user)
-    if isinstance(found, InMemory):
-        return InMemory(_memory(found), 0, user)
-    if isinstance(found, Sum):
-        return InMemory(found.register, found.offset, user)
-    raise FetchError(found.reason if isinstance(found, Missing) else "it is no pointer in a register or in memory")
+    storage = place.storage
+    if isinstance(storage, InRegister) and not place.bit_offset:
+        return InMemory(storage.register, 0, user)
+    if isinstance(storage, InMemory):
+        return InMemory(_memory(storage), 0, user)
+    if isinstance(storage, Sum):
+        return InMemory(storage.register, storage.offset, user)
+    raise FetchError(storage.reason if isinstance(storage, Missing) else "it is no pointer in a register or in memory")
 
 
-def _memory(found: InMemory) -> str:
-    """As the kernel writes it."""
-    if found.base.startswith("@"):
-        return f"{found.base}{found.offset:+d}" if found.offset else found.base
-    sign = "u" if found.user else ""
-    return f"{'-' if found.offset < 0 else '+'}{sign}{abs(found.offset)}({found.base})"
+def _memory(storage: InMemory) -> str:
+    """Return memory as a fetch argument."""
+    if storage.base.startswith("@"):
+        return f"{storage.base}{storage.offset:+d}" if storage.offset else storage.base
+    sign = "u" if storage.user else ""
+    return f"{'-' if storage.offset < 0 else '+'}{sign}{abs(storage.offset)}({storage.base})"
 
 
 def fetch(place: FetchedValue, wanted: str = "", *, user: bool = False) -> Fetch:
-    """What the kernel is to read of a value; ``wanted`` is a type of events, empty for the value's own.
+    """Make the fetch argument for a value; ``wanted`` is a type of events, empty for the value's own.
 
     Raises:
         FetchError: events cannot show it.
 
     """
-    found, kind = place.found, place.type
-    if isinstance(found, Missing):
-        raise FetchError(found.reason)
+    storage, kind = place.storage, place.type
+    if isinstance(storage, Missing):
+        raise FetchError(storage.reason)
     if wanted in _STRINGS:
         return _string(place, wanted, user)
     if place.bits:
@@ -162,29 +162,29 @@ def fetch(place: FetchedValue, wanted: str = "", *, user: bool = False) -> Fetch
         return _struct(place)
     if kind.kind in ("float", "void", "function", "unknown") or (kind.kind == "int" and not kind.event_type):
         raise FetchError(f"events cannot show {kind.name}")
-    if isinstance(found, InRegister) and place.bit_offset:
+    if isinstance(storage, InRegister) and place.bit_offset:
         size = 8 * (kind.size or 8)
         note = "shown unsigned" if kind.signed else ""
-        return Fetch(found.register, f"b{size}@{place.bit_offset}/64", note)
+        return Fetch(storage.register, f"b{size}@{place.bit_offset}/64", note)
     return Fetch(_scalar(place), kind.event_type)
 
 
 def _scalar(place: FetchedValue) -> str:
-    found = place.found
-    if isinstance(found, InRegister) and not place.bit_offset:
-        return found.register
-    if isinstance(found, InMemory):
-        return _memory(found)
-    if isinstance(found, Constant):
-        return f"\\{found.value}"
-    raise FetchError(COMPUTED if isinstance(found, Sum) else "it is in several registers: name a member")
+    storage = place.storage
+    if isinstance(storage, InRegister) and not place.bit_offset:
+        return storage.register
+    if isinstance(storage, InMemory):
+        return _memory(storage)
+    if isinstance(storage, Constant):
+        return f"\\{storage.value}"
+    raise FetchError(COMPUTED if isinstance(storage, Sum) else "it is in several registers: name a member")
 
 
 def _string(place: FetchedValue, wanted: str, user: bool) -> Fetch:
     if place.type.kind == "array":
-        if not isinstance(place.found, InMemory):
+        if not isinstance(place.storage, InMemory):
             raise FetchError("the array is not in memory")
-        return Fetch(_memory(place.found), wanted)
+        return Fetch(_memory(place.storage), wanted)
     if place.type.kind != "pointer" or place.bits:
         raise FetchError(f"{place.type.name} is no string", is_mistake=True)
     return Fetch(_memory(dereferenced(place, user)), wanted)
@@ -194,13 +194,13 @@ def _bit_field(place: FetchedValue, wanted: str) -> Fetch:
     if wanted:
         raise FetchError("a bit field has a type of its own: leave it out", is_mistake=True)
     note = "shown unsigned" if place.type.signed else ""
-    if isinstance(place.found, InRegister):
-        return Fetch(place.found.register, f"b{place.bits}@{place.bit_offset}/64", note)
+    if isinstance(place.storage, InRegister):
+        return Fetch(place.storage.register, f"b{place.bits}@{place.bit_offset}/64", note)
     # The kernel loads one unit of storage and shifts; a packed field may need a wider one than its type.
     for size in sorted({8 * (place.type.size or 8), 64}):
         begin = place.bit_offset // size * size
         if place.bit_offset + place.bits <= begin + size:
-            moved = _moved(FetchedValue(place.type, place.found), place.type, begin // 8)
+            moved = _part(FetchedValue(place.type, place.storage), place.type, begin // 8)
             return Fetch(_scalar(moved), f"b{place.bits}@{place.bit_offset - begin}/{size}", note)
     raise FetchError("the bit field lies across two words")
 
@@ -213,24 +213,24 @@ def _array(place: FetchedValue) -> Fetch:
         raise FetchError(f"{kind.name}: name an element and a member, [0].MEMBER", is_mistake=True)
     if not kind.count:
         raise FetchError(f"the length of {kind.name} is not known: name an element, [0]", is_mistake=True)
-    if not isinstance(place.found, InMemory):
+    if not isinstance(place.storage, InMemory):
         raise FetchError("the array is not in memory: name an element")
     count = min(kind.count, MOST_ELEMENTS)
     note = f"the first {count} of {kind.count} elements" if count < kind.count else ""
-    return Fetch(_memory(place.found), f"{base}[{count}]", note)
+    return Fetch(_memory(place.storage), f"{base}[{count}]", note)
 
 
 def _struct(place: FetchedValue) -> Fetch:
-    """A struct as a whole, in hex: the rest of a register is undefined for what is shorter than it."""
-    size, found = place.type.size or 0, place.found
-    if isinstance(found, InRegister) and 0 < size <= 8:
+    """Fetch a struct as a whole, in hex: the rest of its register is undefined if it is shorter."""
+    size, storage = place.type.size or 0, place.storage
+    if isinstance(storage, InRegister) and 0 < size <= 8:
         if size in (1, 2, 4, 8) and not place.bit_offset:
-            return Fetch(found.register, f"x{8 * size}")
-        return Fetch(found.register, f"b{8 * size}@{place.bit_offset}/64")
-    if isinstance(found, InMemory) and size:
+            return Fetch(storage.register, f"x{8 * size}")
+        return Fetch(storage.register, f"b{8 * size}@{place.bit_offset}/64")
+    if isinstance(storage, InMemory) and size:
         if size in (1, 2, 4, 8):
-            return Fetch(_memory(found), f"x{8 * size}")
+            return Fetch(_memory(storage), f"x{8 * size}")
         width = next((width for width in (8, 4, 2, 1) if size % width == 0), 1)
         if size // width <= MOST_ELEMENTS:
-            return Fetch(_memory(found), f"x{8 * width}[{size // width}]")
+            return Fetch(_memory(storage), f"x{8 * width}[{size // width}]")
     raise FetchError(f"{place.type.name} of {size} bytes: name a member", is_mistake=True)

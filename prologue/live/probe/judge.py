@@ -1,4 +1,4 @@
-"""May a kprobe be put there: every word of the kernel's text, judged at once by the rules of the kernel.
+"""The judge of kprobes: every word of the kernel's text, judged at once by the rules of the kernel.
 
 Two callers ask the kernel. ``register_kprobe`` (kernel/kprobes.c, ``check_kprobe_address_safe`` and arm64's
 ``arch_prepare_kprobe``) is what modules call. kprobe events, and with them perf and BPF, ask first whether ftrace could
@@ -23,16 +23,16 @@ from prologue.kernel.kernel import Kernel
 from prologue.kernel.module import Module
 from prologue.kernel.tables import bug_words, exception_words, jump_labels
 from prologue.live.probe.blacklist import Area, blacklisted
+from prologue.live.probe.booted_text import BootedText, Switch, booted_text
 from prologue.live.probe.module_symbols import ModuleSymbols
 from prologue.live.probe.release import decoding_of
-from prologue.live.probe.running import RunningText, Switch, running_text
 
 Reasons = npt.NDArray[np.uint16]
 _NOTRACE_CHECK: Final = b"Could not probe notrace function"
 
 
 class Reason(IntFlag):
-    """Why not; in the order in which the kernel asks, but for the last, which it does not ask."""
+    """A reason against a probe, in the order in which the kernel checks; it does not check the last one."""
 
     NOTRACE = 1
     SECOND_SLOT = 2
@@ -47,11 +47,11 @@ class Reason(IntFlag):
     DATA = 1024
 
 
-ASKED: Final = Reason.DATA - 1  # what makes a kernel refuse a kprobe event
+KERNEL_REASONS: Final = Reason.DATA - 1  # all for which a kernel refuses a kprobe event
 
 
 class Judge:
-    """All of one kernel's text.
+    """The judge of one kernel's text.
 
     Raises:
         InputError: a kernel without kprobes or kallsyms, of an unknown release, or older than 5.5.
@@ -74,10 +74,11 @@ class Judge:
         self._count = section.size // 4
 
     def judge(self, vaddrs: U64) -> tuple[Reasons, Outcomes]:
-        """What speaks against a probe at each address, and what the kernel would do with the word; shape of ``vaddrs``.
+        """Return the reasons against a probe at each link-time address, and what the kernel would do with the word.
 
-        An outcome of several bits, REFUSED among them, means that the machine decides. Outside of the text from _stext
-        to _etext the reason is NOT_TEXT.
+        Both have the shape of ``vaddrs``; ``Reason`` has the bits of a uint16, ``insn.kprobes`` those of a uint8. An
+        outcome of several bits, REFUSED among them, means that the machine decides. Outside of the text from _stext to
+        _etext the reason is NOT_TEXT.
         """
         index = (vaddrs - np.uint64(self.text.addr)) >> np.uint64(2)
         inside = (vaddrs >= np.uint64(self.text.addr)) & (index < np.uint64(self._count))
@@ -86,31 +87,31 @@ class Judge:
         return reasons, np.where(inside, self.outcomes[at], np.uint8(REFUSED))
 
     def word(self, vaddr: int) -> int:
-        """The word there when the kernel has booted, if no alternative replaces it."""
+        """Return the word there when the kernel has booted, if no alternative replaces it."""
         if vaddr in range(self.text.addr, self.text.addr + 4 * self._count):
-            return int(self.running.words[(vaddr - self.text.addr) // 4])
+            return int(self.booted.words[(vaddr - self.text.addr) // 4])
         return int(self.kernel.text.words(np.array([vaddr], np.uint64))[0])
 
     def replaced(self, vaddr: int) -> bool:
-        """Whether boot may put an alternative there."""
+        """Return whether boot may put an alternative there."""
         inside = vaddr in range(self.text.addr, self.text.addr + 4 * self._count)
-        return inside and bool(self.running.replaced[(vaddr - self.text.addr) // 4])
+        return inside and bool(self.booted.replaced[(vaddr - self.text.addr) // 4])
 
     @cached_property
-    def running(self) -> RunningText:
-        """The text as it runs."""
-        return running_text(self.kernel, self.text, self.decoding)
+    def booted(self) -> BootedText:
+        """Text as it is when the kernel has booted."""
+        return booted_text(self.kernel, self.text, self.decoding)
 
     @cached_property
     def outcomes(self) -> Outcomes:
-        """Of every word of the text, with the exclusive sequence that it may be in; shape (n,)."""
-        result = self.running.outcomes.copy()
+        """Outcome of every word of the text, with the exclusive sequence that it may be in; shape (n,)."""
+        result = self.booted.outcomes.copy()
         result[self._exclusive[1]] |= np.uint8(REFUSED)
         return result
 
     @cached_property
     def reasons(self) -> Reasons:
-        """Of every word of the text, shape (n,)."""
+        """Reasons of every word of the text, shape (n,)."""
         reasons_of = np.zeros(self._count, np.uint16)
         labels, bugs, faults = jump_labels(self.kernel).code, bug_words(self.kernel)[0], exception_words(self.kernel)[0]
         named = ((Reason.JUMP_LABEL, labels), (Reason.BUG, bugs), (Reason.EXCEPTION_TABLE, faults))
@@ -121,15 +122,15 @@ class Judge:
             reasons_of[self._words(area.start, area.stop)] |= np.uint16(Reason.BLACKLIST)
         for reason, symbols in ((Reason.NOTRACE, self._notrace), (Reason.CFI_PREAMBLE, self._preambles)):
             reasons_of[symbols[self._symbol]] |= np.uint16(reason)
-        reasons_of[self.running.outcomes == REFUSED] |= np.uint16(Reason.INSTRUCTION)
-        reasons_of[self._exclusive[0] & (self.running.outcomes != REFUSED)] |= np.uint16(Reason.EXCLUSIVE)
+        reasons_of[self.booted.outcomes == REFUSED] |= np.uint16(Reason.INSTRUCTION)
+        reasons_of[self._exclusive[0] & (self.booted.outcomes != REFUSED)] |= np.uint16(Reason.EXCLUSIVE)
         reasons_of[~self.kernel.symbols.is_code(self.text)] |= np.uint16(Reason.DATA)
         reasons_of[self._literals] |= np.uint16(Reason.DATA)
         return reasons_of
 
     @cached_property
     def checks_notrace(self) -> bool:
-        """Whether events are refused where ftrace cannot trace: dynamic ftrace without KPROBE_EVENTS_ON_NOTRACE.
+        """True if events of functions that ftrace cannot trace are refused: no KPROBE_EVENTS_ON_NOTRACE.
 
         A kernel with the check has its message (kernel/trace/trace_kprobe.c, ``__register_trace_kprobe``).
         """
@@ -139,7 +140,7 @@ class Judge:
 
     @cached_property
     def blacklist(self) -> list[Area]:
-        """Areas that are listed, and symbols with a suffix (``f.part.0``) whose function is: they count as it does."""
+        """Areas that are listed, and symbols with a suffix (``f.part.0``) of listed functions, which count as these."""
         areas = self._listed()
         starts = np.array([area.start for area in areas], np.uint64)
         stops = np.array([area.stop for area in areas], np.uint64)
@@ -157,12 +158,12 @@ class Judge:
 
     @cached_property
     def _exclusive(self) -> tuple[Bool, Bool]:
-        """Which words are certainly, and which perhaps, in an exclusive sequence: that depends on what the CPUs can do.
+        """Masks of words that are certainly, and perhaps, in an exclusive sequence: the CPUs' capabilities decide.
 
         Of the capabilities that decide, none, each alone and all are looked at. The compared kernels have two at most:
         LSE atomics, and an erratum that makes loads from devices LDAR.
         """
-        text = self.running
+        text = self.booted
         worlds: list[tuple[Switch, ...]] = [(), *((switch,) for switch in text.switches)]
         if len(text.switches) > 1:
             worlds.append(text.switches)
@@ -174,11 +175,11 @@ class Judge:
         return certain, perhaps & ~certain
 
     def _in_sequence(self, applied: tuple[Switch, ...]) -> Bool:
-        """Which words come after an LDXR and no STXR, as far as the kernel looks (``is_probed_address_atomic``).
+        """Return which words come after an LDXR and no STXR, as far as the kernel looks (``is_probed_address_atomic``).
 
         It looks back to the start of the symbol, and not further than 32 words.
         """
-        begins, ends = self.running.begins, self.running.ends
+        begins, ends = self.booted.begins, self.booted.ends
         if applied:
             begins, ends = begins.copy(), ends.copy()
         for switch in applied:
@@ -191,7 +192,7 @@ class Judge:
 
     @cached_property
     def _look_back(self) -> npt.NDArray[np.int32]:
-        """How many words before each one the kernel looks for exclusives."""
+        """Number of words before each word in which the kernel looks for exclusives."""
         start = (self.kallsyms.starts - np.uint64(self.text.addr)).view(np.int64)[self._symbol]
         # Symbols need not begin at a word: the kernel divides the distance.
         distance: npt.NDArray[np.int32] = (((np.arange(self._count) << 2) - start) >> 2).astype(np.int32)
@@ -212,7 +213,7 @@ class Judge:
 
     @cached_property
     def _symbol(self) -> I64:
-        """For every word, the number of its symbol in ``kallsyms.starts``."""
+        """Number of each word's symbol in ``kallsyms.starts``."""
         starts = self.kallsyms.starts
         words = (starts - np.uint64(self.text.addr) + np.uint64(3)) >> np.uint64(2)
         inside = (starts > np.uint64(self.text.addr)) & (words < np.uint64(self._count))
@@ -235,7 +236,7 @@ class Judge:
 
     @cached_property
     def _notrace(self) -> Bool:
-        """Which symbols ftrace cannot trace, shape of ``kallsyms.starts``."""
+        """Mask of the symbols that ftrace cannot trace, shape of ``kallsyms.starts``."""
         starts = self.kallsyms.starts
         if not self.checks_notrace:
             return np.zeros(len(starts), np.bool_)
@@ -254,7 +255,7 @@ class Judge:
 
     @cached_property
     def _preambles(self) -> Bool:
-        """Which symbols are what a compiler puts before a function (``is_cfi_preamble_symbol``)."""
+        """Mask of the symbols of preambles, which a compiler puts before functions (``is_cfi_preamble_symbol``)."""
         names, rows = self.kallsyms.names, self.kallsyms.first_rows.tolist()
         return np.array([names[row].startswith(("__cfi_", "__pfx_")) for row in rows], np.bool_)
 
@@ -263,7 +264,7 @@ class Judge:
         return int(starts[number]), int(starts[min(number + 1, len(starts) - 1)])
 
     def _index(self, vaddrs: U64) -> I64:
-        """Index of the word of each address that is in the text, in any order."""
+        """Return the index of the word of each address that is in the text, in any order."""
         index = (vaddrs - np.uint64(self.text.addr)) >> np.uint64(2)
         return index[(vaddrs >= np.uint64(self.text.addr)) & (index < np.uint64(self._count))].astype(np.int64)
 

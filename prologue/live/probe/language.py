@@ -1,4 +1,4 @@
-"""What users write: the language of ``perf probe`` (tools/perf/Documentation/perf-probe.txt), as data.
+"""The language of places and arguments, that of ``perf probe`` (tools/perf/Documentation/perf-probe.txt), as data.
 
 ``[[GROUP:]EVENT=]PLACE [ARGUMENT...]``. PLACE is an address, ``FILE:LINE``, ``FILE;PATTERN`` or
 ``[MOD:]FUNC[@FILE][+OFFSET | %return | :LINE | ;PATTERN]``. ARGUMENT is a fetch argument of the kernel or
@@ -14,24 +14,25 @@ from typing import Final
 from prologue.errors import UsageError
 
 LONGEST_NAME: Final = 63  # of an event or group: MAX_EVENT_NAME_LEN of kernel/trace/trace_probe.h is 64
-FORMS: Final = "FUNC, FUNC+OFFSET, FUNC%return, FUNC:LINE, FUNC@FILE, FUNC;PATTERN, FILE:LINE, MOD:FUNC or an address"
+_FORMS: Final = "FUNC, FUNC+OFFSET, FUNC%return, FUNC:LINE, FUNC@FILE, FUNC;PATTERN, FILE:LINE, MOD:FUNC or an address"
 _NAMED: Final = re.compile(r"(?:(?P<group>[A-Za-z_]\w*)[:/])?(?P<event>[A-Za-z_]\w*)=(?P<place>[^=].*)", re.ASCII)
 _ADDRESS: Final = re.compile(r"0[xX][0-9a-fA-F]+|[0-9a-fA-F]{16}")
 _PARTS: Final = re.compile(r"([:+@%])([^:+@%]*)")
 _NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]+|\d+")
+_LINE: Final = re.compile(r"\d+|-[\d-]*|\d+-\d*")  # also those that are wrong, so that they are no functions' names
 _FILE: Final = re.compile(r".*/.*|.+\.[chsS]")
 _FUNCTION: Final = re.compile(r"[\w.$*?\[\]!-]+", re.ASCII)
 _ARGUMENT: Final = re.compile(
-    r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<what>.+?)(?P<type>:\w+(?:@\d+/\d+)?(?:\[\d+\])?)?(?P<user>@user)?", re.ASCII
+    r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<value>.+?)(?P<type>:\w+(?:@\d+/\d+)?(?:\[\d+\])?)?(?P<user>@user)?", re.ASCII
 )
 _VARIABLE: Final = re.compile(r"(?P<root>\$retval|[A-Za-z_]\w*)(?P<steps>(?:(?:->|\.)\w+|\[\d+\])*)", re.ASCII)
 _STEP: Final = re.compile(r"(->|\.)(\w+)|\[(\d+)\]", re.ASCII)
-EXPANDED: Final = ("$vars", "$params")
+_EXPANDED: Final = ("$vars", "$params")
 
 
 @dataclass(frozen=True, slots=True)
 class MemberStep:
-    """One step from a variable to a member or an element."""
+    """A step from a variable to a member or an element."""
 
     member: str  # empty for an element
     index: int = 0
@@ -40,7 +41,7 @@ class MemberStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgumentRequest:
-    """One argument as asked for.
+    """An argument as asked for.
 
     Either ``variable`` and ``steps``, or ``raw``, a fetch argument that the kernel gets as it is; or ``$vars`` or
     ``$params`` in ``variable``. ``type`` is of kprobe events, without its colon; empty for that of the variable.
@@ -57,7 +58,7 @@ class ArgumentRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeRequest:
-    """One place as asked for, with its arguments; ``arguments`` is None if nothing was said of them."""
+    """A place as asked for, with its arguments; ``arguments`` is None if the request has none."""
 
     asked: str
     group: str = ""
@@ -75,7 +76,7 @@ class ProbeRequest:
 
     @property
     def is_glob(self) -> bool:
-        """Whether ``function`` stands for all names that match it."""
+        """True if ``function`` stands for all names that match it."""
         return any(character in self.function for character in "*?[")
 
 
@@ -88,7 +89,7 @@ def parse_request(asked: str) -> ProbeRequest:
     """
     words = asked.split()
     if not words:
-        raise UsageError(f"a place is empty: give {FORMS}")
+        raise UsageError(f"a place is empty: give {_FORMS}")
     named = _NAMED.fullmatch(words[0])
     for name in (named["group"] or "", named["event"]) if named else ():
         if len(name) > LONGEST_NAME:
@@ -104,7 +105,7 @@ def parse_request(asked: str) -> ProbeRequest:
 
 
 def parse_listed(asked: str) -> ProbeRequest:
-    """Parse what is to be listed: a function, with its file or without it, or a file.
+    """Parse the name of a function, with its file or without it, or of a file, for a list of its lines.
 
     Raises:
         UsageError: neither.
@@ -132,7 +133,7 @@ def _place(asked: str, place: str) -> ProbeRequest:
     fields: dict[str, str] = {}
     if _FILE.fullmatch(head) and (semicolon or (parts and parts[0][0] == ":")):
         fields["file"] = head
-    elif parts and parts[0][0] == ":" and not parts[0][1].isdecimal():
+    elif parts and parts[0][0] == ":" and not _LINE.fullmatch(parts[0][1]):
         fields["module"], fields["function"] = head, parts.pop(0)[1]
     else:
         fields["function"] = head
@@ -172,7 +173,7 @@ def _check(asked: str, fields: dict[str, str], has_pattern: bool) -> None:
     if "offset" in fields and not _NUMBER.fullmatch(fields["offset"]):
         raise _bad(asked, f"offset {fields['offset']!r} is not a number (0x10 or 16)")
     if "line" in fields and not fields["line"].isdecimal():
-        raise _bad(asked, f"line {fields['line']!r} is not a number")
+        raise _bad(asked, f"{fields['line']!r} is not a line, a number from 0 on")
     if fields.get("return", "return") != "return":
         raise _bad(asked, f"%{fields['return']}: only %return is known")
     if not function and "line" not in fields and not has_pattern:
@@ -184,8 +185,8 @@ def _check(asked: str, fields: dict[str, str], has_pattern: bool) -> None:
         raise _bad(asked, "no file after @")
 
 
-def _bad(asked: str, why: str) -> UsageError:
-    return UsageError(f"{asked!r} is not a place: {why}; give {FORMS}")
+def _bad(asked: str, reason: str) -> UsageError:
+    return UsageError(f"{asked!r} is not a place: {reason}; give {_FORMS}")
 
 
 def parse_argument(asked: str) -> ArgumentRequest:
@@ -198,12 +199,12 @@ def parse_argument(asked: str) -> ArgumentRequest:
     match = _ARGUMENT.fullmatch(asked)
     if match is None:
         raise UsageError(f"{asked!r} is not an argument: give [NAME=]VARIABLE[->MEMBER][:TYPE]")
-    what, name, kind = match["what"], match["name"] or "", (match["type"] or "")[1:]
-    if what in EXPANDED:
+    value, name, kind = match["value"], match["name"] or "", (match["type"] or "")[1:]
+    if value in _EXPANDED:
         if name or kind:
-            raise UsageError(f"{asked!r}: {what} stands for several arguments and takes no name and no type")
-        return ArgumentRequest(asked=asked, variable=what)
-    variable = _VARIABLE.fullmatch(what)
+            raise UsageError(f"{asked!r}: {value} stands for several arguments and takes no name and no type")
+        return ArgumentRequest(asked=asked, variable=value)
+    variable = _VARIABLE.fullmatch(value)
     if variable is not None:
         steps = tuple(
             MemberStep(member or "", int(index or 0), arrow == "->")
@@ -212,10 +213,10 @@ def parse_argument(asked: str) -> ArgumentRequest:
         return ArgumentRequest(
             asked=asked, name=name, variable=variable["root"], steps=steps, type=kind, user=bool(match["user"])
         )
-    if what[0] not in "%$@+-\\":
+    if value[0] not in "%$@+-\\":
         raise UsageError(
             f"{asked!r} is not an argument: give [NAME=]VARIABLE[->MEMBER][:TYPE], or what the kernel takes"
         )
-    if what[0] == "%" and kind in ("string", "ustring"):
-        raise UsageError(f"{asked!r}: the kernel refuses a register as a string; give +0({what}):{kind}")
-    return ArgumentRequest(asked=asked, name=name, raw=what, type=kind)
+    if value[0] == "%" and kind in ("string", "ustring"):
+        raise UsageError(f"{asked!r}: the kernel refuses a register as a string; give +0({value}):{kind}")
+    return ArgumentRequest(asked=asked, name=name, raw=value, type=kind)

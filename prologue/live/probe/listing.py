@@ -1,4 +1,4 @@
-"""Source lines with the instructions that begin them, and may they be probed: as ``perf probe --line``."""
+"""Source lines with the instructions that begin them and the answers for these, as ``perf probe --line`` has them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from prologue.elf.dwarf_entries import ends_path, text_of
 from prologue.elf.dwarf_errors import readable_dwarf
 from prologue.errors import InputError
 from prologue.insn.kprobes import REFUSED
-from prologue.live.probe.entries import ends_path, text_of
 from prologue.live.probe.language import ProbeRequest
-from prologue.live.probe.lines import SourceRow, Sources, declared, function_rows, rows
 from prologue.live.probe.places import instances
-from prologue.live.probe.target import ProbeTarget
+from prologue.live.probe.probe_target import ProbeTarget
+from prologue.live.probe.statements import Sources, Statement, declared, function_statements, unit_statements
 from prologue.live.probe.verdict import Answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedLine:
-    """One line of a source file; ``number`` counts from the function's first, or from the file's.
+    """A line of a source file; ``number`` counts from the function's first line, or from the file's.
 
     ``places`` are the instructions that begin it, and the answer for each; none if it has no code. ``text`` is empty
     if the source is not here.
@@ -52,7 +52,7 @@ def list_lines(target: ProbeTarget, request: ProbeRequest, sources: Sources) -> 
             result = []
             for instance in instances(target, request):
                 file, first = declared(instance.unit, instance.entry)
-                statements = function_rows(instance.unit, instance.entry)
+                statements = function_statements(instance.unit, instance.entry)
                 # Code that functions share has the lines of one of them.
                 own = [row for row in statements if row.file == file and row.line >= first]
                 text = sources.lines(instance.unit, file)
@@ -67,14 +67,14 @@ def list_lines(target: ProbeTarget, request: ProbeRequest, sources: Sources) -> 
             raise InputError(f"no source file {request.file}", path=target.path)
         result = []
         for unit in units:
-            own = [row for row in rows(unit) if ends_path(row.file, request.file)]
+            own = [row for row in unit_statements(unit) if ends_path(row.file, request.file)]
             file = own[0].file if own else request.file
             lines = _lines(target, own, 0, sources.lines(unit, file))
             result.append(Listing(name=unit.name, file=file, first=0, lines=lines))
         return result
 
 
-def _lines(target: ProbeTarget, own: list[SourceRow], first: int, text: list[str]) -> tuple[ListedLine, ...]:
+def _lines(target: ProbeTarget, own: list[Statement], first: int, text: list[str]) -> tuple[ListedLine, ...]:
     by_line: dict[int, set[int]] = {}
     for row in own:
         by_line.setdefault(row.line, set()).add(row.vaddr)

@@ -1,4 +1,4 @@
-"""May a kprobe be put there, in a module: the kernel's rules, applied to one section of the module's text.
+"""The judge of kprobes in modules: the kernel's rules, applied to one section of the module's text.
 
 kernel/kprobes.c, ``check_kprobe_address_safe`` and ``add_module_kprobe_blacklist`` (6.1.192, 6.12.107, 7.2.13).
 """
@@ -21,7 +21,7 @@ _LISTED: Final = (".kprobes.text", ".noinstr.text")
 
 
 class ModuleJudge(Judge):
-    """One section of a module's text, by the rules of its kernel."""
+    """The judge of one section of a module's text, by the rules of its kernel."""
 
     def __init__(self, kernel: Judge, module: Module, symbols: ModuleSymbols, section: Section) -> None:
         self.kernel = module
@@ -34,11 +34,11 @@ class ModuleJudge(Judge):
 
     @cached_property
     def checks_notrace(self) -> bool:
-        """As its kernel does."""
+        """True if its kernel refuses events of functions that ftrace cannot trace."""
         return self._of_kernel.checks_notrace
 
     def _listed(self) -> list[Area]:
-        """The module's own list, and sections that are listed as a whole."""
+        """Return the areas of the module's own list, and sections that are listed as a whole."""
         entries = kprobe_blacklist(self.kernel)
         starts, ends = self.kallsyms.spans(entries)
         sizes = (ends - starts).tolist()
@@ -53,7 +53,7 @@ class ModuleJudge(Judge):
 
 
 def judge_module(kernel: Judge, module: Module) -> tuple[Judge, ...]:
-    """A judge for each section of the module's text, by address."""
+    """Return a judge for each section of the module's text, by address."""
     symbols = ModuleSymbols(module)
     text = sorted(module.image.text_sections, key=lambda section: section.addr)
     return tuple(ModuleJudge(kernel, module, symbols, section) for section in text if np.uint64(section.size) >= 4)

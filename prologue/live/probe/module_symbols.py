@@ -14,7 +14,7 @@ from prologue.kernel.module import Module
 
 
 class ModuleSymbols:
-    """The same as ``Kallsyms``, of one module; a section's start and end bound its symbols."""
+    """The symbols of one module, with the interface of ``Kallsyms``; a section's start and end bound its symbols."""
 
     def __init__(self, module: Module) -> None:
         symbols, image = module.symbols, module.image
@@ -31,11 +31,11 @@ class ModuleSymbols:
 
     @cached_property
     def starts(self) -> U64:
-        """The addresses, each once."""
+        """Addresses, ascending, each once; shape (n,)."""
         return sorted_unique(self.addresses)
 
     def spans(self, vaddrs: U64) -> tuple[U64, U64]:
-        """Start of the symbol that each address belongs to, and of the next symbol; shape of ``vaddrs``."""
+        """Return the start of each address's symbol, and of the next symbol; shape of ``vaddrs``."""
         index = np.maximum(np.searchsorted(self.starts, vaddrs, side="right") - 1, 0)
         return self.starts[index], self.starts[np.minimum(index + 1, len(self.starts) - 1)]
 
@@ -50,6 +50,6 @@ class ModuleSymbols:
 
     @cached_property
     def first_rows(self) -> I64:
-        """For each of ``starts``, the row of the first symbol there."""
+        """Row of the first symbol at each of ``starts``."""
         rows: I64 = np.searchsorted(self.addresses, self.starts)
         return rows

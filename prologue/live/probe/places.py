@@ -1,4 +1,4 @@
-"""Places as users name them, as link-time addresses."""
+"""The link-time addresses of the places that requests name."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
+from prologue.elf.dwarf_entries import code_of, ends_path, entry_pc, number_of, text_of
 from prologue.elf.dwarf_errors import readable_dwarf
 from prologue.errors import InputError, UsageError
-from prologue.live.probe.dwarf import Unit
-from prologue.live.probe.entries import code_of, ends_path, entry_pc, origin, text_of
+from prologue.live.probe.debug_info import Unit
 from prologue.live.probe.language import ProbeRequest
-from prologue.live.probe.lines import SourceRow, Sources, declared, function_rows, is_of_header, rows
-from prologue.live.probe.place import ProbePlace
+from prologue.live.probe.probe_place import ProbePlace
+from prologue.live.probe.probe_target import ProbeTarget
 from prologue.live.probe.scopes import INSTANCES
-from prologue.live.probe.target import ProbeTarget
+from prologue.live.probe.statements import (
+    Sources,
+    Statement,
+    declared,
+    function_statements,
+    is_of_header,
+    unit_statements,
+)
 
 _NEAR_NAMES: Final = 3
 _VARIANTS: Final = re.compile(r"(\.(isra|constprop|llvm)\.\d+)+")  # the same function, as the compiler changed it
@@ -24,7 +31,7 @@ _NOT_FUNCTIONS: Final = re.compile(r"(__cfi_|__pfx_|\$).*|.*\.cold(\.\d+)?", re.
 
 
 class Instance(NamedTuple):
-    """A function's code: its own, or where it is inlined."""
+    """A function's code: its own, or an inlined copy."""
 
     unit: Unit
     outer: Any  # the function whose code it is part of
@@ -32,7 +39,7 @@ class Instance(NamedTuple):
 
 
 def find_places(target: ProbeTarget, request: ProbeRequest, sources: Sources | None = None) -> list[ProbePlace]:
-    """Every address that a request means: several if the symbol is ambiguous, a pattern, or also inlined.
+    """Find every address that a request means: several if the symbol is ambiguous, a pattern, or also inlined.
 
     Raises:
         UsageError: an address is not a multiple of 4.
@@ -50,24 +57,27 @@ def _places(target: ProbeTarget, request: ProbeRequest, sources: Sources) -> Ite
     if request.address is not None:
         yield ProbePlace(asked=request.asked, vaddr=request.address, returns=request.returns)
     elif request.is_glob:
-        yield from _matching(target, request)
+        yield from _places_of_glob(target, request)
     elif not request.function:
-        yield from _of_file(target, request, sources)
+        yield from _places_of_file(target, request, sources)
     elif request.line is not None or request.pattern:
-        yield from _of_lines(target, request, sources)
+        yield from _places_of_lines(target, request, sources)
     else:
-        yield from _of_function(target, request)
+        yield from _places_of_function(target, request)
 
 
-def _matching(target: ProbeTarget, request: ProbeRequest) -> Iterator[ProbePlace]:
-    """Functions whose names match, in text that stays."""
-    every = target.names.by_name.items()
-    found = [(vaddr, name) for name, at in every if fnmatchcase(name, request.function) for vaddr in set(at)]
-    ranges = target.text_ranges
-    found = [(v, name) for v, name in found if any(v in r for r in ranges) and not _NOT_FUNCTIONS.fullmatch(name)]
-    if not found:
+def _places_of_glob(target: ProbeTarget, request: ProbeRequest) -> Iterator[ProbePlace]:
+    """Yield the functions whose names match, in text that stays."""
+    matching = [
+        (vaddr, name)
+        for name, vaddrs in target.names.by_name.items()
+        if fnmatchcase(name, request.function) and not _NOT_FUNCTIONS.fullmatch(name)
+        for vaddr in set(vaddrs)
+        if any(vaddr in text for text in target.text_ranges)
+    ]
+    if not matching:
         raise InputError(f"no function matches {request.function}", path=target.path)
-    for vaddr, name in sorted(found):
+    for vaddr, name in sorted(matching):
         _check_offset(target, request, vaddr, name)
         ambiguous = len(set(target.names.by_name[name])) > 1
         yield ProbePlace(
@@ -79,20 +89,20 @@ def _matching(target: ProbeTarget, request: ProbeRequest) -> Iterator[ProbePlace
         )
 
 
-def _of_function(target: ProbeTarget, request: ProbeRequest) -> Iterator[ProbePlace]:
-    values = _values(target, request.function)
+def _places_of_function(target: ProbeTarget, request: ProbeRequest) -> Iterator[ProbePlace]:
+    vaddrs = _addresses(target, request.function)
     if request.file:
-        values = [vaddr for vaddr in values if _is_in_file(target, vaddr, request.file)]
-    for vaddr in values:
+        vaddrs = [vaddr for vaddr in vaddrs if _is_in_file(target, vaddr, request.file)]
+    for vaddr in vaddrs:
         _check_offset(target, request, vaddr, request.function)
         yield ProbePlace(
             asked=request.asked,
             vaddr=vaddr + request.offset,
-            ambiguous=len(values) > 1,
+            ambiguous=len(vaddrs) > 1,
             returns=request.returns,
             function=request.function if request.function not in target.names.by_name else "",
         )
-    inlined = [] if request.has_offset or request.returns else list(_inlined(target, request, values))
+    inlined = [] if request.has_offset or request.returns else list(_inlined(target, request, vaddrs))
     for instance in inlined:
         start = entry_pc(target.debug.dwarf, instance.entry) if target.debug is not None else None
         if start is not None:
@@ -103,15 +113,15 @@ def _of_function(target: ProbeTarget, request: ProbeRequest) -> Iterator[ProbePl
                 inlined_in=text_of(instance.outer, "DW_AT_name"),
                 scope=instance.entry.offset,
             )
-    if not values and not inlined:
-        if (request.has_offset or request.returns) and any(True for _ in _inlined(target, request, values)):
+    if not vaddrs and not inlined:
+        if (request.has_offset or request.returns) and any(True for _ in _inlined(target, request, vaddrs)):
             why = f"{request.function} is only inlined: it has no offsets and no return; its name alone is its places"
             raise InputError(why, path=target.path)
-        raise _unknown(target, request)
+        raise _unknown_symbol(target, request)
 
 
-def _values(target: ProbeTarget, name: str) -> list[int]:
-    """Addresses of the symbol, or of what the compiler made of the function."""
+def _addresses(target: ProbeTarget, name: str) -> list[int]:
+    """Return the addresses of the symbol, or of the variants that the compiler made of the function."""
     known = target.names.by_name
     if name in known:
         return sorted(set(known[name]))
@@ -124,8 +134,8 @@ def _values(target: ProbeTarget, name: str) -> list[int]:
 
 def _is_in_file(target: ProbeTarget, vaddr: int, file: str) -> bool:
     debug = _needs_debug(target, f"@{file}")
-    found = debug.function_at(target.described_at(vaddr))
-    return found is not None and ends_path(declared(*found)[0], file)
+    function = debug.function_at(target.described_at(vaddr))
+    return function is not None and ends_path(declared(*function)[0], file)
 
 
 def _needs_debug(target: ProbeTarget, what: str) -> Any:
@@ -143,59 +153,66 @@ def _check_offset(target: ProbeTarget, request: ProbeRequest, vaddr: int, name: 
         )
 
 
-def _inlined(target: ProbeTarget, request: ProbeRequest, values: list[int]) -> Iterator[Instance]:
-    """Where a function is inlined; a function of one unit is so only there, and one of a header anywhere."""
+def _inlined(target: ProbeTarget, request: ProbeRequest, vaddrs: list[int]) -> Iterator[Instance]:
+    """Yield the inlined copies of a function: a function of a unit has them there only, a header's in any unit."""
     debug = target.debug
     if debug is None:
         return
     units = []
-    for vaddr in values:
-        found = debug.function_at(target.described_at(vaddr))
-        if found is None:
+    for vaddr in vaddrs:
+        function = debug.function_at(target.described_at(vaddr))
+        if function is None:
             return
-        unit, entry = found
-        if "DW_AT_inline" in origin(entry).attributes and origin(entry).attributes["DW_AT_inline"].value & 1:
+        unit, entry = function
+        if number_of(entry, "DW_AT_inline") & 1:
             units += debug.units_naming(request.function) if is_of_header(unit, entry) else [unit]
-    for unit in units if values else debug.units_naming(request.function):
+    for unit in units if vaddrs else debug.units_naming(request.function):
         for abstract in unit.named(request.function, "DW_TAG_subprogram"):
             if not request.file or ends_path(declared(unit, abstract)[0], request.file):
                 yield from (Instance(unit, outer, entry) for outer, entry in unit.inlined(abstract))
 
 
 def instances(target: ProbeTarget, request: ProbeRequest) -> list[Instance]:
-    """A function's code wherever it is."""
+    """Return a function's own code and all inlined copies of it.
+
+    Raises:
+        InputError: no such function, or nothing describes it.
+
+    """
     debug = _needs_debug(target, "a line" if request.line is not None else "a pattern")
-    values = _values(target, request.function)
-    own = [debug.function_at(target.described_at(vaddr)) for vaddr in values]
-    result = [Instance(found[0], found[1], found[1]) for found in own if found is not None]
+    vaddrs = _addresses(target, request.function)
+    functions = [debug.function_at(target.described_at(vaddr)) for vaddr in vaddrs]
+    result = [Instance(unit, entry, entry) for unit, entry in filter(None, functions)]
     if request.file:
-        result = [each for each in result if ends_path(declared(each.unit, each.entry)[0], request.file)]
-    result += _inlined(target, request, values)
-    if not result and values:
+        result = [own for own in result if ends_path(declared(own.unit, own.entry)[0], request.file)]
+    result += _inlined(target, request, vaddrs)
+    if not result and vaddrs:
         raise InputError(f"no debug information describes {request.function}", path=target.path)
     if not result:
-        raise _unknown(target, request)
+        raise _unknown_symbol(target, request)
     return result
 
 
-def _of_lines(target: ProbeTarget, request: ProbeRequest, sources: Sources) -> Iterator[ProbePlace]:
-    """Statements of a function: a line, counted from its first, or all whose text matches."""
+def _places_of_lines(target: ProbeTarget, request: ProbeRequest, sources: Sources) -> Iterator[ProbePlace]:
+    """Yield statements of a function: of a line, counted from its first, or all whose text matches."""
     known: set[int] = set()
     places = []
     for instance in instances(target, request):
         file, first = declared(instance.unit, instance.entry)
-        own = [row for row in function_rows(instance.unit, instance.entry) if row.file == file]
+        own = [row for row in function_statements(instance.unit, instance.entry) if row.file == file]
         known |= {row.line - first for row in own}
-        wanted = _wanted(target, request, first, sources.lines(instance.unit, file), file)
+        lines = _wanted_lines(target, request, first, sources.lines(instance.unit, file), file)
         places += [
-            _at_row(request, instance.outer, instance.entry, row._replace(line=row.line - first))
-            for row in _chosen(own, wanted)
+            _place_of(request, instance.outer, instance.entry, row._replace(line=row.line - first))
+            for row in _statements_of(own, lines)
         ]
-    yield from places or _no_line(target, request, known)
+    if not places:
+        raise _no_line(target, request, known)
+    yield from places
 
 
-def _wanted(target: ProbeTarget, request: ProbeRequest, first: int, text: list[str], file: str) -> set[int]:
-    """The lines that a request means, as the file counts them."""
+def _wanted_lines(target: ProbeTarget, request: ProbeRequest, first: int, text: list[str], file: str) -> set[int]:
+    """Return the lines that a request means, as the file counts them."""
     if not request.pattern:
         return {first + (request.line or 0)}
     if not text:
@@ -203,27 +220,27 @@ def _wanted(target: ProbeTarget, request: ProbeRequest, first: int, text: list[s
     return {number for number, line in enumerate(text, 1) if matches_lazily(line, request.pattern)}
 
 
-def _chosen(own: list[SourceRow], wanted: set[int]) -> list[SourceRow]:
-    """The statements of those lines, one for each address."""
-    chosen = {row.vaddr: row for row in own if row.line in wanted}
+def _statements_of(own: list[Statement], lines: set[int]) -> list[Statement]:
+    """Return the statements of some lines, one for each address."""
+    chosen = {row.vaddr: row for row in own if row.line in lines}
     return [chosen[vaddr] for vaddr in sorted(chosen)]
 
 
-def _no_line(target: ProbeTarget, request: ProbeRequest, known: set[int]) -> list[ProbePlace]:
+def _no_line(target: ProbeTarget, request: ProbeRequest, known: set[int]) -> InputError:
     asked = request.asked.split()[0]
     if request.pattern:
-        raise InputError(f"{asked}: no line with code matches {request.pattern!r}", path=target.path)
+        return InputError(f"{asked}: no line with code matches {request.pattern!r}", path=target.path)
     near = sorted(known, key=lambda line: (line < (request.line or 0), abs(line - (request.line or 0))))[:1]
     hint = f"; the next that has: {near[0]}" if near else ""
-    raise InputError(f"{asked}: line {request.line} has no code{hint}", path=target.path)
+    return InputError(f"{asked}: line {request.line} has no code{hint}", path=target.path)
 
 
 def matches_lazily(line: str, pattern: str) -> bool:
-    """Whether a line matches a pattern of ``perf probe``: a glob, for which space does not count."""
+    """Return whether a line matches a pattern of ``perf probe``: a glob, for which space does not count."""
     return fnmatchcase("".join(line.split()), "".join(pattern.split()))
 
 
-def _of_file(target: ProbeTarget, request: ProbeRequest, sources: Sources) -> Iterator[ProbePlace]:
+def _places_of_file(target: ProbeTarget, request: ProbeRequest, sources: Sources) -> Iterator[ProbePlace]:
     debug = _needs_debug(target, request.asked.split()[0])
     units = debug.units_of_file(request.file)
     if not units:
@@ -232,17 +249,19 @@ def _of_file(target: ProbeTarget, request: ProbeRequest, sources: Sources) -> It
     known: set[int] = set()
     places = []
     for unit in units:
-        own = [row for row in rows(unit) if ends_path(row.file, request.file)]
+        own = [row for row in unit_statements(unit) if ends_path(row.file, request.file)]
         known |= {row.line for row in own}
         text = sources.lines(unit, own[0].file) if own else []
-        for row in _chosen(own, _wanted(target, request, 0, text, request.file)):
+        for row in _statements_of(own, _wanted_lines(target, request, 0, text, request.file)):
             function = unit.function_at(row.vaddr)
             if function is not None:
-                places.append(_at_row(request, function, _innermost(unit, function, row.vaddr), row))
-    yield from places or _no_line(target, request, known)
+                places.append(_place_of(request, function, _innermost(unit, function, row.vaddr), row))
+    if not places:
+        raise _no_line(target, request, known)
+    yield from places
 
 
-def _at_row(request: ProbeRequest, outer: Any, inner: Any, row: SourceRow) -> ProbePlace:
+def _place_of(request: ProbeRequest, outer: Any, inner: Any, row: Statement) -> ProbePlace:
     return ProbePlace(
         asked=request.asked,
         vaddr=row.vaddr,
@@ -254,7 +273,7 @@ def _at_row(request: ProbeRequest, outer: Any, inner: Any, row: SourceRow) -> Pr
 
 
 def _innermost(unit: Unit, entry: Any, vaddr: int) -> Any:
-    """The function, inlined or not, that an address is in."""
+    """Return the innermost function, inlined or not, that an address is in."""
     result, queue = entry, [entry]
     while queue:
         inside = queue.pop()
@@ -282,7 +301,7 @@ def _check(target: ProbeTarget, place: ProbePlace) -> None:
         )
 
 
-def _unknown(target: ProbeTarget, request: ProbeRequest) -> InputError:
+def _unknown_symbol(target: ProbeTarget, request: ProbeRequest) -> InputError:
     name = request.function
     if request.file and name in target.names.by_name:
         return InputError(f"{name} is not in {request.file}", path=target.path)

@@ -1,4 +1,4 @@
-"""From what users write to judged places and events: all that ``prologue probe`` does, without printing.
+"""The steps from requests to judged places and events: all that ``prologue probe`` does, without printing.
 
 request (language) -> places -> verdicts (judge) -> events with typed arguments
 """
@@ -17,19 +17,19 @@ from prologue.kernel.module import Module
 from prologue.live.probe.arguments import ALL_VARIABLES, VariablesAt, find_arguments
 from prologue.live.probe.event import EventOptions, ProbeEvent, make_event, with_unique_names, without_newer
 from prologue.live.probe.language import ProbeRequest, parse_request
-from prologue.live.probe.lines import Sources
-from prologue.live.probe.place import ProbePlace
 from prologue.live.probe.places import find_places
+from prologue.live.probe.probe_place import ProbePlace
+from prologue.live.probe.probe_target import ProbeTarget, kernel_target, module_target
 from prologue.live.probe.scopes import Scope
-from prologue.live.probe.target import ProbeTarget, kernel_target, module_target
+from prologue.live.probe.statements import Sources
 from prologue.live.probe.verdict import ProbeVerdict, verdict_on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """One place: what was asked for, the verdict, and the event if one was asked for and the place can.
+    """A place: the request, the verdict, and the event, if events are wanted and the place can have one.
 
-    ``same_as`` names the event that already is what this one would be.
+    ``same_as`` names the event that is the same and stands before it.
     """
 
     request: ProbeRequest
@@ -41,14 +41,14 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What was asked for and is not understood, or not there."""
+    """A request, or one place of it, that is not understood, not there, or cannot have its event; and the error."""
 
     asked: str
     error: PrologueError
 
 
 class Prober:
-    """A kernel and its modules.
+    """The prober of a kernel and its modules.
 
     Args:
         kernel: the kernel.
@@ -71,12 +71,12 @@ class Prober:
         self.sources = Sources(source)
 
     def probe_module(self, module: Module) -> None:
-        """Take places that name no module for those of this one."""
+        """Look up places that name no module in this module."""
         target = module_target(self.kernel, module)
         self._targets[target.module], self._module = target, target.module
 
     def target_of(self, request: ProbeRequest) -> ProbeTarget:
-        """The kernel, or the module that a request means.
+        """Return the kernel, or the module that a request means.
 
         Raises:
             InputError: there is no file of that module.
@@ -103,7 +103,7 @@ class Prober:
 
     @property
     def _has_fprobe(self) -> bool:
-        """Whether the kernel makes fprobe events: kernel/trace/trace_fprobe.c is in it."""
+        """True if the kernel makes fprobe events: kernel/trace/trace_fprobe.c is in it."""
         return self.kernel.binary.symbols.find("trace_fprobe_create") is not None
 
     def _module_files(self) -> Iterable[Path]:
@@ -111,10 +111,10 @@ class Prober:
             yield from sorted(path.rglob("*.ko*")) if path.is_dir() else [path]
 
     def places(self, request: ProbeRequest) -> tuple[ProbeTarget, list[ProbePlace]]:
-        """Where a request's places are.
+        """Find a request's places, and the kernel or module that has them.
 
         Raises:
-            InputError: nowhere.
+            InputError: no such symbol, file or line, or no code there.
             UsageError: an address that is not a multiple of 4.
 
         """
@@ -124,7 +124,7 @@ class Prober:
         return target, find_places(target, request, self.sources)
 
     def judge(self, request: ProbeRequest) -> list[Probe]:
-        """A verdict for each place of a request.
+        """Judge each place of a request.
 
         Raises:
             InputError, UsageError: as ``places``.
@@ -137,22 +137,25 @@ class Prober:
         ]
 
     def variables(self, target: ProbeTarget, place: ProbePlace) -> VariablesAt | None:
-        """What describes variables at a place; None if nothing does."""
+        """Return the variables at a place; None if nothing describes them."""
         vaddr = target.described_at(place.vaddr)
-        found = target.debug.function_at(vaddr) if target.debug is not None else None
-        return Scope(*found, vaddr, place.scope, before=place.vaddr) if found is not None else None
+        function = target.debug.function_at(vaddr) if target.debug is not None else None
+        return Scope(*function, vaddr, place.scope, before=place.vaddr) if function is not None else None
 
     def event(self, probe: Probe, options: EventOptions) -> ProbeEvent | None:
-        """The event of a place; None if the place cannot. Its name need not be unique."""
+        """Make the event of a place; None if the place cannot. Its name need not be unique.
+
+        Raises:
+            InputError: no symbol names the place, or several functions have the name of an fprobe event's.
+            UsageError: an fprobe event inside of a function.
+
+        """
         place, request, target = probe.verdict.place, probe.request, probe.target
-        if options.all_variables and request.arguments:
-            raise UsageError(f"{request.asked}: --vars prints every variable: leave the arguments out")
         if probe.verdict.answer == "no":
             return None
-        if options.fprobe and target.binary.version is not None and not self._has_fprobe:
-            raise InputError("has no fprobe events on arm64 (they are in 7.2): use --event", path=self.kernel.path)
         if options.fprobe and not place.returns and not target.is_entry(place.vaddr):
-            raise UsageError(f"{request.asked}: fprobe events are of a function's entry or return")
+            name = target.place_text(place.vaddr)
+            raise UsageError(f"fprobe events are of a function's entry or return, and {name} is neither")
         with readable_dwarf(target.path, "debug information"):
             wanted = ALL_VARIABLES if options.all_variables else request.arguments
             arguments, omitted = find_arguments(
@@ -173,27 +176,40 @@ class Prober:
         """Judge all places, and make events with unique names if ``options`` are given.
 
         Returns:
-            The places in the order in which they were asked for, and what was not understood or is not there. No two
-            events have one name, so the kernel takes all their lines in one go.
+            The places in the order of the requests, and failures: requests that are not understood or not there, and
+            places that cannot have their event. No two events have one name, so the kernel takes all their lines in
+            one go.
 
         """
         probes: list[Probe] = []
         failures: list[Failure] = []
         for text in asked:
             try:
-                made = self.judge(parse_request(text))
+                request = parse_request(text)
                 if options is not None:
-                    made = [replace(probe, event=self.event(probe, options)) for probe in made]
-                probes += made
+                    self._check_options(request, options)
+                judged = self.judge(request)
             except (InputError, UsageError) as error:
+                judged = []
                 failures.append(Failure(text, error))
+            for probe in judged:
+                try:
+                    probes.append(replace(probe, event=self.event(probe, options) if options is not None else None))
+                except (InputError, UsageError) as error:
+                    failures.append(Failure(text, error))
             for target in (self.kernel, *self._targets.values()):
                 target.trim()
-        return _named(probes), failures
+        return _with_unique_events(probes), failures
+
+    def _check_options(self, request: ProbeRequest, options: EventOptions) -> None:
+        if options.all_variables and request.arguments:
+            raise UsageError(f"{request.asked}: --vars prints every variable: leave the arguments out")
+        if options.fprobe and not self._has_fprobe:
+            raise InputError("has no fprobe events on arm64 (they are in 7.2): use --event", path=self.kernel.path)
 
 
-def _named(probes: list[Probe]) -> list[Probe]:
-    """Events with unique names; one that would be there twice is left out."""
+def _with_unique_events(probes: list[Probe]) -> list[Probe]:
+    """Give events unique names; leave out one that would be there twice."""
     seen: dict[tuple[str, str, tuple[str, ...]], int] = {}
     first: list[int] = []
     for index, probe in enumerate(probes):

@@ -1,4 +1,4 @@
-"""What a kernel refuses of an argument: such a line is lost, and with it all lines after it that are written at once.
+"""Arguments that a kernel refuses: such a line is lost, and with it all lines after it that are written at once.
 
 kernel/trace/trace_probe.c, ``parse_probe_arg`` and ``traceprobe_parse_probe_arg_body`` (6.1.192, 6.12.117, 7.2.13);
 arch/arm64/kernel/ptrace.c, ``regoffset_table``.
@@ -22,8 +22,8 @@ _DEEPEST: Final = 12  # of the 16 steps of FETCH_INSN_MAX, some are for symbol, 
 _BIT_FIELD: Final = re.compile(r"b(\d+)@(\d+)/(\d+)", re.ASCII)
 
 
-def why_not_fetched(fetch: str) -> str:
-    """Why no kernel takes this fetch argument; empty if it does."""
+def fetch_refusal(fetch: str) -> str:
+    """Return the reason why no kernel takes this fetch argument; empty if kernels do."""
     inner, depth = fetch, 0
     while (match := _DEREFERENCE.fullmatch(inner)) is not None:
         inner, depth = match["inner"], depth + 1
@@ -39,13 +39,13 @@ def why_not_fetched(fetch: str) -> str:
 
 
 def symbol_of(fetch: str) -> str:
-    """The symbol that a fetch argument reads at; empty if there is none."""
+    """Return the symbol that a fetch argument reads at; empty if there is none."""
     match = _MEMORY.fullmatch(fetch[fetch.rfind("(") + 1 :].rstrip(")"))
     return (match["symbol"] or "") if match is not None else ""
 
 
-def why_not_typed(fetch: str, kind: str) -> str:
-    """Why no kernel reads this as that type; empty if it does."""
+def type_refusal(fetch: str, kind: str) -> str:
+    """Return the reason why no kernel reads this fetch argument as that type; empty if kernels do."""
     base, bracket, count = kind.rstrip("]").partition("[")
     if bracket and not 0 < int(count) <= MOST_ELEMENTS:
         return f"{kind}: an array has 1 to {MOST_ELEMENTS} elements"

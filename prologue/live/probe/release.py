@@ -1,4 +1,4 @@
-"""Which of the kernel's rules a vmlinux follows: read from its code where that shows, else from its release."""
+"""The rules for kprobes that a vmlinux follows: read from its code if it shows them, otherwise from its release."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HOLDS_NEW: Final = (0xFFFFFC00, 0x12000000 | 10 << 16 | 7 << 10)
 
 
 def decoding_of(kernel: Kernel) -> Decoding:
-    """How this kernel decodes the instruction under a probe.
+    """Find out how this kernel decodes the instruction under a probe.
 
     Raises:
         InputError: no kprobes, a release that is unknown, or one before 5.5, whose ftrace has no second slots.
@@ -39,13 +39,13 @@ def decoding_of(kernel: Kernel) -> Decoding:
 
 
 def rules_of(kernel: Kernel) -> tuple[int, int]:
-    """The newest compared release that is not newer than the kernel; the oldest for those before it."""
+    """Return the newest compared release that is not newer than the kernel; for older kernels the oldest."""
     version = kernel.version or PROBES_COMPARED[0]
     return max((release for release in PROBES_COMPARED if release <= version), default=PROBES_COMPARED[0])
 
 
 def _exclusive_mask(kernel: Kernel, version: tuple[int, int]) -> int:
-    """The mask that tells LDXR and STXR: seen in the decoder, which inlines it, else as in the compared releases."""
+    """Find the mask that tells LDXR and STXR: in the decoder, which inlines it, otherwise by the release."""
     symbol = kernel.symbols.function_at(decoder.vaddr) if (decoder := kernel.symbols.find(_DECODER)) else None
     code = kernel.image.read_at(symbol.vaddr, symbol.size & ~3) if symbol else None
     words = np.frombuffer(code or b"", "<u4")

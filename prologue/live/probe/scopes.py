@@ -6,26 +6,26 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from prologue.elf.dwarf_entries import DEEPEST, code_of, entry_pc, text_of
 from prologue.live.probe.c_types import VOID, CType
-from prologue.live.probe.dwarf import Unit
-from prologue.live.probe.dwarf_types import type_of
-from prologue.live.probe.entries import DEEPEST, code_of, entry_pc, text_of
-from prologue.live.probe.locations import Found, Missing, StackFrame, location_at
+from prologue.live.probe.debug_info import Unit
+from prologue.live.probe.entry_types import type_of
+from prologue.live.probe.storage import Missing, StackFrame, Storage, storage_at
 
 _VARIABLES = ("DW_TAG_formal_parameter", "DW_TAG_variable")
 INSTANCES = ("DW_TAG_subprogram", "DW_TAG_inlined_subroutine")
 
 
 class Variable(NamedTuple):
-    """A variable, and where it is."""
+    """A variable, and its storage at an instruction."""
 
     name: str
     type: CType
-    found: Found
+    storage: Storage
 
 
 class Scope:
-    """What is in scope at an address of a function.
+    """The variables that are in scope at an address of a function.
 
     Args:
         unit: the compile unit.
@@ -33,7 +33,7 @@ class Scope:
         vaddr: the instruction.
         owner: offset in ``.debug_info`` of the function, inlined or not, whose variables are meant; None for all that
             are in scope, and the parameters of ``function``.
-        before: an instruction before it, from which on nothing changes a variable; what is known there holds, too.
+        before: an earlier instruction, after which nothing changes a variable: locations that hold there hold, too.
 
     """
 
@@ -54,7 +54,7 @@ class Scope:
         self._owner = path[0]
 
     def _path(self, entry: Any, depth: int) -> Iterator[Any]:
-        """The entry, and those inside of it that have the instruction."""
+        """Yield the entry, and those inside of it that have the instruction."""
         yield entry
         if depth > DEEPEST:
             return
@@ -67,16 +67,16 @@ class Scope:
 
     @property
     def function_name(self) -> str:
-        """The function whose variables are meant."""
+        """Name of the function whose variables are meant."""
         return text_of(self._owner, "DW_AT_name")
 
     def parameters(self) -> list[Variable]:
-        """The function's parameters, in order."""
+        """Return the function's parameters, in order."""
         entries = (e for e in self._owner.iter_children() if e.tag == "DW_TAG_formal_parameter")
         return [self._variable(entry) for entry in entries if text_of(entry, "DW_AT_name")]
 
     def variables(self) -> list[Variable]:
-        """Parameters and locals that are in scope; of one name, the innermost."""
+        """Return parameters and locals that are in scope; of several of one name, the innermost."""
         known: dict[str, Any] = {}
         for scope in self._scopes:
             for entry in scope.iter_children():
@@ -87,7 +87,7 @@ class Scope:
         return [self._variable(entry) for entry in ordered]
 
     def find(self, name: str) -> Variable | None:
-        """The variable of that name, the innermost first; None if there is none."""
+        """Find the innermost variable of that name; None if there is none."""
         for scope in self._scopes:
             for entry in scope.iter_children():
                 if entry.tag in _VARIABLES and text_of(entry, "DW_AT_name") == name:
@@ -95,26 +95,26 @@ class Scope:
         return None
 
     def names(self) -> list[str]:
-        """The names that ``find`` knows."""
+        """Return the names that ``find`` knows."""
         entries = (entry for scope in self._scopes for entry in scope.iter_children() if entry.tag in _VARIABLES)
         return [name for name in (text_of(entry, "DW_AT_name") for entry in entries) if name]
 
     def return_type(self) -> CType:
-        """What the function returns."""
+        """Return the type of the function's value."""
         return type_of(self._unit.debug, self._owner)
 
     def global_type(self, name: str) -> CType | None:
-        """The type of a variable outside of functions: of this unit's if it has one, else of any unit's."""
+        """Return the type of a variable outside of functions: this unit's, otherwise any unit's; None if not known."""
         for entry in self._unit.named(name, "DW_TAG_variable"):
             return type_of(self._unit.debug, entry)
         return self._unit.debug.whole_file.variable(name)
 
     def _variable(self, entry: Any) -> Variable:
         kind = type_of(self._unit.debug, entry)
-        found = location_at(self._dwarf, entry, self._before, self._frame)
-        if isinstance(found, Missing) and self._before != self._vaddr:
-            found = location_at(self._dwarf, entry, self._vaddr, self._frame)
-        return Variable(text_of(entry, "DW_AT_name"), kind, Missing("it has no type") if kind is VOID else found)
+        storage = storage_at(self._dwarf, entry, self._before, self._frame)
+        if isinstance(storage, Missing) and self._before != self._vaddr:
+            storage = storage_at(self._dwarf, entry, self._vaddr, self._frame)
+        return Variable(text_of(entry, "DW_AT_name"), kind, Missing("it has no type") if kind is VOID else storage)
 
     @cached_property
     def _frame(self) -> StackFrame:

@@ -1,4 +1,4 @@
-"""The verdict on one place: yes, no or it depends, why, and where else."""
+"""The verdict on a place: yes, no or it depends, the reasons, and the nearest place that can."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 
 from prologue.errors import Location
 from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED, why_refused
-from prologue.live.probe.judge import ASKED, Judge, Reason
-from prologue.live.probe.place import ProbePlace
+from prologue.live.probe.judge import KERNEL_REASONS, Judge, Reason
+from prologue.live.probe.probe_place import ProbePlace
 
 Answer = Literal["yes", "no", "depends"]
-How = Literal["stepped", "simulated", "stepped or simulated", ""]
+Stepping = Literal["stepped", "simulated", "stepped or simulated", ""]
 
-_HOW: Final[dict[int, How]] = {
+_STEPPING: Final[dict[int, Stepping]] = {
     STEPPED: "stepped", SIMULATED: "simulated", STEPPED | SIMULATED: "stepped or simulated", 0: "",
 }  # fmt: skip
-_WHY: Final = {
+_REASON_TEXTS: Final = {
     Reason.NOTRACE: "ftrace cannot trace this function, so kprobe events, perf and BPF are refused",
     Reason.SECOND_SLOT: "the second slot of a patch site, which belongs to ftrace",
     Reason.JUMP_LABEL: "a jump label, which static keys rewrite",
@@ -32,50 +32,50 @@ _WHY: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeVerdict:
-    """What is said of one place."""
+    """The verdict on a place."""
 
     place: ProbePlace
     where: Location
     word: int
     answer: Answer
-    how: How
-    reasons: tuple[tuple[str, str], ...]  # (name in lower case, explanation), in the order in which the kernel asks
+    how: Stepping
+    reasons: tuple[tuple[str, str], ...]  # (name in lower case, explanation), in the order in which the kernel checks
     modules_may: bool  # a module's register_kprobe() is not refused
     notes: tuple[str, ...]
     nearest: tuple[int, Location] | None  # the nearest place of the same symbol that can: address and location
-    event: str | None = None  # the line for kprobe_events; None if none was asked for, or if the place cannot
+    event: str | None = None  # the line for kprobe_events; None if no event is wanted, or if the place cannot
 
 
 def verdict_on(judge: Judge, place: ProbePlace) -> ProbeVerdict:
-    """Judge one place, and look for the nearest one if it cannot."""
+    """Judge a place, and look for the nearest one that can if it cannot."""
     vaddr = place.vaddr
     bits, outcome = (int(part[0]) for part in judge.judge(np.array([vaddr], np.uint64)))
     reasons = Reason(bits)
     answer: Answer = "no" if reasons else "depends" if outcome & REFUSED else "yes"
-    refused = reasons & ASKED & ~Reason.NOTRACE
+    refused = reasons & KERNEL_REASONS & ~Reason.NOTRACE
     word = judge.word(vaddr)
     return ProbeVerdict(
         place=place,
         where=judge.kernel.symbols.locate(vaddr),
         word=word,
         answer=answer,
-        how="" if refused else _HOW[outcome & ~REFUSED],
-        reasons=tuple(_said(judge, reason, vaddr, word) for reason in reasons),
+        how="" if refused else _STEPPING[outcome & ~REFUSED],
+        reasons=tuple(_explained(judge, reason, vaddr, word) for reason in reasons),
         modules_may=reasons == Reason.NOTRACE and not outcome & REFUSED,
         notes=tuple(_notes(judge, vaddr, outcome, refused)),
         nearest=None if answer == "yes" else _nearest(judge, vaddr),
     )
 
 
-def _said(judge: Judge, reason: Reason, vaddr: int, word: int) -> tuple[str, str]:
+def _explained(judge: Judge, reason: Reason, vaddr: int, word: int) -> tuple[str, str]:
     name = (reason.name or "").lower()
     if reason == Reason.BLACKLIST:
-        return name, "in " + next(area.why for area in judge.blacklist if area.start <= vaddr < area.stop)
+        return name, "in " + next(area.reason for area in judge.blacklist if area.start <= vaddr < area.stop)
     if reason == Reason.INSTRUCTION:
         return name, f"{why_refused(word)}, which can be neither stepped nor simulated"
     if reason == Reason.NOT_TEXT:
         return name, _not_text(judge, vaddr)
-    return name, _WHY[reason]
+    return name, _REASON_TEXTS[reason]
 
 
 def _not_text(judge: Judge, vaddr: int) -> str:
@@ -104,7 +104,7 @@ def _notes(judge: Judge, vaddr: int, outcome: int, refused: Reason) -> list[str]
 
 
 def _nearest(judge: Judge, vaddr: int) -> tuple[int, Location] | None:
-    """The nearest word of the same symbol that certainly can; of two, the one that is executed first."""
+    """Find the nearest word of the same symbol that certainly can; of two, the one that is executed first."""
     start, stop = (int(part[0]) for part in judge.kallsyms.spans(np.array([vaddr], np.uint64)))
     words = np.arange((start + 3) & ~3, stop, 4, dtype=np.uint64)
     reasons, outcomes = judge.judge(words)

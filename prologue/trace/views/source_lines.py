@@ -143,7 +143,7 @@ class LineTables:
         ranges = self._dwarf.get_aranges()
         if ranges is not None and ranges.entries:  # GCC's; Clang makes none
             return [(e.begin_addr, e.begin_addr + e.length, e.info_offset) for e in ranges.entries if e.begin_addr]
-        from prologue.live.probe.entries import code_of
+        from prologue.elf.dwarf_entries import code_of
 
         spans = []
         for unit in self._dwarf.iter_CUs():

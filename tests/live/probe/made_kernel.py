@@ -149,17 +149,19 @@ __start_kprobe_blacklist:
 __stop_kprobe_blacklist:
 	.data
 register_kprobe: .quad 0
+{fprobe}
 """
 _MESSAGE = '.asciz "Could not probe notrace function %ps"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """How the file differs from a plain 6.12."""
+    """Differences of the file from a plain 6.12."""
 
     release: str = "6.12.107-made"
     place_relative: bool = False  # kallsyms as in 7.2
     on_notrace: bool = False  # CONFIG_KPROBE_EVENTS_ON_NOTRACE
+    fprobe: bool = False  # has fprobe events, as 7.2
     without: str = ""  # a symbol that is renamed
 
 
@@ -167,8 +169,10 @@ def make(directory: Path, form: Form | None = None) -> Path:
     """Assemble and link it."""
     form = form or Form()
     source, made, out = (directory / name for name in ("made.S", "made.o", "vmlinux"))
-    message = "" if form.on_notrace else _MESSAGE
-    text = _BODY.replace("{release}", form.release).replace("{message}", message) + _kallsyms(form)
+    message, text = "" if form.on_notrace else _MESSAGE, _BODY + _kallsyms(form)
+    fprobe = "trace_fprobe_create: .quad 0" if form.fprobe else ""
+    for name, value in (("release", form.release), ("message", message), ("fprobe", fprobe)):
+        text = text.replace(f"{{{name}}}", value)
     source.write_text(text.replace(form.without, "renamed") if form.without else text)
     run_command(["aarch64-linux-gnu-gcc", "-march=armv8.5-a", "-c", str(source), "-o", str(made)])
     run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "_stext", "-o", str(out), str(made)])

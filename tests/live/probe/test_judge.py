@@ -13,10 +13,10 @@ from prologue.kernel.kernel import Kernel
 from prologue.live.probe.event import EventOptions
 from prologue.live.probe.judge import Judge, Reason
 from prologue.live.probe.language import parse_request
-from prologue.live.probe.place import ProbePlace
 from prologue.live.probe.places import find_places
+from prologue.live.probe.probe_place import ProbePlace
+from prologue.live.probe.probe_target import ProbeTarget
 from prologue.live.probe.prober import Prober
-from prologue.live.probe.target import ProbeTarget
 from prologue.live.probe.verdict import ProbeVerdict, verdict_on
 from tests.live.probe.made_kernel import TOOLS, Form, make
 from tests.support.needs import needs_tools
@@ -38,14 +38,14 @@ def places_of(judge: Judge, asked: str) -> list[ProbePlace]:
 
 
 def judged(judge: Judge, place: str) -> tuple[Reason, int]:
-    (found,) = places_of(judge, place)
-    reasons, outcomes = judge.judge(np.array([found.vaddr], np.uint64))
+    (judged_place,) = places_of(judge, place)
+    reasons, outcomes = judge.judge(np.array([judged_place.vaddr], np.uint64))
     return Reason(int(reasons[0])), int(outcomes[0])
 
 
 def verdict(judge: Judge, place: str) -> ProbeVerdict:
-    (found,) = places_of(judge, place)
-    return verdict_on(judge, found)
+    (judged_place,) = places_of(judge, place)
+    return verdict_on(judge, judged_place)
 
 
 NONE = Reason(0)
@@ -142,6 +142,24 @@ def test_ambiguous_symbols_are_all_judged(judge: Judge) -> None:
     assert lines[1:] == [f"p:twice_2_0x8 _stext+{second:#x}", "p:hidden hidden", "kprobes/hidden"]
 
 
+def test_a_place_that_has_no_fprobe_event_leaves_the_other_events(tmp_path: Path) -> None:
+    """Of all that the glob means, one symbol only is a function in the file."""
+    judge = made(tmp_path, Form(release="7.2.13", place_relative=True, fprobe=True))
+    assert isinstance(judge.kernel, Kernel)
+    probes, failures = Prober(judge.kernel).probes(["t[rw]*", "hidden+8"], EventOptions(fprobe=True))
+    assert [probe.event.line for probe in probes if probe.event is not None] == ["f:traced traced"]
+    assert [failure.asked for failure in failures] == ["t[rw]*", "t[rw]*", "t[rw]*", "hidden+8"]
+    assert failures[-1].error.message.endswith("and hidden+0x8 is neither")
+
+
+def test_a_kernel_without_fprobe_events(judge: Judge) -> None:
+    assert isinstance(judge.kernel, Kernel)
+    _, failures = Prober(judge.kernel).probes(["t[rw]*"], EventOptions(fprobe=True))
+    assert [failure.error.message for failure in failures] == [
+        "has no fprobe events on arm64 (they are in 7.2): use --event"
+    ]
+
+
 def test_arguments_are_looked_up_after_the_slots(judge: Judge) -> None:
     traced = judge.text_range.start
     assert [ProbeTarget([judge]).described_at(traced + at) - traced for at in (0, 4, 8, 12)] == [8, 8, 8, 12]
@@ -162,6 +180,8 @@ def test_arguments_are_looked_up_after_the_slots(judge: Judge) -> None:
         ("traced+0x40", InputError, "is beyond traced"),
         ("traced%exit", UsageError, "only %return is known"),
         ("traced:x+3", InputError, "no symbol x"),
+        ("traced:-1", UsageError, "'-1' is not a line, a number from 0 on"),
+        ("some/file.c:1-5", UsageError, "'1-5' is not a line"),
         ("traced:3", InputError, "needs DWARF"),
         ("0xffff800080010008%return", InputError, "no function begins there"),
         ("no_*", InputError, "no function matches"),

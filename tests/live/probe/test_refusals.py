@@ -11,7 +11,7 @@ from prologue.live.probe.arguments import find_arguments
 from prologue.live.probe.event import EventOptions, make_event, without_newer
 from prologue.live.probe.language import parse_argument, parse_request
 from prologue.live.probe.prober import Prober
-from prologue.live.probe.refusals import symbol_of, why_not_fetched, why_not_typed
+from prologue.live.probe.refusals import fetch_refusal, symbol_of, type_refusal
 from tests.live.probe.made_kernel import TEXT, TOOLS, make
 from tests.live.probe.test_scopes import NoData
 from tests.support.needs import needs_tools
@@ -29,14 +29,14 @@ def prober(tmp_path_factory: pytest.TempPathFactory) -> Prober:
      r'\"text"', "+0(%x0)", "-0x10(+8(@a_symbol))", "+u8(%x1)"],
 )  # fmt: skip
 def test_a_fetch_argument_of_the_kernel(fetch: str) -> None:
-    assert why_not_fetched(fetch) == ""
+    assert fetch_refusal(fetch) == ""
 
 
 @pytest.mark.parametrize(
     "fetch", ["%x31", "%x0:", "%fp", "$arg0", "$arg*", "$current", "@", "+0(%x0", "+(%x0)", "+0($comm)", r"\x"]
 )
 def test_no_fetch_argument(fetch: str) -> None:
-    assert why_not_fetched(fetch)
+    assert fetch_refusal(fetch)
 
 
 def test_the_symbol_of_a_fetch_argument() -> None:
@@ -52,7 +52,7 @@ def test_the_symbol_of_a_fetch_argument() -> None:
     ],
 )  # fmt: skip
 def test_types(fetch: str, kind: str, taken: bool) -> None:
-    assert (why_not_typed(fetch, kind) == "") == taken
+    assert (type_refusal(fetch, kind) == "") == taken
 
 
 @pytest.mark.parametrize(

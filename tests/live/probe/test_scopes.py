@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from prologue.elf.dwarf_entries import text_of
 from prologue.elf.dwarf_errors import readable_dwarf
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError
 from prologue.kernel.kernel import Kernel
 from prologue.live.probe.arguments import find_arguments
-from prologue.live.probe.dwarf import open_debug
-from prologue.live.probe.entries import text_of
+from prologue.live.probe.debug_info import open_debug
 from prologue.live.probe.language import parse_argument
-from prologue.live.probe.locations import NO_FRAME
 from prologue.live.probe.scopes import Scope
+from prologue.live.probe.storage import NO_FRAME
 from tests.live.probe.made_kernel import TEXT, TOOLS, make
 from tests.mini_kernel.build import run_command
 from tests.support.needs import needs_tools
@@ -60,7 +60,7 @@ class NoData:
     def knows(self, name: str) -> bool:
         return False
 
-    def why_not(self, vaddr: int) -> str:
+    def read_refusal(self, vaddr: int) -> str:
         return ""
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from prologue.live.probe.lines import Sources
+from prologue.live.probe.statements import Sources
 
 UNIT: Any = SimpleNamespace(directory="/build/linux-6.12", name="fs/read_write.c")
 

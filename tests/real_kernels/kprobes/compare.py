@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from prologue.insn.kprobes import REFUSED
-from prologue.live.probe.judge import ASKED, Judge, Reason
+from prologue.live.probe.judge import KERNEL_REASONS, Judge, Reason
 from tests.real_kernels.kprobes.guest import Answer, Batch
 
 DEPENDS = "d"
@@ -41,6 +41,6 @@ def expected(reason: int, outcome: int) -> str:
     """The answer that a verdict lets one expect; data are no concern of the kernel's."""
     if reason & Reason.NOTRACE:
         return "n"
-    if reason & ASKED:
+    if reason & KERNEL_REASONS:
         return "e"
     return DEPENDS if outcome & REFUSED else "+"

@@ -11,7 +11,7 @@ from prologue.arrays import I64, U64, sorted_unique
 from prologue.insn import a64
 from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED
 from prologue.kernel.tables import bug_words, jump_labels
-from prologue.live.probe.judge import ASKED, Judge, Reason
+from prologue.live.probe.judge import KERNEL_REASONS, Judge, Reason
 from tests.real_kernels.kprobes.guest import SLOTS_IN_PAGE, Batch
 
 RANDOM: Final = "random words"
@@ -36,7 +36,7 @@ def choose(judge: Judge, count: int, seed: int = 1) -> dict[str, U64]:
 
 def _kinds(judge: Judge) -> Iterator[tuple[str, I64]]:
     """Name, and indices of all such words of the text; some lie outside of it."""
-    base, words, running = judge.text.addr, judge.running.words, judge.running
+    base, words, running = judge.text.addr, judge.booted.words, judge.booted
     sites = judge.kernel.sites
     assert sites is not None
 
@@ -67,7 +67,7 @@ def _kinds(judge: Judge) -> Iterator[tuple[str, I64]]:
         yield name, np.flatnonzero(words & np.uint32(mask) == np.uint32(value))
     for name, bit in (("stepped", STEPPED), ("simulated", SIMULATED), ("refused by the word", REFUSED)):
         yield name, np.flatnonzero(running.outcomes == bit)
-    yield "what the machine decides", np.flatnonzero((judge.reasons & ASKED == 0) & (judge.outcomes & REFUSED != 0))
+    yield "what the machine decides", np.flatnonzero((judge.reasons & KERNEL_REASONS == 0) & (judge.outcomes & REFUSED != 0))
 
 
 _GROUPS: Final = {
@@ -87,7 +87,7 @@ def batches(judge: Judge, vaddrs: U64, *, bare: bool = False) -> list[Batch]:
     """
     vaddrs = sorted_unique(vaddrs)
     reasons, outcomes = judge.judge(vaddrs)
-    taken = reasons & (ASKED & ~Reason.NOTRACE if bare else ASKED) == 0
+    taken = reasons & (KERNEL_REASONS & ~Reason.NOTRACE if bare else KERNEL_REASONS) == 0
     groups = [taken & (outcomes == SIMULATED), taken & (outcomes == STEPPED)]
     groups.append(~(groups[0] | groups[1]))
     result = []

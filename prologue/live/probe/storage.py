@@ -1,4 +1,4 @@
-"""Where a variable is at an instruction: DWARF's location lists and expressions, as an event can fetch them.
+"""The storage of a variable at an instruction: DWARF's location lists and expressions, as an event can fetch them.
 
 DWARF 5, sections 2.5, 2.6 and 6.4; DWARF for the Arm 64-bit Architecture, "DWARF register names": register n below 31
 is Xn, 31 is SP.
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from prologue.live.probe.entries import base_of
+from prologue.elf.dwarf_entries import base_of
 
 _REG0, _BREG0, _LIT0 = 0x50, 0x70, 0x30
 _FRAME_POINTER: Final = 29
@@ -50,7 +50,7 @@ class InMemory:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """No stored value: a register plus a number, which serves as an address only."""
+    """A register plus a number, which is stored nowhere and serves as an address only."""
 
     register: str
     offset: int
@@ -65,9 +65,9 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """A value in parts: bytes of each, and where it is."""
+    """A value in parts: the size of each in bytes, and its storage."""
 
-    parts: tuple[tuple[int, Found], ...]
+    parts: tuple[tuple[int, Storage], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,35 +79,35 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """It cannot be had, and why."""
+    """A variable that cannot be had, and the reason."""
 
     reason: str
 
 
-Found = InRegister | InMemory | Sum | Constant | Pieces | Address | Missing
+Storage = InRegister | InMemory | Sum | Constant | Pieces | Address | Missing
 
 
 def register_name(number: int) -> str:
-    """As events name it (arch/arm64/kernel/ptrace.c, ``regoffset_table``)."""
+    """Name a register as events do (arch/arm64/kernel/ptrace.c, ``regoffset_table``)."""
     return "%sp" if number == _LAST else f"%x{number}"
 
 
-def location_at(dwarf: Any, entry: Any, vaddr: int, frame: StackFrame) -> Found:
-    """Where the variable is when the instruction at ``vaddr`` is about to run."""
+def storage_at(dwarf: Any, entry: Any, vaddr: int, frame: StackFrame) -> Storage:
+    """Return the storage of a variable when the instruction at ``vaddr`` is about to run."""
     constant = entry.attributes.get("DW_AT_const_value")
     location = entry.attributes.get("DW_AT_location")
     if location is None:
         return Constant(constant.value) if constant is not None and isinstance(constant.value, int) else _nowhere(entry)
-    expression = expression_at(dwarf, entry, location, vaddr)
-    return Missing(OPTIMISED_OUT) if not expression else evaluate(dwarf, entry, expression, vaddr, frame)
+    expression = _expression_at(dwarf, entry, location, vaddr)
+    return Missing(OPTIMISED_OUT) if not expression else _evaluate(dwarf, entry, expression, vaddr, frame)
 
 
-def _nowhere(entry: Any) -> Found:
+def _nowhere(entry: Any) -> Storage:
     return Missing(DECLARED if "DW_AT_declaration" in entry.attributes else OPTIMISED_OUT)
 
 
-def expression_at(dwarf: Any, entry: Any, location: Any, vaddr: int) -> list[int]:
-    """The bytes of the expression that holds at an instruction; empty if none does."""
+def _expression_at(dwarf: Any, entry: Any, location: Any, vaddr: int) -> list[int]:
+    """Return the bytes of the expression that holds at an instruction; empty if none does."""
     from elftools.dwarf.locationlists import BaseAddressEntry, LocationEntry, LocationExpr, LocationParser
 
     parsed = LocationParser(dwarf.location_lists()).parse_from_attribute(location, entry.cu["version"], entry)
@@ -124,8 +124,8 @@ def expression_at(dwarf: Any, entry: Any, location: Any, vaddr: int) -> list[int
     return []
 
 
-def evaluate(dwarf: Any, entry: Any, expression: list[int], vaddr: int, frame: StackFrame) -> Found:
-    """What an expression says, if an event can fetch that."""
+def _evaluate(dwarf: Any, entry: Any, expression: list[int], vaddr: int, frame: StackFrame) -> Storage:
+    """Return the storage that an expression describes, if an event can fetch it."""
     from elftools.dwarf.dwarf_expr import DWARFExprParser
 
     operations = DWARFExprParser(entry.cu.structs).parse_expr(expression)
@@ -140,9 +140,9 @@ def evaluate(dwarf: Any, entry: Any, expression: list[int], vaddr: int, frame: S
     return Pieces(tuple(parts))
 
 
-def _value(operations: list[Any], vaddr: int, frame: StackFrame) -> Found:
-    """Of one piece. What is not a register, constant or value on the stack is the address of the variable."""
-    state: Found | None = None
+def _value(operations: list[Any], vaddr: int, frame: StackFrame) -> Storage:
+    """Return the storage of a piece: its expression gives a register, a constant, a value, or else its address."""
+    state: Storage | None = None
     for op in operations:
         code, args = op.op, op.args
         if _REG0 <= code <= _REG0 + _LAST:
@@ -175,28 +175,28 @@ def _value(operations: list[Any], vaddr: int, frame: StackFrame) -> Found:
     return state if isinstance(state, Address | Missing) else Missing(COMPUTED)
 
 
-def _dereferenced(operations: list[Any], state: Sum) -> Found:
-    """A pointer in memory to the variable; or, with DW_OP_stack_value, what is there."""
+def _dereferenced(operations: list[Any], state: Sum) -> Storage:
+    """Return the storage by a pointer in memory; with DW_OP_stack_value that memory itself is the storage."""
     rest = operations[[op.op for op in operations].index(_DEREF) + 1 :]
     if not rest:
         return InMemory(f"{state.offset:+d}({state.register})", 0)
     return InMemory(state.register, state.offset) if [op.op for op in rest] == [_STACK_VALUE] else Missing(COMPUTED)
 
 
-def _plain(state: Found) -> Found:
+def _plain(state: Storage) -> Storage:
     if isinstance(state, Sum) and state.offset == 0:
         return InRegister(state.register)
     return state
 
 
 class StackFrame:
-    """What stack variables count from: for GCC the caller's stack (CFA), by ``.debug_frame``; for Clang X29 or SP.
+    """The base of stack variables: for GCC the caller's stack (CFA), by ``.debug_frame``; for Clang X29 or SP.
 
     Args:
         dwarf: the debug information.
-        start: where the function begins, or its part that has the instruction.
+        start: the first address of the function, or of its part that has the instruction.
         base: its DW_AT_frame_base, empty if it has none.
-        is_entry: whether ``start`` is where the function is called.
+        is_entry: ``start`` is the function's entry.
 
     """
 
@@ -205,16 +205,16 @@ class StackFrame:
         self._start = start
         self._register = base[0] - _REG0 if len(base) == 1 and base[0] != _CALL_FRAME_CFA else None
         self._is_entry = is_entry
-        self._largest = -1  # what SP is below the CFA once the frame is made; X29 tells that if the function sets it
+        self._largest = -1  # distance from SP to the CFA in the whole frame; -1 if X29 shows that it is there
 
-    def base(self, vaddr: int, offset: int) -> Found:
-        """The frame base plus an offset at an instruction."""
+    def base(self, vaddr: int, offset: int) -> Storage:
+        """Return the frame base plus an offset at an instruction."""
         return self.cfa(vaddr, offset) if self._register is None else self.relative(vaddr, self._register, offset)
 
-    def relative(self, vaddr: int, register: int, offset: int) -> Found:
-        """A register plus an offset.
+    def relative(self, vaddr: int, register: int, offset: int) -> Storage:
+        """Return a register plus an offset.
 
-        Clang says of X29 and SP what holds once the function has set them up, for all of its instructions.
+        For all instructions of a function, Clang gives the X29 and SP that it has after setting them up.
         """
         if self._register is not None and register in (_FRAME_POINTER, _LAST):
             rule = self._rule(vaddr)
@@ -222,8 +222,8 @@ class StackFrame:
                 return Missing(NO_FRAME)
         return Sum(register_name(register), offset)
 
-    def cfa(self, vaddr: int, offset: int) -> Found:
-        """The CFA plus an offset at an instruction."""
+    def cfa(self, vaddr: int, offset: int) -> Storage:
+        """Return the CFA plus an offset at an instruction."""
         if vaddr == self._start and self._is_entry:
             return Sum("%sp", offset)
         rule = self._rule(vaddr)

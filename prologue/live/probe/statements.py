@@ -1,4 +1,4 @@
-"""Lines of the source and the instructions that begin them, by DWARF's line tables, for one unit at a time."""
+"""Statements of the source and the instructions that begin them, by DWARF's line tables, for one unit at a time."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from prologue.live.probe.dwarf import Unit
-from prologue.live.probe.entries import DEEPEST, code_of, entry_pc, number_of, origin
+from prologue.elf.dwarf_entries import DEEPEST, code_of, entry_pc, number_of, origin
+from prologue.live.probe.debug_info import Unit
 
 
-class SourceRow(NamedTuple):
+class Statement(NamedTuple):
     """An instruction that begins a statement."""
 
     vaddr: int
@@ -19,7 +19,7 @@ class SourceRow(NamedTuple):
 
 
 def file_names(unit: Unit) -> list[str]:
-    """Names of the unit's files, by the numbers that its entries use: from 0 on in DWARF 5, from 1 on before."""
+    """Return the names of the unit's files, by the numbers of its entries: from 0 on in DWARF 5, from 1 on before."""
     program = unit.debug.dwarf.line_program_for_CU(unit.cu)
     if program is None:
         return [unit.name]
@@ -35,26 +35,26 @@ def file_names(unit: Unit) -> list[str]:
     return names
 
 
-def rows(unit: Unit) -> list[SourceRow]:
-    """All statements of a unit, by address."""
+def unit_statements(unit: Unit) -> list[Statement]:
+    """Return all statements of a unit, by address."""
     program = unit.debug.dwarf.line_program_for_CU(unit.cu)
     names, result = file_names(unit), []
     for entry in program.get_entries() if program is not None else ():
         state = entry.state
         if state is not None and state.is_stmt and not state.end_sequence and state.line:
             name = names[state.file] if state.file < len(names) else ""
-            result.append(SourceRow(state.address, name, state.line))
+            result.append(Statement(state.address, name, state.line))
     return sorted(result)
 
 
 def declared(unit: Unit, function: Any) -> tuple[str, int]:
-    """File and line of a function."""
+    """Return file and line of a function's declaration."""
     names, number = file_names(unit), number_of(function, "DW_AT_decl_file")
     return (names[number] if number < len(names) else ""), number_of(function, "DW_AT_decl_line")
 
 
-def function_rows(unit: Unit, function: Any) -> list[SourceRow]:
-    """The statements of a function, inlined or not, without those of functions that are inlined into it.
+def function_statements(unit: Unit, function: Any) -> list[Statement]:
+    """Return the statements of a function, inlined or not, without those of functions that are inlined into it.
 
     A call of such a function is the statement that has its first instruction, as for ``perf probe``
     (tools/perf/util/dwarf-aux.c, ``die_walk_lines``, 6.1).
@@ -62,20 +62,20 @@ def function_rows(unit: Unit, function: Any) -> list[SourceRow]:
     dwarf, names = unit.debug.dwarf, file_names(unit)
     runs, inner = list(code_of(dwarf, function)), list(_inlined(function, 0))
     taken = [run for entry in inner for run in code_of(dwarf, entry)]
-    result = {row for row in rows(unit) if _inside(row.vaddr, runs) and not _inside(row.vaddr, taken)}
+    result = {row for row in unit_statements(unit) if _inside(row.vaddr, runs) and not _inside(row.vaddr, taken)}
     file, line = declared(unit, function)
     start = entry_pc(dwarf, function)
     if start is not None:
-        result.add(SourceRow(start, file, line))
+        result.add(Statement(start, file, line))
     for entry in inner:
-        start, number = entry_pc(dwarf, entry), number_of_call(entry, "DW_AT_call_file")
+        start, number = entry_pc(dwarf, entry), _own_number(entry, "DW_AT_call_file")
         if start is not None and number < len(names):
-            result.add(SourceRow(start, names[number], number_of_call(entry, "DW_AT_call_line")))
+            result.add(Statement(start, names[number], _own_number(entry, "DW_AT_call_line")))
     return sorted(result)
 
 
-def number_of_call(entry: Any, name: str) -> int:
-    """An attribute of the inlined entry itself."""
+def _own_number(entry: Any, name: str) -> int:
+    """Return a number attribute of the inlined entry itself; 0 if it has none."""
     attribute = entry.attributes.get(name)
     return int(attribute.value) if attribute is not None else 0
 
@@ -85,7 +85,7 @@ def _inside(vaddr: int, runs: list[tuple[int, int]]) -> bool:
 
 
 def _inlined(entry: Any, depth: int) -> Iterator[Any]:
-    """Functions that are inlined into a function, not those that are inlined into these."""
+    """Yield the functions that are inlined into a function, not those that are inlined into these."""
     if depth > DEEPEST:
         return
     for child in entry.iter_children():
@@ -96,15 +96,15 @@ def _inlined(entry: Any, depth: int) -> Iterator[Any]:
 
 
 def is_of_header(unit: Unit, function: Any) -> bool:
-    """Whether a function is declared in another file than the unit's own, so that other units may have it, too."""
+    """Return whether a function is declared in another file than the unit's own: other units may have it, too."""
     return PurePosixPath(declared(unit, origin(function))[0]).name != PurePosixPath(unit.name).name
 
 
 class Sources:
-    """The text of source files, where they are on this machine.
+    """The text of source files that are on this machine.
 
     Args:
-        root: a directory with the kernel's source, for which the compiler's directory is replaced.
+        root: a directory with the kernel's source, used instead of the compiler's directory; None for the latter.
 
     """
 
@@ -113,7 +113,7 @@ class Sources:
         self._texts: dict[str, list[str]] = {}
 
     def lines(self, unit: Unit, name: str) -> list[str]:
-        """All lines of a file; empty if it is not here."""
+        """Return all lines of a file; empty if it is not here."""
         if name not in self._texts:
             self._texts[name] = self._read(unit, name)
         return self._texts[name]

@@ -1,4 +1,4 @@
-"""One place that was asked for."""
+"""An address that a request means."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbePlace:
-    """One address that was asked for.
+    """An address that a request means.
 
-    ``function`` names the event if there is no symbol to do so; ``inlined_in`` is the function that an inlined one is
-    part of, and ``scope`` the offset of that in ``.debug_info``.
+    ``function`` names the event if no symbol does; ``inlined_in`` is the function that an inlined one is part of.
+    ``scope`` is the offset in ``.debug_info`` of the function, inlined or not, whose variables are meant.
     """
 
     asked: str

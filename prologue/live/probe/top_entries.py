@@ -1,7 +1,8 @@
-"""Which entries a compile unit has at its top level, without parsing them.
+"""The top-level entries of a compile unit, without parsing them.
 
-A kernel's unit has some 3,000 (types, mostly), and pyelftools takes 0.1 s for them. This passes over each by the sizes
-of its forms and by DW_AT_sibling, so that pyelftools parses only what is wanted. DWARF 5, sections 7.5.3 to 7.5.6.
+A kernel's unit has some 3,000 (types, mostly), and pyelftools takes 0.1 s for them. ``TopEntries`` passes over each by
+the sizes of its forms and by DW_AT_sibling, so that pyelftools parses only the wanted ones. DWARF 5, sections 7.5.3 to
+7.5.6.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from prologue.errors import InputError
-from prologue.live.probe.abbrevs import Abbrev, leb128
+from prologue.live.probe.abbrev_table import Abbrev, leb128
 
 _SIZES: Final = {
     "DW_FORM_addr": 8, "DW_FORM_data1": 1, "DW_FORM_data2": 2, "DW_FORM_data4": 4, "DW_FORM_data8": 8,
@@ -32,17 +33,17 @@ _COUNTED: Final = -8  # a block, its length in -8 - step bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """How to pass over the entries of one abbreviation."""
+    """Steps over an entry of one abbreviation."""
 
     tag: str
     steps: tuple[int, ...]
     children: bool
-    low_pc: int  # bytes from the attributes' begin to DW_AT_low_pc; -1 where that varies, or there is none
+    low_pc: int  # bytes from the first attribute to DW_AT_low_pc; -1 if that varies, or there is none
     has_code: bool
 
 
 class TopEntries:
-    """The top-level entries of a unit, in their order: offsets in ``.debug_info``, and what kind each is.
+    """The top-level entries of a unit, in their order: offsets from the start of the unit, and tags.
 
     Raises:
         InputError: a form that is not known, or damage.
@@ -65,12 +66,12 @@ class TopEntries:
             raise InputError(f"debug information cannot be read (unit at {self.start:#x}: {error!r})") from error
 
     def containing(self, at: int) -> int:
-        """Offset of the entry that has this byte, both from the start of the unit; -1 if none."""
+        """Return the offset of the entry that has this byte, both from the start of the unit; -1 if none has it."""
         index = bisect_right(self.offsets, at) - 1
         return self.offsets[index] if index >= 0 else -1
 
     def tagged(self, *tags: str) -> list[int]:
-        """Offsets of all entries with one of these tags."""
+        """Return the offsets of all entries with one of these tags."""
         return [offset for offset, tag in zip(self.offsets, self._tags, strict=True) if tag in tags]
 
     def _walk(self, at: int) -> None:
@@ -95,7 +96,7 @@ class TopEntries:
                 at = self._children(at)
 
     def _skip(self, at: int, plan: _Plan) -> tuple[int, bool]:
-        """Where the next entry is, and whether that is the sibling."""
+        """Return the offset after the entry, and whether it is its sibling's, after its children."""
         data = self.data
         for step in plan.steps:
             if step >= 0:

@@ -1,4 +1,4 @@
-"""What is probed: a kernel or one of its modules, with its verdicts, its symbols and its debug information."""
+"""The target of probes: a kernel or one of its modules, with its judges, symbols and debug information."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from prologue.insn.a64 import INSN_SIZE
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import mismatch
 from prologue.kernel.module import Module
-from prologue.live.probe.dwarf import DebugInfo, open_debug
+from prologue.live.probe.debug_info import DebugInfo, open_debug
 from prologue.live.probe.judge import Judge
 from prologue.live.probe.module_judge import judge_module
 
 
 class ProbeTarget:
-    """One file. ``module`` is its name as the kernel has it; empty for the kernel itself."""
+    """The kernel or a module. ``module`` is its name as the kernel has it; empty for the kernel itself."""
 
     def __init__(self, judges: Sequence[Judge], module: str = "") -> None:
         self._judges = tuple(judges)
@@ -30,28 +30,28 @@ class ProbeTarget:
 
     @cached_property
     def debug(self) -> DebugInfo | None:
-        """Its DWARF; None if it has none."""
+        """DWARF of the file; None if it has none."""
         with readable_dwarf(self.path, "debug information"):
             return open_debug(self.binary.image)
 
     def trim(self) -> None:
-        """Forget what was parsed of its debug information, if that is much."""
+        """Drop parsed debug information, if it is much."""
         if self.debug is not None:
             self.debug.trim()
 
     def judge_at(self, vaddr: int) -> Judge:
-        """The judge of the text at an address; the kernel's for everything else."""
+        """Return the judge of the text at an address; the first one if it is in no text."""
         return next((judge for judge in self._judges if vaddr in judge.text_range), self._judges[0])
 
     @property
     def text_ranges(self) -> list[range]:
-        """The addresses of its text."""
+        """Address ranges of the text."""
         return [judge.text_range for judge in self._judges]
 
     def described_at(self, vaddr: int) -> int:
-        """Where to look for what holds at a place: after the pair of slots, if it is in these: they change nothing.
+        """Return the address at which to look up variables of a place: slots change nothing, so it is after the pair.
 
-        GCC 12 (Debian's 6.1) lets the function that DWARF describes begin there.
+        In DWARF of GCC 12 (Debian's 6.1), the function begins after the pair.
         """
         sites = self.binary.sites
         if sites is None:
@@ -60,20 +60,25 @@ class ProbeTarget:
         return int(sites.second[inside[0]]) + INSN_SIZE if len(inside) else vaddr
 
     def is_entry(self, vaddr: int) -> bool:
-        """Whether a function begins there."""
+        """Return whether a function begins there."""
         return self.binary.symbols.function_at(vaddr) is not None
 
     def end_of(self, vaddr: int) -> int:
-        """Where the function that begins there ends: by its size in the file, else where the next symbol begins."""
+        """Return the end of the function that begins there: by its size in the file, otherwise at the next symbol."""
         symbol = self.binary.symbols.function_at(vaddr)
         if symbol is not None and symbol.vaddr == vaddr and symbol.size:
             return vaddr + symbol.size
         return int(self.names.spans(np.array([vaddr], np.uint64))[1][0])
 
     def place_text(self, vaddr: int) -> str:
-        """A code address as events name it, the same wherever the kernel is loaded.
+        """Name a code address as events do, independent of the slide.
 
-        Symbol and offset; if the kernel knows several symbols of that name, or none, from a unique one before it on.
+        The name is symbol and offset; if the kernel knows several symbols of that name, or none, it counts from a
+        unique one before the address.
+
+        Raises:
+            InputError: a module has no unique symbol before the address.
+
         """
         where = self.binary.symbols.locate(vaddr)
         start = vaddr - where.symbol_offset
@@ -93,7 +98,7 @@ class ProbeTarget:
         return name, base
 
     def symbol_at(self, vaddr: int) -> str:
-        """Data as ``@SYMBOL+OFFSET`` of events names them, without the @; empty if nothing is near."""
+        """Return ``SYMBOL+OFFSET``, as events name data after an @; empty if no symbol is near."""
         where = self.binary.symbols.locate(vaddr)
         if where.symbol is not None and self.names.by_name.get(where.symbol) == [vaddr - where.symbol_offset]:
             return f"{where.symbol}+{where.symbol_offset}" if where.symbol_offset else where.symbol
@@ -103,7 +108,7 @@ class ProbeTarget:
         return f"_stext{vaddr - self._judges[0].text_range.start:+d}"
 
     def address_of(self, name: str) -> int | None:
-        """The address of a variable; None if there is none, or if there are several."""
+        """Return the address of a variable; None if there is none, or if there are several."""
         values = set(self.names.by_name.get(name, ()))
         if not values:  # a kernel without CONFIG_KALLSYMS_ALL knows no variables by name
             symbol = self.binary.symbols.find(name)
@@ -111,11 +116,11 @@ class ProbeTarget:
         return values.pop() if len(values) == 1 else None
 
     def knows(self, name: str) -> bool:
-        """Whether the running kernel finds a symbol by this name; a module's event may also name one of the kernel."""
+        """Return whether the kernel finds a symbol of this name; for a module yes: it may be one of the kernel."""
         return bool(self.module) or name in self.names.by_name
 
-    def why_not(self, vaddr: int) -> str:
-        """Why an event cannot read a variable there; empty if it can."""
+    def read_refusal(self, vaddr: int) -> str:
+        """Return the reason why an event cannot read a variable there; empty if it can."""
         bounds = [self.binary.symbols.find(name) for name in ("__per_cpu_start", "__per_cpu_end")]
         low, high = (symbol.vaddr if symbol is not None else 0 for symbol in bounds)
         section = self.binary.image.section_at(vaddr)
@@ -125,7 +130,7 @@ class ProbeTarget:
 
 
 def kernel_target(kernel: Kernel) -> ProbeTarget:
-    """The kernel itself.
+    """Open the kernel as a target.
 
     Raises:
         InputError: it has no kprobes, or its rules are not known.
@@ -135,10 +140,10 @@ def kernel_target(kernel: Kernel) -> ProbeTarget:
 
 
 def module_target(kernel: ProbeTarget, module: Module) -> ProbeTarget:
-    """A module of that kernel.
+    """Open a module of that kernel as a target.
 
     Raises:
-        InputError: it is not of that kernel.
+        InputError: it is not of that kernel, or has no text.
 
     """
     wrong = mismatch(module, kernel.binary) if isinstance(kernel.binary, Kernel) else "no kernel"

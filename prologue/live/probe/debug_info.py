@@ -1,7 +1,7 @@
 """The debug information of one file, unit by unit: pyelftools parses only the entries that are asked for.
 
 pyelftools copies whole sections and keeps every entry that it parsed, which takes gigabytes for a kernel. Here it reads
-them piece by piece, and finds an entry by ``skim``.
+them piece by piece, and finds an entry by ``top_entries`` (docs/decisions/0031-debug-information-unit-by-unit.md).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from prologue.elf.dwarf_entries import DEEPEST, code_of, ends_path, text_of
 from prologue.elf.image import SHF_COMPRESSED, ElfImage, unaligned
 from prologue.elf.symbols import SYM
-from prologue.live.probe.abbrevs import AbbrevTable
-from prologue.live.probe.drgn_types import WholeFile
-from prologue.live.probe.entries import DEEPEST, code_of, ends_path, text_of
-from prologue.live.probe.skim import TopEntries
+from prologue.live.probe.abbrev_table import AbbrevTable
+from prologue.live.probe.drgn_types import DrgnTypes
+from prologue.live.probe.top_entries import TopEntries
 
 _CHUNK: Final = 1 << 20  # bytes that stay in a CPU's cache
 _MOST_UNITS: Final = 32
@@ -54,15 +54,15 @@ class Unit:
 
     @cached_property
     def entries(self) -> TopEntries:
-        """What the unit has at its top level."""
+        """Top-level entries of the unit."""
         return TopEntries(self.cu, self.debug.info_bytes(self.offset, self.cu.size))
 
     def entry(self, offset: int) -> Any:
-        """The entry at an offset from the start of the unit."""
+        """Parse the entry at an offset from the start of the unit."""
         return self.cu.get_DIE_from_refaddr(self.offset + offset)
 
     def function_at(self, vaddr: int) -> Any:
-        """The function whose code has that address; None if there is none."""
+        """Find the entry of the function whose code has that address; None if there is none."""
         entries = self.entries
         index = bisect_right(entries.low_pcs, (vaddr, 1 << 62)) - 1
         candidates = [entries.low_pcs[index][1]] if index >= 0 else []
@@ -73,7 +73,7 @@ class Unit:
         return None
 
     def named(self, name: str, *tags: str) -> Iterator[Any]:
-        """All top-level entries of that name with one of these tags, in order."""
+        """Yield all top-level entries of that name with one of these tags, in order."""
         entries, wanted = self.entries, set(self.entries.tagged(*tags))
         # An index of a string may be any number: then all names are read.
         indexed = "DW_AT_str_offsets_base" in self.top.attributes
@@ -83,7 +83,7 @@ class Unit:
                 yield entry
 
     def _mentions(self, name: str) -> Iterator[int]:
-        """Offsets in the unit where the name, or a reference to it, may be."""
+        """Yield the offsets in the unit at which the name, or a reference to it, may be."""
         for needle in self.debug.references_to(name):
             at = self.entries.data.find(needle)
             while at >= 0:
@@ -91,7 +91,7 @@ class Unit:
                 at = self.entries.data.find(needle, at + 1)
 
     def inlined(self, abstract: Any) -> Iterator[tuple[Any, Any]]:
-        """Each place where a function of this unit is inlined: the function that it is in, and the inlined entry."""
+        """Yield the inlined entries of a function of this unit, each after the entry of the function that has it."""
         entries = self.entries
         needle = (abstract.offset - self.offset).to_bytes(4, "little")
         functions, seen = set(entries.tagged("DW_TAG_subprogram")), set()
@@ -118,9 +118,9 @@ def _inlined_below(entry: Any, abstract: int, depth: int) -> Iterator[Any]:
 
 
 class DebugInfo:
-    """The DWARF of a file. ``None`` from ``open_debug`` where it has none.
+    """The debug information of a file that has some: see ``open_debug``.
 
-    Errors of damaged information are pyelftools' own: ``readable_dwarf`` turns them into one InputError.
+    Errors of damaged information are pyelftools' own: ``readable_dwarf`` turns them into an InputError.
     """
 
     def __init__(self, image: ElfImage) -> None:
@@ -128,16 +128,16 @@ class DebugInfo:
         self.dwarf = _open(image)
         self._units: dict[int, Unit] = {}
         self._strings: dict[str, tuple[bytes, ...]] = {}
-        self.whole_file = WholeFile(image.path)
+        self.whole_file = DrgnTypes(image.path)
 
     def info_bytes(self, offset: int, size: int) -> bytes:
-        """A copy of a part of ``.debug_info``."""
+        """Copy ``size`` bytes of ``.debug_info``, from ``offset`` on."""
         stream = self.dwarf.debug_info_sec.stream
         stream.seek(offset)
         return bytes(stream.read(size))
 
     def read_abbrevs(self, offset: int) -> None:
-        """Give pyelftools a table of abbreviations, so that it does not parse it."""
+        """Give pyelftools the table of abbreviations at that offset, so that it does not parse it."""
         if offset not in self.dwarf._abbrevtable_cache:
             self.dwarf._abbrevtable_cache[offset] = AbbrevTable(self._abbrev_data, offset)
 
@@ -146,13 +146,13 @@ class DebugInfo:
         return _whole(self.dwarf.debug_abbrev_sec)
 
     def unit(self, offset: int) -> Unit:
-        """The unit at an offset in ``.debug_info``."""
+        """Return the unit at an offset in ``.debug_info``."""
         if offset not in self._units:
             self._units[offset] = Unit(self, offset)
         return self._units[offset]
 
     def trim(self) -> None:
-        """Forget what was parsed of many units: pyelftools keeps all of it, megabytes for each."""
+        """Drop the parsed units if they are many: pyelftools keeps every entry, megabytes for each unit."""
         if len(self._units) > _MOST_UNITS:
             self._units.clear()
             dwarf = self.dwarf
@@ -161,7 +161,7 @@ class DebugInfo:
             gc.collect()  # entries and units refer to each other
 
     def unit_at(self, vaddr: int) -> Unit | None:
-        """The unit whose code has that address."""
+        """Find the unit whose code has that address; None if there is none."""
         row = bisect_right(self._spans, (vaddr, 1 << 64, 1 << 64)) - 1
         if row < 0 or vaddr >= self._spans[row][1]:
             return None
@@ -169,7 +169,7 @@ class DebugInfo:
 
     @cached_property
     def _spans(self) -> list[tuple[int, int, int]]:
-        """Code of the units, ascending: GCC makes a table of all, Clang does not."""
+        """Start, end and unit of each run of code, ascending: GCC makes a table of all, Clang does not."""
         section = self.dwarf.debug_aranges_sec
         if section is not None:
             spans = sorted(_address_ranges(_whole(section)))
@@ -184,7 +184,7 @@ class DebugInfo:
 
     @cached_property
     def unit_offsets(self) -> list[int]:
-        """Where each unit begins, ascending."""
+        """Offset of each unit in ``.debug_info``, ascending."""
         section, offsets, at = self.dwarf.debug_info_sec, [], 0
         while at + 4 <= section.size:
             offsets.append(at)
@@ -192,7 +192,7 @@ class DebugInfo:
         return offsets
 
     def units_of_file(self, name: str) -> list[Unit]:
-        """Units whose source is that file: a path, or the last parts of one."""
+        """Return the units whose source is that file: a path, or the last parts of one."""
         result = []
         needles = {*self._paths_ending(name), name.encode()}
         indexed = self.dwarf.debug_str_offsets_sec is not None
@@ -203,7 +203,7 @@ class DebugInfo:
         return result
 
     def _paths_ending(self, name: str) -> Iterator[bytes]:
-        """How the entry of a unit may refer to a path that ends so: offsets of strings."""
+        """Yield references to paths that end so, as the entry of a unit may have them: offsets of strings."""
         raw = name.encode() + b"\0"
         for data in (self._string_data, self._line_string_data):
             for end in _all(data, raw, 0):
@@ -213,13 +213,13 @@ class DebugInfo:
                 yield from (begin.to_bytes(4, "little") for begin in begins)
 
     def function_at(self, vaddr: int) -> tuple[Unit, Any] | None:
-        """The function whose code has that address, and its unit."""
+        """Find the function whose code has that address, and its unit; None if there is none."""
         unit = self.unit_at(vaddr)
         entry = unit.function_at(vaddr) if unit is not None else None
         return (unit, entry) if unit is not None and entry is not None else None
 
     def units_naming(self, name: str) -> list[Unit]:
-        """Units that may have an entry of that name, in order: those whose bytes have a reference to it."""
+        """Return the units that may have an entry of that name, in order: their bytes have a reference to it."""
         section, offsets = self.dwarf.debug_info_sec, self.unit_offsets
         wanted = [int.from_bytes(needle, "little") for needle in self.references_to(name)[1:]]
         result: set[int] = set()
@@ -231,7 +231,7 @@ class DebugInfo:
         return [self.unit(offset) for offset in sorted(result)]
 
     def _units_with_index_of(self, places: list[int]) -> set[int]:
-        """Units that have one of these offsets in their table of strings, as Clang makes them (DWARF 5, 7.26)."""
+        """Return the units with one of these offsets in their table of strings, as Clang makes it (DWARF 5, 7.26)."""
         if not self._string_tables:
             return set()
         data = _whole(self.dwarf.debug_str_offsets_sec)
@@ -242,7 +242,7 @@ class DebugInfo:
 
     @cached_property
     def _string_tables(self) -> list[tuple[int, int]]:
-        """Where each table begins in ``.debug_str_offsets``, ascending, and the unit that it is of."""
+        """Start of each table in ``.debug_str_offsets``, ascending, and the unit that it is of."""
         if self.dwarf.debug_str_offsets_sec is None:
             return []
         bases = (
@@ -251,7 +251,7 @@ class DebugInfo:
         return sorted((base.value, offset) for base, offset in bases if base is not None)
 
     def references_to(self, name: str) -> tuple[bytes, ...]:
-        """How an entry may hold this name: inline, or as an offset in ``.debug_str``.
+        """Return the bytes by which an entry may hold this name: itself, or its offset in ``.debug_str``.
 
         Linkers keep a string once: by itself, or, if longer ones end with it, as the end of one of them.
         """
@@ -271,7 +271,7 @@ class DebugInfo:
 
 
 def open_debug(image: ElfImage) -> DebugInfo | None:
-    """The debug information of a file; None if it has none."""
+    """Open the debug information of a file; None if it has none."""
     section = image.section(".debug_info") or image.section(".zdebug_info")
     return DebugInfo(image) if section is not None and section.has_bytes else None
 
@@ -284,7 +284,7 @@ def _whole(section: Any) -> bytes:
 
 
 def _address_ranges(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """Start, end and unit of each run of code in ``.debug_aranges`` (DWARF 5, 6.1.2; of 32 bits)."""
+    """Yield start, end and unit of each run of code in ``.debug_aranges`` (DWARF 5, 6.1.2; of 32 bits)."""
     at = 0
     while at + _ARANGES.size <= len(data):
         length, _, unit, _, _ = _ARANGES.unpack_from(data, at)
@@ -347,7 +347,7 @@ def _file(image: ElfImage) -> Any:
 
 
 def _with_addresses(image: ElfImage) -> bytearray:
-    """A module whose symbols have the addresses that its sections were given: so has its DWARF, once relocated."""
+    """Give a module's symbols the addresses that its sections were given: its DWARF has them, too, once relocated."""
     content = bytearray(image.content)
     for table in image.sections:
         if table.type != "SHT_SYMTAB":

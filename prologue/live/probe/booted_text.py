@@ -1,4 +1,4 @@
-"""The kernel's text as it runs, and what a probe on each word comes to: boot replaces words of the file.
+"""The kernel's text when it has booted, and the outcome of a probe on each word: boot replaces words of the file.
 
 First slots get their MOV, CALL_OPS literals an address, alternatives are chosen by what the CPUs can do, and dynamic
 shadow call stacks replace AUTIASP where there is no pointer authentication. A word that may be one of several has the
@@ -26,7 +26,7 @@ _SCS_PATCHERS: Final = ("scs_patch_vmlinux", "__pi_scs_patch_vmlinux", "__pi_scs
 
 
 class Switch(NamedTuple):
-    """What one capability of the CPUs changes in exclusive sequences: index of each word, and what it is then."""
+    """The exclusive sequences that one capability of the CPUs changes: index of each word, and what it then does."""
 
     at: I64
     begins: Bool
@@ -34,10 +34,10 @@ class Switch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunningText:
-    """One array element for each word of the section, shape (n,); and the switches."""
+class BootedText:
+    """A section's words, one array element for each, shape (n,); and the switches."""
 
-    words: U32  # as in the file, but for first slots
+    words: U32  # as in the file, except first slots
     outcomes: Outcomes  # by the word alone
     begins: Bool  # begins an exclusive sequence, if no alternative is applied
     ends: Bool
@@ -45,12 +45,12 @@ class RunningText:
     switches: tuple[Switch, ...]
 
 
-def running_text(kernel: Binary, section: Section, decoding: Decoding) -> RunningText:
-    """What ``section`` holds when the kernel has booted."""
+def booted_text(kernel: Binary, section: Section, decoding: Decoding) -> BootedText:
+    """Return the content of ``section`` when the kernel has booted."""
     words: U32 = kernel.text.view(section, "<u4").astype(np.uint32)
     if kernel.sites is not None:
         words[_indices(Ranges(kernel.sites.first, np.full(len(kernel.sites), 4)), section)[0]] = a64.MOV_X9_X30
-    result = RunningText(
+    result = BootedText(
         words=words,
         outcomes=np.zeros(len(words), np.uint8),
         begins=np.zeros(len(words), np.bool_),
@@ -72,8 +72,8 @@ def running_text(kernel: Binary, section: Section, decoding: Decoding) -> Runnin
     return result
 
 
-def _add_alternatives(kernel: Binary, section: Section, decoding: Decoding, text: RunningText) -> Iterator[Switch]:
-    """Mark what may be replaced, and add what may come of it to the outcomes; the switches are left to the caller."""
+def _add_alternatives(kernel: Binary, section: Section, decoding: Decoding, text: BootedText) -> Iterator[Switch]:
+    """Add the alternatives of the section to ``text``: replaced words and their outcomes; yield the switches."""
     entries = alternative_entries(kernel)
     at, entry, step = _indices(entries.original, section)
     text.replaced[at] = True
@@ -96,7 +96,7 @@ def _add_alternatives(kernel: Binary, section: Section, decoding: Decoding, text
 
 
 def _indices(ranges: Ranges, section: Section) -> tuple[I64, I64, I64]:
-    """For every word of the runs that lies in the section: its index there, its run, and its place in the run."""
+    """Return, for every word of the runs that is in the section, its index there, its run, and its place in the run."""
     count = ranges.size // 4
     run: I64 = np.repeat(np.arange(len(count)), count)
     step: I64 = np.arange(len(run)) - np.repeat(np.cumsum(count) - count, count)

@@ -12,7 +12,7 @@ _FORM_IMPLICIT_CONST: Final = 0x21
 
 
 class AttributeSpec(NamedTuple):
-    """One attribute of an abbreviation; ``value`` is that of DW_FORM_implicit_const."""
+    """An attribute of an abbreviation; ``value`` is the constant of DW_FORM_implicit_const, otherwise None."""
 
     name: str
     form: str
@@ -20,23 +20,23 @@ class AttributeSpec(NamedTuple):
 
 
 class Abbrev(NamedTuple):
-    """What ``elftools.dwarf.abbrevtable.AbbrevDecl`` gives to the parser of entries."""
+    """An abbreviation, as ``elftools.dwarf.abbrevtable.AbbrevDecl`` gives it to the parser of entries."""
 
     tag: str
     children: bool
     attributes: tuple[AttributeSpec, ...]
 
     def __getitem__(self, name: Any) -> Any:
-        """The fields by the names that pyelftools has for them."""
+        """Return the fields by the names that pyelftools has for them."""
         return self.tag if name == "tag" else self.attributes
 
     def has_children(self) -> bool:
-        """Whether entries of it have children."""
+        """Return whether entries of it have children."""
         return self.children
 
 
 class AbbrevTable:
-    """The table of one unit."""
+    """The abbreviation table of a unit, by codes."""
 
     def __init__(self, data: bytes, at: int) -> None:
         tags, names, forms = _names()
@@ -59,13 +59,13 @@ class AbbrevTable:
             code, at = leb128(data, at)
 
     def get_abbrev(self, code: int) -> Abbrev:
-        """The abbreviation with that code."""
+        """Return the abbreviation with that code."""
         return self.by_code[code]
 
 
 @cache
 def _names() -> tuple[dict[int, str], dict[int, str], dict[int, str]]:
-    """Names of tags, attributes and forms, by their values."""
+    """Return the names of tags, attributes and forms, by their values."""
     from elftools.dwarf.enums import ENUM_DW_AT, ENUM_DW_FORM, ENUM_DW_TAG
 
     return _by_value(ENUM_DW_TAG), _by_value(ENUM_DW_AT), _by_value(ENUM_DW_FORM)
@@ -80,7 +80,7 @@ def _by_value(table: dict[str, Any]) -> dict[int, str]:
 
 
 def leb128(data: bytes, at: int, *, signed: bool = False) -> tuple[int, int]:
-    """A number in LEB128 and the offset after it."""
+    """Decode the LEB128 number at ``at``; return it and the offset after it."""
     byte = data[at]
     if byte < 0x40 or (byte < 0x80 and not signed):
         return byte, at + 1

@@ -1,4 +1,4 @@
-"""Entries of DWARF, as pyelftools parses them: where their code is, and their attributes, inherited ones included."""
+"""Entries of DWARF, as pyelftools parses them: the addresses of their code, and attributes, also inherited ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DEEPEST: Final = 32  # entries that refer to each other: more are a circle, of d
 
 
 def code_of(dwarf: Any, entry: Any) -> Iterator[tuple[int, int]]:
-    """The addresses of a function or unit: one run, or several, if a function's unlikely part stands elsewhere."""
+    """Yield start and end of each run of a function's or unit's code: several if its unlikely part is elsewhere."""
     from elftools.dwarf.ranges import BaseAddressEntry
 
     low, high = entry.attributes.get("DW_AT_low_pc"), entry.attributes.get("DW_AT_high_pc")
@@ -28,23 +28,23 @@ def code_of(dwarf: Any, entry: Any) -> Iterator[tuple[int, int]]:
 
 
 def entry_pc(dwarf: Any, entry: Any) -> int | None:
-    """Where a function, or an inlined one, begins to run; None if it has no code of its own."""
+    """Return the address at which a function, inlined or not, begins to run; None if it has no code of its own."""
     attribute = entry.attributes.get("DW_AT_entry_pc")
     first = next(code_of(dwarf, entry), None)
     if attribute is None:
         return first[0] if first else None
-    # An address, or a distance from where its code begins (DWARF 5, 2.18).
+    # An address, or a distance from the start of its code (DWARF 5, 2.18).
     return int(attribute.value) if attribute.form.startswith("DW_FORM_addr") else (first or (0, 0))[0] + attribute.value
 
 
 def base_of(entry: Any) -> int:
-    """What offsets in lists are from, until a list says otherwise: the start of the compilation unit."""
+    """Return the base of offsets in lists, until a list gives another: the start of the compilation unit."""
     low = entry.cu.get_top_DIE().attributes.get("DW_AT_low_pc")
     return int(low.value) if low is not None else 0
 
 
 def inherited(entry: Any, name: str) -> Any:
-    """An attribute of the entry or, as for functions that are also inlined, of its abstract origin; None if neither."""
+    """Return an attribute of the entry, otherwise of its abstract origin or specification; None if none has it."""
     for _ in range(DEEPEST):
         if name in entry.attributes:
             return entry.attributes[name]
@@ -56,7 +56,7 @@ def inherited(entry: Any, name: str) -> Any:
 
 
 def origin(entry: Any) -> Any:
-    """The abstract entry that an entry is an instance of, or itself."""
+    """Return the abstract entry that an entry is an instance of, or the entry itself."""
     for _ in range(DEEPEST):
         if "DW_AT_abstract_origin" not in entry.attributes:
             break
@@ -65,18 +65,18 @@ def origin(entry: Any) -> Any:
 
 
 def text_of(entry: Any, name: str) -> str:
-    """A string attribute, also of the abstract origin; empty if there is none."""
+    """Return a string attribute, also of the abstract origin; empty if there is none."""
     attribute = inherited(entry, name)
     return attribute.value.decode("utf-8", "replace") if attribute is not None else ""
 
 
 def number_of(entry: Any, name: str, default: int = 0) -> int:
-    """A number attribute, also of the abstract origin."""
+    """Return a number attribute, also of the abstract origin; ``default`` if there is none."""
     attribute = inherited(entry, name)
     return int(attribute.value) if attribute is not None else default
 
 
 def ends_path(path: str, name: str) -> bool:
-    """Whether a path is, or ends with, the parts of another: ``fs/read_write.c`` ends with ``read_write.c``."""
+    """Return whether a path is, or ends with, the parts of another: ``fs/read_write.c`` ends with ``read_write.c``."""
     whole, end = PurePosixPath(path).parts, PurePosixPath(name).parts
     return bool(end) and whole[-len(end) :] == end

@@ -1,13 +1,13 @@
-"""C types from entries of DWARF (version 5, chapter 5; bit fields also as in version 4)."""
+"""C types of DWARF's entries (version 5, chapter 5; bit fields also as in version 4)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
 
+from prologue.elf.dwarf_entries import DEEPEST, number_of, text_of
 from prologue.live.probe.c_types import VOID, CType, Member, array_of, pointer_to
-from prologue.live.probe.dwarf import DebugInfo
-from prologue.live.probe.entries import DEEPEST, number_of, text_of
+from prologue.live.probe.debug_info import DebugInfo
 
 _ALIASES: Final = {
     "DW_TAG_typedef": "", "DW_TAG_const_type": "const ", "DW_TAG_volatile_type": "volatile ",
@@ -18,7 +18,7 @@ _COMPLEX, _FLOAT, _SIGNED, _SIGNED_CHAR, _UNSIGNED = 3, 4, 5, 6, 7  # DW_ATE
 
 
 def type_of(debug: DebugInfo, entry: Any) -> CType:
-    """The type of a variable, parameter, member, or of what a function returns; of its abstract origin, if need be."""
+    """Return the type of a variable, parameter, member or function's value; of its abstract origin, if need be."""
     for _ in range(DEEPEST):
         if "DW_AT_type" in entry.attributes:
             return c_type(debug, entry.get_DIE_from_attribute("DW_AT_type"))
@@ -29,7 +29,7 @@ def type_of(debug: DebugInfo, entry: Any) -> CType:
 
 
 def c_type(debug: DebugInfo, entry: Any, depth: int = 0) -> CType:
-    """The type that an entry describes."""
+    """Read the type that an entry describes."""
     name, qualifiers = "", ""
     while entry.tag in _ALIASES and depth < DEEPEST:
         depth += 1
@@ -76,7 +76,7 @@ def _pointer(debug: DebugInfo, entry: Any, name: str, depth: int) -> CType:
 
 
 def _struct(debug: DebugInfo, entry: Any, name: str, size: int | None) -> CType:
-    """A struct or union; one that is only declared in its unit is looked for in the whole file."""
+    """Read a struct or union; if its unit only declares it, its members are looked up in the whole file."""
 
     def members() -> tuple[Member, ...]:
         if "DW_AT_declaration" not in entry.attributes:
@@ -110,7 +110,7 @@ def _bit_offset(entry: Any, bits: int, inner: CType) -> int:
 
 
 def _array(debug: DebugInfo, entry: Any, name: str, depth: int) -> CType:
-    """An array; one of several dimensions is an array of arrays."""
+    """Read an array; if it has several dimensions, as an array of arrays."""
     element = type_of(debug, entry) if depth < DEEPEST else VOID
     counts = []
     for child in entry.iter_children():
