@@ -1,1 +1,1 @@
-"""Says of every word of a running kernel's text which mechanism put it there, and whether it may stand there."""
+"""The audit of a running kernel: for every word of its text the mechanism that wrote it, and whether it is right."""

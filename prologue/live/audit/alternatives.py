@@ -16,12 +16,12 @@ from prologue.arrays import I64, U32, U64, Bool
 from prologue.insn import a64
 from prologue.insn.decode import ADRP, B_OR_BC_COND, B_OR_BL, CB, TB, Pattern, adr_immediate, matches, signed
 from prologue.kernel.tables import PATCHES_NOPS, Ranges, alternative_entries
-from prologue.live.audit.callbacks import forms, known
-from prologue.live.audit.claims import But, Claims, Compared, claim
+from prologue.live.audit.callbacks import callback_name, forms
+from prologue.live.audit.claims import ClaimFlags, Claims, Compared, claim
 from prologue.live.audit.scene import Scene
 
 _APPLIED, _ALL_APPLIED = "applied_alternatives", "all_alternatives_applied"
-_BYTES: Final = 16  # of the bitmap, where its symbol has no size
+_BYTES: Final = 16  # of the bitmap, if its symbol has no size
 
 # Branches whose distance the kernel corrects: pattern, lowest bit and width of the distance in instructions
 # ("aarch64_insn_is_branch_imm", arch/arm64/include/asm/insn.h, 6.12-7.2; 6.1 lets BC.cond be). It knows no CBGT.
@@ -31,7 +31,7 @@ _CORRECTED: Final[tuple[tuple[Pattern, int, int], ...]] = (
 
 
 def claim_alternatives(scene: Scene) -> Claims:
-    """Every word of every original that memory has."""
+    """Claim every word of every original that memory has."""
     return _Table(scene).claims()
 
 
@@ -49,7 +49,7 @@ class _Table:
         self._entry, self._step, self._vaddrs = entry[there], step[there], vaddrs[there]
 
     def _read_applied(self) -> Bool | None:
-        """Whether each entry was applied; None if memory does not say."""
+        """Read whether each entry was applied; None if memory does not say."""
         variables = self._scene.variables
         place = variables.place(_APPLIED)
         data = None if place is None else variables.read(place, variables.size(_APPLIED) or _BYTES)
@@ -62,7 +62,7 @@ class _Table:
         return np.where(self._entries.of_all, bool(bits.any() if every is None else every), applied)
 
     def claims(self) -> Claims:
-        """All words of the table."""
+        """Claim all words of the table."""
         entry, vaddrs = self._entry, self._vaddrs
         live, linked = self._scene.binary.text.words(vaddrs), self._scene.linked(vaddrs)
         replaced = self._replacements(linked)
@@ -73,30 +73,30 @@ class _Table:
         else:
             expected, unsure = np.where(self._applied[entry], replaced, linked), np.zeros(len(entry), np.bool_)
         unknown = self._add_callbacks(live, linked, expected)
-        but = But(unsure=unsure, unknown=unknown)
-        return claim("alternatives", "word", Compared(vaddrs, live, expected), self._why, but)
+        flags = ClaimFlags(unsure=unsure, unknown=unknown)
+        return claim("alternatives", "word", Compared(vaddrs, live, expected), self._reason, flags)
 
     def _replacements(self, linked: U32) -> U32:
-        """What each word is once its entry is applied; of callbacks but the one that writes NOPs the original."""
+        """Return each word as it is once its entry is applied; of callbacks, except that for NOPs, the original."""
         entries, entry = self._entries, self._entry
         step = self._step.astype(np.uint64) * np.uint64(4)
         words = moved_code(self._scene, entries.replacement, entry, step, self._vaddrs)
         callback = entries.is_callback[entry]
         words[callback] = linked[callback]
         for start in set(entries.replacement.start[entries.is_callback].tolist()):
-            if known(self._names_of(start)) == PATCHES_NOPS:
+            if callback_name(self._names_of(start)) == PATCHES_NOPS:
                 words[callback & (entries.replacement.start[entry] == start)] = a64.NOP
         return words
 
     def _add_callbacks(self, live: U32, linked: U32, expected: U32) -> Bool:
-        """Put into ``expected`` what the other callbacks may have written; return the words of unknown ones."""
+        """Put words that the other callbacks may have written into ``expected``; return those of unknown callbacks."""
         entries = self._entries
         unknown = np.zeros(len(live), np.bool_)
-        mine = entries.is_callback if self._applied is None else entries.is_callback & self._applied
-        chosen = np.flatnonzero(mine[self._entry])
+        called = entries.is_callback if self._applied is None else entries.is_callback & self._applied
+        chosen = np.flatnonzero(called[self._entry])
         starts = np.flatnonzero(np.diff(self._entry[chosen], prepend=-1))
         for group in np.split(chosen, starts[1:]) if len(chosen) else ():
-            name = known(self._names_of(int(entries.replacement.start[self._entry[group[0]]])))
+            name = callback_name(self._names_of(int(entries.replacement.start[self._entry[group[0]]])))
             unknown[group] = not name
             if name in ("", PATCHES_NOPS):
                 continue
@@ -113,28 +113,28 @@ class _Table:
             self._names[start] = self._scene.callback_names(start)
         return self._names[start]
 
-    def _why(self, k: int) -> str:
+    def _reason(self, k: int) -> str:
         number = int(self._entry[k])
         capability = int(self._entries.capability[number])
-        said = f"capability {capability}"
+        owner = f"capability {capability}"
         if self._entries.is_callback[number]:
             names = self._names_of(int(self._entries.replacement.start[number]))
-            name = known(names)
-            said = f"the callback {name or (names or ('?',))[0]}{'' if name else ', which prologue does not know'}"
+            name = callback_name(names)
+            owner = f"the callback {name or (names or ('?',))[0]}{'' if name else ', which prologue does not know'}"
         if self._applied is None:
-            return f"an alternative of {said}, not known from memory whether applied"
-        return f"an alternative of {said}, {'applied' if self._applied[number] else 'not applied'}"
+            return f"an alternative of {owner}, not known from memory whether applied"
+        return f"an alternative of {owner}, {'applied' if self._applied[number] else 'not applied'}"
 
 
 def _words_of(ranges: Ranges) -> tuple[I64, I64]:
-    """Entry of each word of the runs, and its place in the run."""
+    """Return the entry of each word of the runs, and its place in the run."""
     count = ranges.size // 4
     entry: I64 = np.repeat(np.arange(len(count)), count)
     return entry, np.arange(len(entry)) - np.repeat(np.cumsum(count) - count, count)
 
 
 def moved_code(scene: Scene, code: Ranges, entry: I64, step: U64, vaddrs: U64) -> U32:
-    """The words ``step`` bytes from the begin of ``code`` as they stand when they were copied to ``vaddrs``.
+    """Return the words ``step`` bytes from the start of ``code`` as they are once copied to ``vaddrs``; shape (n,).
 
     "get_alt_insn": a branch that does not leave the replacement (its end counts as inside), keeps its distance.
     """

@@ -1,4 +1,4 @@
-"""Audits the text of a running kernel: every word against the mechanism that owns it."""
+"""The audit of a running kernel's own text: every word against the mechanism that owns it."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ _NAMES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelFacts:
-    """What is read of a kernel's memory once, for its own text and that of its modules."""
+    """Facts that are read from a kernel's memory once, for its own text and its modules'."""
 
     variables: Variables
     ftrace: FtraceState
     breakpoints: Breakpoints
     state: KernelState | None
-    not_known: str = ""  # why no word of this kernel may be called wrong
+    not_known: str = ""  # reason why no word of this kernel may be called wrong
 
 
 def read_facts(kernel: RunningKernel, state: KernelState | None) -> KernelFacts:
-    """Read tables and variables; ``state`` is what the kernel said of itself, if it was asked.
+    """Read tables and variables; ``state`` is the kernel's own account of itself, if it was asked.
 
     Raises:
         InputError: the file's records cannot be read.
@@ -82,34 +82,34 @@ def _require_records(kernel: RunningKernel) -> None:
 
 
 def _not_known(kernel: RunningKernel) -> str:
-    """Of the two releases that the vmlinux and memory name, one that was never compared is enough."""
+    """Return the reason if the vmlinux or memory names a release that was never compared; otherwise empty."""
     named = [release for release in (kernel.release, kernel.memory.info.release) if release] or [""]
-    return next((why for release in named if (why := not_known(release))), "")
+    return next((reason for release in named if (reason := not_known(release))), "")
 
 
 def is_restless(memory: Memory, text: LiveText) -> bool:
-    """Whether text and data may be of different moments."""
+    """Return whether text and data may be of different moments."""
     if isinstance(memory, Capture) and not memory.settled:
         return True
-    return any(one.unstable for one in text.live.values())
+    return any(section.unstable for section in text.live.values())
 
 
 def audit_kernel(kernel: RunningKernel, facts: KernelFacts) -> Audited:
     """Judge the kernel's own text."""
     lifted = lift(kernel.live_text, kernel.slide, facts.breakpoints)
     claims = list(kernel_claims(kernel, facts))
-    sections = [(one, _linked(kernel, one)) for one in kernel.live_text.live.values()]
+    sections = [(section, _linked(kernel, section)) for section in kernel.live_text.live.values()]
     judge = TextJudge(sections, lifted, Describer(kernel, kernel.slide, facts.state), facts.not_known)
     return judge.judge(claims, list(unlooked(sections)))
 
 
-def _linked(kernel: RunningKernel, one: LiveSection) -> U32:
-    words: U32 = kernel.image.view(one.section, "<u4")
+def _linked(kernel: RunningKernel, section: LiveSection) -> U32:
+    words: U32 = kernel.image.view(section.section, "<u4")
     return words
 
 
 def kernel_claims(kernel: RunningKernel, facts: KernelFacts) -> Iterator[Claims]:
-    """What each mechanism says of the kernel's text, without breakpoints."""
+    """Yield the claims of each mechanism to the kernel's text, except breakpoints."""
     restless = is_restless(kernel.memory, kernel.live_text)
     scene = Scene(
         binary=kernel,
@@ -128,28 +128,28 @@ def kernel_claims(kernel: RunningKernel, facts: KernelFacts) -> Iterator[Claims]
 
 
 def lift(text: LiveText, slide: int, breakpoints: Breakpoints) -> dict[int, Breakpoint]:
-    """Take out breakpoints that stand in the text: put back what they cover, or what was linked if that is not known.
+    """Take breakpoints out of the text: put back the words they cover, or the linked ones if these are not known.
 
-    Where nothing says which kprobes there are, every BRK of theirs may be one; so with kgdb.
+    If nothing lists the kprobes, every BRK of theirs may be one; so with kgdb.
 
     Returns:
-        Those, by address in the file.
+        The breakpoints that were taken out, by address in the file.
 
     """
-    found: dict[int, Breakpoint] = {}
-    for one in breakpoints.at.values():
-        vaddr = one.vaddr - slide & (1 << 64) - 1
-        if text.lift(vaddr, one.brk, one.original):
-            found[vaddr] = one
+    lifted: dict[int, Breakpoint] = {}
+    for point in breakpoints.at.values():
+        vaddr = point.vaddr - slide & (1 << 64) - 1
+        if text.lift(vaddr, point.brk, point.original):
+            lifted[vaddr] = point
     for word in breakpoints.unlisted:
         for vaddr in text.places_of(word):
             text.lift(vaddr, word, None)
-            found[vaddr] = Breakpoint(vaddr + slide & (1 << 64) - 1, word, None)
-    return found
+            lifted[vaddr] = Breakpoint(vaddr + slide & (1 << 64) - 1, word, None)
+    return lifted
 
 
 def unlooked(sections: Sequence[tuple[LiveSection, U32]]) -> Iterator[tuple[str, int]]:
-    """Sections of which memory lacks words, and how many."""
+    """Yield the sections of which memory lacks words, and the number of these."""
     for section, _ in sections:
         missing = int((~section.there).sum())
         if missing:

@@ -1,4 +1,4 @@
-"""Audits the text of one loaded module: the same tables, in its own sections, and the loader's PLT entries."""
+"""The audit of a loaded module's text: the same tables, in its own sections, and the loader's PLT entries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from prologue.kernel.kernel import Kernel
 from prologue.live.audit.alternatives import claim_alternatives
 from prologue.live.audit.audit_kernel import KernelFacts, is_restless, lift, unlooked
 from prologue.live.audit.audited import Audited, LiveWord, MechanismCount
-from prologue.live.audit.claims import But, Claims, Compared, claim
+from prologue.live.audit.claims import ClaimFlags, Claims, Compared, claim
 from prologue.live.audit.describe import Describer
 from prologue.live.audit.ftrace import claim_ftrace
 from prologue.live.audit.judge import TextJudge, without_verdict
@@ -27,7 +27,7 @@ from prologue.live.memory.reading import read_until_stable
 from prologue.live.system.running_module import RunningModule
 from prologue.live.system.running_text import LiveSection
 
-_MOST: Final = 1 << 20  # bytes of PLT entries: what begins further away is no neighbour
+_MOST: Final = 1 << 20  # bytes of PLT entries: a section that begins further away is no neighbour
 
 
 def audit_module(module: RunningModule, kernel: Kernel, slide: int, facts: KernelFacts) -> Audited:
@@ -43,10 +43,10 @@ def audit_module(module: RunningModule, kernel: Kernel, slide: int, facts: Kerne
         restless=restless,
     )
     plts = Plts(module, facts)
-    linked = {one.section.index: _linked(module, plts, one) for one in module.live_text.live.values()}
+    linked = {section.section.index: _linked(module, plts, section) for section in module.live_text.live.values()}
     claims = [*claim_ftrace(scene, facts.ftrace, plts.of_ftrace), claim_alternatives(scene), claim_jump_labels(scene)]
     claims += [*claim_shadow_stacks(scene), _claim_unknown(module)]
-    sections = [(one, linked[one.section.index]) for one in module.live_text.live.values()]
+    sections = [(section, linked[section.section.index]) for section in module.live_text.live.values()]
     judge = TextJudge(sections, lifted, Describer(module, 0, facts.state), facts.not_known)
     audited = judge.judge(claims, list(unlooked(sections)))
     odd = [without_verdict(word, facts.not_known) for word in plts.wrong] if facts.not_known else plts.wrong
@@ -66,13 +66,13 @@ def audit_module(module: RunningModule, kernel: Kernel, slide: int, facts: Kerne
     )
 
 
-def _linked(module: RunningModule, plts: Plts, one: LiveSection) -> U32:
-    """The words of the file; calls that reach their target by a PLT entry are as the loader made them."""
-    words: U32 = module.image.view(one.section, "<u4").copy()
+def _linked(module: RunningModule, plts: Plts, section: LiveSection) -> U32:
+    """Return the words of the file; calls that reach their target by a PLT entry are as the loader made them."""
+    words: U32 = module.image.view(section.section, "<u4").copy()
     for place, target in module.placed.far.items():
-        at = (place - one.section.addr) // 4
+        at = (place - section.section.addr) // 4
         if 0 <= at < len(words):
-            live = int(one.words[at])
+            live = int(section.words[at])
             entry = a64.branch_target(live, place)
             if live >> 26 != int(words[at]) >> 26 or entry is None:
                 continue
@@ -85,9 +85,9 @@ def _linked(module: RunningModule, plts: Plts, one: LiveSection) -> U32:
 
 
 def _claim_unknown(module: RunningModule) -> Claims:
-    """Words whose relocation refers to what has no known place: the other bits have to be those of the file.
+    """Claim words whose relocation has no known target: the other bits have to be those of the file.
 
-    Those that refer to an empty section are right if it is where the loader's layout has it.
+    A word that refers to an empty section is right if the section is where the loader's layout has it.
     """
     masks = dict(sorted(module.placed.unknown.items()))
     vaddrs = np.array(list(masks), np.uint64)
@@ -95,17 +95,18 @@ def _claim_unknown(module: RunningModule) -> Claims:
     vaddrs, bits = vaddrs[there], np.array(list(masks.values()), np.uint32)[there]
     live, linked = module.text.words(vaddrs), module.image.words(vaddrs)
     expected = linked & ~bits | live & bits
-    why = "a relocation whose symbol has no known address, and whose other bits differ"
+    reason = "a relocation whose symbol has no known address, and whose other bits differ"
     laid_out = among(vaddrs, np.array(sorted(module.placed.laid_out), np.uint64))
-    but = But(unsure=~laid_out | (live != linked))
-    return claim("relocations without a place", "word", Compared(vaddrs, live, expected), lambda _: why, but)
+    flags = ClaimFlags(unsure=~laid_out | (live != linked))
+    return claim("relocations without a place", "word", Compared(vaddrs, live, expected), lambda _: reason, flags)
 
 
 class Plts:
-    """A module's PLT entries: where they lead, and those that are none.
+    """A module's PLT entries.
 
-    ``targets`` by address of the entry, ``of_ftrace`` those that lead to ftrace. ``words`` were looked at. ``unread``
-    are addresses of which memory has nothing, ``hidden_calls`` words that call what is there.
+    ``targets`` has the target of each entry by its address, ``of_ftrace`` the entries that lead to ftrace, ``wrong``
+    words that are no entries. ``words`` were looked at. Of ``unread`` addresses memory has nothing; ``hidden_calls``
+    are words that call them.
     """
 
     def __init__(self, module: RunningModule, facts: KernelFacts) -> None:
@@ -120,23 +121,23 @@ class Plts:
             after = min((other for other in starts if other > start), default=start + PAGE)
             page = -(-(start + 1) // PAGE) * PAGE
             self._read(module, Range(start, (after if after - start < _MOST else page) - start & ~3))
-        ours = sorted(entry for entry, target in self.targets.items() if target in facts.ftrace.trampolines)
-        self.of_ftrace: U64 = np.array(ours, np.uint64)
+        of_ftrace = sorted(entry for entry, target in self.targets.items() if target in facts.ftrace.trampolines)
+        self.of_ftrace: U64 = np.array(of_ftrace, np.uint64)
 
-    def _read(self, module: RunningModule, where: Range) -> None:
-        (steady,) = read_until_stable(module.memory, [where])
+    def _read(self, module: RunningModule, plt: Range) -> None:
+        (steady,) = read_until_stable(module.memory, [plt])
         if not steady.there[:1].any():
-            self.unread.append(range(where.vaddr, where.end))
+            self.unread.append(range(plt.vaddr, plt.end))
             return
         words = np.frombuffer(steady.data, "<u4").tolist()
         used = next((at for at in range(0, len(words), 3) if not any(words[at : at + 3])), len(words))
-        # Of what comes after the entries, the rest of their page is the module's; it is zero.
-        end = -(-(where.vaddr + 4 * used) // PAGE) * PAGE
-        rest = words[used : (end - where.vaddr) // 4]
+        # After the entries, the rest of their page is the module's; it is zero.
+        end = -(-(plt.vaddr + 4 * used) // PAGE) * PAGE
+        rest = words[used : (end - plt.vaddr) // 4]
         self.words += used
         for at in [*range(0, used, 3), *(used + k for k, word in enumerate(rest) if word and not any(rest[:k]))]:
-            vaddr, entry = where.vaddr + 4 * at, words[at : at + 3]
-            target = _leads_to(vaddr, entry)
+            vaddr, entry = plt.vaddr + 4 * at, words[at : at + 3]
+            target = _target(vaddr, entry)
             if target is not None and (target in self._good or _is_veneer(entry)):
                 self.targets[vaddr] = target
                 continue
@@ -156,8 +157,8 @@ class Plts:
             )
 
 
-def _leads_to(vaddr: int, entry: list[int]) -> int | None:
-    """Where ADRP, ADD and a branch lead; None if they are others.
+def _target(vaddr: int, entry: list[int]) -> int | None:
+    """Return the target of ADRP, ADD and a branch; None if the words are others.
 
     A PLT entry is ADRP X16, ADD X16, BR X16 (arch/arm64/kernel/module-plts.c, 6.1-7.2).
     """
@@ -172,5 +173,5 @@ def _leads_to(vaddr: int, entry: list[int]) -> int | None:
 
 
 def _is_veneer(entry: list[int]) -> bool:
-    """What replaces an ADRP where Cortex-A53 would get it wrong ends in a branch back (erratum 843419)."""
+    """Return whether an entry replaces an ADRP that Cortex-A53 would get wrong: it ends in a B (erratum 843419)."""
     return len(entry) == 3 and a64.classify(entry[2]) == "B"

@@ -1,4 +1,4 @@
-"""Audits all loaded modules that have files, and says of the others that it did not."""
+"""The audit of all loaded modules that have files; the others are named as not looked at."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from prologue.live.system.running_system import RunningSystem
 
 
 class AuditedModules(NamedTuple):
-    """Modules that were judged, why others were not, and what went wrong with some."""
+    """Modules that were judged, notes on those that were not, and errors."""
 
     done: tuple[tuple[str, RunningModule, Audited], ...]
     unlooked: tuple[str, ...]
@@ -26,7 +26,7 @@ class AuditedModules(NamedTuple):
 
 
 def audit_modules(system: RunningSystem, facts: KernelFacts) -> AuditedModules:
-    """Judge every loaded module of which there is a file."""
+    """Judge every loaded module that has a file."""
     kernel = system.kernel
     chosen: list[ModuleFile] = []
     errors: list[PrologueError] = []
@@ -37,28 +37,28 @@ def audit_modules(system: RunningSystem, facts: KernelFacts) -> AuditedModules:
         else:
             errors += failed
             unlooked.append(f"{loaded.name}: all of its text ({failed[0].message if failed else 'no file'})")
-    wanted = undefined_names(one.image for one in chosen)
+    wanted = undefined_names(file.image for file in chosen)
     others = _modules_symbols(chosen, wanted) | global_places(kernel, wanted, kernel.slide)
     done = []
-    for one in chosen:
+    for file in chosen:
         try:
-            placed = ModulePlacer(one.loaded, one.image, others).place()
+            placed = ModulePlacer(file.loaded, file.image, others).place()
             module = RunningModule(placed, system.memory, kernel)
-            done.append((one.loaded.name, module, audit_module(module, kernel, kernel.slide, facts)))
+            done.append((file.loaded.name, module, audit_module(module, kernel, kernel.slide, facts)))
         except PrologueError as error:
             errors.append(error)
-            unlooked.append(f"{one.loaded.name}: all of its text ({error.message})")
+            unlooked.append(f"{file.loaded.name}: all of its text ({error.message})")
     return AuditedModules(tuple(done), tuple(unlooked), tuple(errors))
 
 
 def _modules_symbols(chosen: Sequence[ModuleFile], wanted: set[str]) -> dict[str, int]:
-    """Global symbols that modules define for each other, by name: run-time addresses."""
-    return dict(pair for one in chosen for pair in _defined(one, wanted))
+    """Return the run-time addresses of global symbols that modules define for each other, by name."""
+    return dict(pair for file in chosen for pair in _defined(file, wanted))
 
 
-def _defined(one: ModuleFile, wanted: set[str]) -> Iterator[tuple[str, int]]:
-    symbols = Symbols(one.image)
-    places = {s.index: one.loaded.sections[s.name] for s in one.image.sections if s.name in one.loaded.sections}
+def _defined(file: ModuleFile, wanted: set[str]) -> Iterator[tuple[str, int]]:
+    symbols = Symbols(file.image)
+    places = {s.index: file.loaded.sections[s.name] for s in file.image.sections if s.name in file.loaded.sections}
     for row in range(len(symbols.table)):
         entry = symbols.table[row]
         if entry["info"] >> 4 and int(entry["shndx"]) in places and (name := symbols.name_of(row)) in wanted:

@@ -1,4 +1,4 @@
-"""What an audit of running text says, for the rules that report it. Data only."""
+"""The result of an audit of running text, for the rules that report it. Data only."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 from prologue.arrays import U32, U64, Bool
 
 LiveKind = Literal["first slot", "call", "label", "word", "unexplained", "unstable", "unknown"]
-"""What is wrong with a word. No rule reports ``unknown``: it does not fit, but what would fit is not known."""
+"""Kinds of wrong words. No rule reports ``unknown``: the word does not fit, but a fitting one is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveWord:
     """A word of running text that is not as it must be, by link-time address.
 
-    ``words`` words from there on are of the same kind. ``expected`` is what should stand there. ``message`` says what
-    the word is, what the file has, and what decides. ``mechanism`` owns it; empty if none does.
+    ``words`` words from there on are of the same kind. ``expected`` is the right word. ``message`` has the word, the
+    file's word, and the reason. ``mechanism`` owns it; empty if none does.
     """
 
     kind: LiveKind
@@ -33,12 +33,12 @@ class LiveWord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MechanismCount:
-    """How many words a mechanism could change in text that memory has, and how many differ from the file.
+    """Numbers of words that a mechanism could change in text that memory has, and of those that differ from the file.
 
-    ``unsure`` could not be decided: ``restless`` of them because they, or what decides, were being changed;
-    ``unknown`` because they do not fit, and what fits in this release, or with this callback, is not known. Nothing
-    that was read decides the others, which are right in form. ``agreed`` are right because all places of one value
-    agree, which nothing else says.
+    ``unsure`` could not be decided: ``restless`` of them because they, or the data that decides, were being changed;
+    ``unknown`` because they do not fit, and the fitting words of this release, or callback, are not known. The others
+    are right in form, and nothing that was read decides them. ``agreed`` are right only by the agreement of all places
+    of one value.
     """
 
     mechanism: str
@@ -51,7 +51,7 @@ class MechanismCount:
     agreed: int = 0
 
     def plus(self, other: MechanismCount) -> MechanismCount:
-        """Those of two files together."""
+        """Add the counts of another file."""
         return MechanismCount(
             mechanism=self.mechanism,
             words=self.words + other.words,
@@ -82,33 +82,33 @@ class OwnedWords(NamedTuple):
 
     @property
     def changed(self) -> Bool:
-        """Which words differ from the file."""
+        """Mask of the words that differ from the file."""
         return np.not_equal(self.linked, self.live)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audited:
-    """One file's text in memory: words that are wrong, counts, and what was not looked at or could not be decided."""
+    """A file's text in memory: wrong words, counts, and words that were not looked at or could not be decided."""
 
     words: tuple[LiveWord, ...]
     mechanisms: tuple[MechanismCount, ...]
     text: int  # words of text that were looked at
     unlooked: tuple[tuple[str, int], ...]  # sections of which memory lacks words, and how many
     owned: tuple[OwnedWords, ...] = ()
-    mismatch: str = ""  # why the memory is not that of this file; then there is nothing else
+    mismatch: str = ""  # reason why memory is not this file's; then there is nothing else
     restless: int = 0  # words that did not come to rest and that no mechanism owns
     missing: int = 0  # words that memory ought to have: the kernel gives no such memory away
-    unknown: int = 0  # words that no mechanism that is known owns
+    unknown: int = 0  # words that no known mechanism owns
     agreements: tuple[Agreement, ...] = ()
-    notes: tuple[str, ...] = ()  # what a mechanism says of all of its words
+    notes: tuple[str, ...] = ()  # of a mechanism, for all of its words
 
 
 class Undecided(NamedTuple):
-    """Words of which cannot be said whether they are right.
+    """The number of words that are not known to be right or wrong.
 
-    ``restless`` were being changed, or what decides was: memory of another moment decides them. Nothing that was read
-    decides ``lacking``, which are right in form: memory does not have it, or the vmlinux does not say where it is.
-    ``unknown`` do not fit, but what this release does is not known.
+    ``restless`` were being changed, or the data that decides was: memory of another moment decides them. ``lacking``
+    are right in form, but memory does not have the data that decides, or the vmlinux does not say where it is.
+    ``unknown`` do not fit, but the words of this release are not known.
     """
 
     restless: int
@@ -116,12 +116,12 @@ class Undecided(NamedTuple):
     unknown: int = 0
 
 
-def undecided(every: Iterable[Audited]) -> Undecided:
+def undecided(audited: Iterable[Audited]) -> Undecided:
     """Return the counts of several files together."""
-    files = tuple(every)
-    rows = [row for one in files for row in one.mechanisms]
+    files = tuple(audited)
+    rows = [row for file in files for row in file.mechanisms]
     restless, unknown = sum(row.restless for row in rows), sum(row.unknown for row in rows)
-    lacking = sum(row.unsure for row in rows) - restless - unknown + sum(one.missing for one in files)
+    lacking = sum(row.unsure for row in rows) - restless - unknown + sum(file.missing for file in files)
     return Undecided(
-        restless + sum(one.restless for one in files), lacking, unknown + sum(one.unknown for one in files)
+        restless + sum(file.restless for file in files), lacking, unknown + sum(file.unknown for file in files)
     )

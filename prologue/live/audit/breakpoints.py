@@ -1,6 +1,6 @@
-"""Breakpoints in text: those of kprobes and of kgdb. Each covers a word that another mechanism may own.
+"""Breakpoints of kprobes and kgdb in text. Each covers a word that another mechanism may own.
 
-``struct kprobe`` is in include/linux/kprobes.h, and what it has for the copied instruction in
+``struct kprobe`` is in include/linux/kprobes.h, its member for the copied instruction in
 arch/arm64/include/asm/probes.h; ``struct kgdb_bkpt`` is in include/linux/kgdb.h (5.5-7.3).
 """
 
@@ -16,10 +16,10 @@ from prologue.live.audit.variables import Variables
 
 KPROBE_BRK: Final = 0xD4200080  # BRK #4, KPROBES_BRK_IMM (arch/arm64/include/asm/brk-imm.h, 6.1-7.2)
 KGDB_BRK: Final = 0xD4208000  # BRK #0x400, KGDB_DYN_DBG_BRK_IMM
-_AFTER_COPY: Final = 0xD42000C0  # BRK #6, KPROBES_BRK_SS_IMM: what follows a copied instruction
+_AFTER_COPY: Final = 0xD42000C0  # BRK #6, KPROBES_BRK_SS_IMM: follows a copied instruction
 _BUCKETS: Final = 64  # KPROBE_TABLE_SIZE (kernel/kprobes.c)
 _MEMBERS: Final = ("kprobe.next", "kprobe.addr", "kprobe.opcode", "kprobe.copy")
-_MOST: Final = 100_000  # kprobes: a list that is longer is none
+_MOST: Final = 100_000  # kprobes: a longer list is damage
 _KGDB_ACTIVE: Final = 3  # BP_ACTIVE
 # "report_probe" in kernel/kprobes.c: address, k or r, symbol+offset, module, flags.
 _LISTED: Final = re.compile(r"([0-9a-f]+)\s+[kr]\s")
@@ -27,7 +27,7 @@ _OFF: Final = re.compile(r"\[(GONE|DISABLED)\]")
 
 
 class Breakpoint(NamedTuple):
-    """One, by run-time address.
+    """A breakpoint, by run-time address.
 
     ``original`` is None if only its address is known. ``copy`` is the word that the kernel executes instead, None if
     there is none or it cannot be read.
@@ -40,7 +40,7 @@ class Breakpoint(NamedTuple):
 
 
 class Breakpoints(NamedTuple):
-    """All of them by address, and whether the kernel's own tables could be read to their ends: of kprobes, of kgdb."""
+    """All breakpoints by address, and whether the kernel's tables (kprobes, kgdb) could be read to their ends."""
 
     at: dict[int, Breakpoint]
     complete: bool
@@ -53,15 +53,21 @@ class Breakpoints(NamedTuple):
 
 
 def find_breakpoints(variables: Variables, listed: Iterable[str]) -> Breakpoints:
-    """Those in the kernel's tables, and those in the lines of ``/sys/kernel/debug/kprobes/list``."""
+    """Find breakpoints in the kernel's tables; if there is no table of kprobes, those in ``listed``.
+
+    Args:
+        variables: of the kernel.
+        listed: lines of ``/sys/kernel/debug/kprobes/list``.
+
+    """
     lines = list(listed)
-    found = {int(match[1], 16): Breakpoint(int(match[1], 16), KPROBE_BRK, None) for match in _armed(lines)}
+    by_address = {int(match[1], 16): Breakpoint(int(match[1], 16), KPROBE_BRK, None) for match in _armed(lines)}
     walked = _kprobes(variables)
     if walked is not None:
-        found = {one.vaddr: one for one in walked}
+        by_address = {point.vaddr: point for point in walked}
     kgdb = _kgdb(variables)
-    found |= {one.vaddr: one for one in kgdb or ()}
-    return Breakpoints(found, complete=walked is not None or bool(lines), kgdb_complete=kgdb is not None)
+    by_address |= {point.vaddr: point for point in kgdb or ()}
+    return Breakpoints(by_address, complete=walked is not None or bool(lines), kgdb_complete=kgdb is not None)
 
 
 def _armed(listed: Iterable[str]) -> Iterator[re.Match[str]]:
@@ -72,32 +78,32 @@ def _armed(listed: Iterable[str]) -> Iterator[re.Match[str]]:
 
 
 def _kprobes(variables: Variables) -> list[Breakpoint] | None:
-    """Walk ``kprobe_table``; None if it leads to memory that cannot be read, or to none of its own."""
+    """Walk ``kprobe_table``; None if it cannot be read, or leads to memory that cannot be read."""
     place, members = variables.place("kprobe_table"), variables.layouts.all_of(*_MEMBERS)
     table = None if place is None else variables.read(place, 8 * _BUCKETS)
     if table is None or members is None:
         return None
     to_next, to_addr, to_opcode, to_copy = members
     size = max(members) + 8
-    found: list[Breakpoint] = []
+    breakpoints: list[Breakpoint] = []
     level = [int(node) for node in np.frombuffer(table, "<u8") if node]
     while level:
         variables.fetch({page for node in level for page in (node >> 12, node + size >> 12)})
         following = []
         for node in level:
             data = variables.read(node, size)
-            if data is None or len(found) > _MOST:
+            if data is None or len(breakpoints) > _MOST:
                 return None
             copy = _copy(variables, _quad(data, to_copy))
             original = int.from_bytes(data[to_opcode : to_opcode + 4], "little")
-            found.append(Breakpoint(_quad(data, to_addr), KPROBE_BRK, original, copy))
+            breakpoints.append(Breakpoint(_quad(data, to_addr), KPROBE_BRK, original, copy))
             following.append(_quad(data, to_next))
         level = [node for node in following if node]
-    return found
+    return breakpoints
 
 
 def _copy(variables: Variables, vaddr: int) -> int | None:
-    """The word that is executed instead, if what follows it is what ends such a copy."""
+    """Read the word that is executed instead, if the BRK that ends a copy follows it."""
     code = variables.read(vaddr, 8)
     if code is None or int.from_bytes(code[4:], "little") != _AFTER_COPY:
         return None
@@ -105,7 +111,7 @@ def _copy(variables: Variables, vaddr: int) -> int | None:
 
 
 def _kgdb(variables: Variables) -> list[Breakpoint] | None:
-    """Those of ``kgdb_break``; none in a kernel without it, None if it cannot be read."""
+    """Read the breakpoints of ``kgdb_break``; none in a kernel without it, None if it cannot be read."""
     place, size = variables.place("kgdb_break"), variables.size("kgdb_break")
     members = variables.layouts.all_of("kgdb_bkpt.bpt_addr", "kgdb_bkpt.saved_instr", "kgdb_bkpt.state", "kgdb_bkpt")
     if place is None:
@@ -113,14 +119,14 @@ def _kgdb(variables: Variables) -> list[Breakpoint] | None:
     table = variables.read(place, size) if size else None
     if table is None or members is None:
         return None
-    found = []
+    breakpoints = []
     to_addr, to_instr, to_state, each = members
     for at in range(0, len(table) - each + 1, each):
         entry = table[at : at + each]
         if int.from_bytes(entry[to_state : to_state + 4], "little") == _KGDB_ACTIVE:
             original = int.from_bytes(entry[to_instr : to_instr + 4], "little")
-            found.append(Breakpoint(_quad(entry, to_addr), KGDB_BRK, original))
-    return found
+            breakpoints.append(Breakpoint(_quad(entry, to_addr), KGDB_BRK, original))
+    return breakpoints
 
 
 def _quad(data: bytes, at: int) -> int:

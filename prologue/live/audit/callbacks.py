@@ -1,7 +1,7 @@
-"""What the callbacks of alternatives may write, each by name.
+"""The words that callbacks of alternatives may write, by names of the callbacks.
 
-Where a callback computes words from variables that memory has, they must be those words; where it computes them from
-the machine, they must be of its form. Sources: arch/arm64/kernel/{alternative,proton-pack,mte}.c and
+If a callback computes words from variables that memory has, they must be exactly these; if it computes them from the
+machine, they must be of its form. Sources: arch/arm64/kernel/{alternative,proton-pack,mte}.c and
 arch/arm64/kvm/va_layout.c and vgic/vgic-v3.c (5.10-7.3).
 """
 
@@ -18,20 +18,20 @@ Originals = tuple[int, ...]
 
 
 class Form(NamedTuple):
-    """Originals that may stand there: for each of them, which bits are fixed, and what they are."""
+    """A form of replaced words: for each word a mask of its fixed bits, and their values."""
 
     masks: Originals
     values: Originals
 
     def fits(self, words: Sequence[int]) -> bool:
-        """Whether these words have the form."""
+        """Return whether these words have the form."""
         return len(words) == len(self.values) and all(
             word & mask == value for word, mask, value in zip(words, self.masks, self.values, strict=True)
         )
 
 
-Maker = Callable[[Originals, Variables], tuple[Form, ...]]
-"""From the original words to the forms that may replace them, the likeliest first."""
+_FormMaker = Callable[[Originals, Variables], tuple[Form, ...]]
+"""Returns the forms that may replace original words, the likeliest first."""
 
 _ALL: Final = 0xFFFFFFFF
 _MOVZ, _MOVK, _ORR_W = 0xD2800000, 0xF2800000, 0x32000000
@@ -77,7 +77,7 @@ def _keep_or_workaround_3(original: Originals, variables: Variables) -> tuple[Fo
 
 
 def _move(register: int, value: int) -> Originals:
-    """MOVZ and three MOVKs of a 64-bit value."""
+    """Return MOVZ and three MOVKs of a 64-bit value."""
     kinds = (_MOVZ, *(_MOVK | k << 21 for k in (1, 2, 3)))
     return tuple(kind | (value >> 16 * k & 0xFFFF) << 5 | register for k, kind in enumerate(kinds))
 
@@ -92,7 +92,7 @@ def _kimage_voffset(original: Originals, variables: Variables) -> tuple[Form, ..
 
 
 def _vector_branch(original: Originals, variables: Variables) -> tuple[Form, ...]:
-    """Kept except with ARM64_SPECTRE_V3A: MOVZ, MOVK, MOVK of an address below 1 << 48, BR X0.
+    """Return forms: kept, or, with ARM64_SPECTRE_V3A, MOVZ, MOVK, MOVK of an address below 1 << 48, BR X0.
 
     In 5.10, which has five words, STP X0, X1 comes before them (ARM64_HARDEN_EL2_VECTORS).
     """
@@ -102,12 +102,12 @@ def _vector_branch(original: Originals, variables: Variables) -> tuple[Form, ...
 
 
 def _ich_vtr(original: Originals, variables: Variables) -> tuple[Form, ...]:
-    """MOVZ and MOVK of ICH_VTR_EL2, as the machine has it; kept where there is none."""
+    """Return forms: MOVZ and MOVK of ICH_VTR_EL2, as the machine has it; kept if it has none."""
     return (*_keep(original, variables), Form((_ALL & ~_IMM16,) * 2, _move(original[0] & _RD, 0)[:2]))
 
 
 def _va_mask(original: Originals, variables: Variables) -> tuple[Form, ...]:
-    """AND, ROR, ADD, ADD, ROR: the mask and the tag that va_layout.c has; NOPs where the kernel runs at EL2."""
+    """Return forms: AND, ROR, ADD, ADD, ROR by mask and tag of va_layout.c; NOPs if the kernel runs at EL2."""
     mask, tag = variables.number("va_mask"), variables.number("tag_val")
     low = variables.number("tag_lsb", 1)
     if mask is None or tag is None or low is None:
@@ -134,7 +134,7 @@ def _va_mask(original: Originals, variables: Variables) -> tuple[Form, ...]:
     return (_exactly(words),)
 
 
-_MAKERS: Final[dict[str, Maker]] = {
+_MAKERS: Final[dict[str, _FormMaker]] = {
     PATCHES_NOPS: _nops,
     "kasan_hw_tags_enable": _keep_or_nops,
     "kvm_compute_final_ctr_el0": _any_move,
@@ -154,11 +154,11 @@ _MAKERS: Final[dict[str, Maker]] = {
 }
 
 
-def known(names: Sequence[str]) -> str:
-    """The name among those of one function that is a callback's; empty if none is."""
+def callback_name(names: Sequence[str]) -> str:
+    """Return the callback's name among the names of one function; empty if it is no known callback."""
     return next((name for name in names if name in _MAKERS), "")
 
 
 def forms(name: str, original: Originals, variables: Variables) -> tuple[Form, ...]:
-    """What a callback of that name may make of the original words."""
+    """Return the forms that a callback of that name may give the original words."""
     return _MAKERS[name](original, variables)

@@ -1,4 +1,4 @@
-"""What a mechanism says of its words: which they are, and what stands there if it was the only one that wrote."""
+"""The claims of a mechanism to words of the text, with the words that it would have written."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ from prologue.arrays import U32, U64, Bool
 from prologue.live.audit.audited import Agreement
 
 ClaimKind = Literal["first slot", "call", "label", "word", "data"]
-"""What a word is: first slots, calls and labels have rules of their own if ``malformed``; data are not disassembled."""
+"""Kinds of words: first slots, calls and labels have rules of their own if ``malformed``; data are not disassembled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
     """Words of one mechanism, by link-time address; arrays of shape (n,).
 
-    ``expected`` is what should stand there; of several that may, the one that the mechanism would write now.
-    ``unsure`` are right in form, but what decides which form it is could not be read. ``changing`` are right in form,
-    and the mechanism is at work. ``busy`` if it was at work while memory was read, so that ``unsure`` may be of the
-    moment. ``why`` says of one of them, by index, what decides. Of those ``unknown`` that are not right, what would be
-    right is not known. ``agreement``: the words are right because all places of one value agree, if they are. ``note``
-    is what else the report has to say of all of them.
+    ``expected`` is the right word; of several that may be, the one that the mechanism would write now. ``unsure`` are
+    right in form, but the data that decides the form could not be read. ``changing`` are right in form, and the
+    mechanism is at work. ``busy`` if it was at work while memory was read, so that ``unsure`` may be of the moment.
+    ``reason`` gives, for an index, what decides. For those ``unknown`` that are not right, the right word is not known.
+    ``agreement``: if the words are right, it is because all places of one value agree. ``note`` is for the report.
     """
 
     mechanism: str
@@ -34,7 +33,7 @@ class Claims:
     right: Bool
     unsure: Bool
     changing: Bool
-    why: Callable[[int], str]
+    reason: Callable[[int], str]
     malformed: Bool | None = None  # the words that are wrong in a way that ``kind`` has a rule for; None for none
     unknown: Bool | None = None  # None for none
     busy: bool = False
@@ -43,7 +42,7 @@ class Claims:
 
 
 class Compared(NamedTuple):
-    """Addresses, live words, and what should stand there; arrays of shape (n,)."""
+    """Addresses, live words, and expected ones; arrays of shape (n,)."""
 
     vaddrs: U64
     live: U32
@@ -51,8 +50,8 @@ class Compared(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class But:
-    """What is said of words besides; arrays of shape (n,), None for "of none of them"."""
+class ClaimFlags:
+    """Flags of claimed words; arrays of shape (n,), None if no word has the flag."""
 
     allowed: Bool | None = None  # right, although not the expected word
     unsure: Bool | None = None
@@ -64,26 +63,28 @@ class But:
     note: str = ""
 
 
-NOTHING: Final = But()
+_NO_FLAGS: Final = ClaimFlags()
 
 
-def claim(mechanism: str, kind: ClaimKind, words: Compared, why: Callable[[int], str], but: But = NOTHING) -> Claims:
-    """Claims of which those are right whose live word is the expected one, or is ``allowed``."""
+def claim(
+    mechanism: str, kind: ClaimKind, words: Compared, reason: Callable[[int], str], flags: ClaimFlags = _NO_FLAGS
+) -> Claims:
+    """Make claims; a word is right if the live one is the expected one, or is ``allowed``."""
     no = np.zeros(len(words.vaddrs), np.bool_)
     same: Bool = words.live == words.expected
-    right = same if but.allowed is None else same | but.allowed
+    right = same if flags.allowed is None else same | flags.allowed
     return Claims(
         mechanism=mechanism,
         kind=kind,
         vaddrs=words.vaddrs,
         expected=words.expected,
         right=right,
-        unsure=no if but.unsure is None else but.unsure & right,
-        changing=no if but.changing is None else but.changing & right & ~same,
-        why=why,
-        malformed=but.malformed,
-        unknown=but.unknown,
-        busy=but.busy,
-        agreement=but.agreement,
-        note=but.note,
+        unsure=no if flags.unsure is None else flags.unsure & right,
+        changing=no if flags.changing is None else flags.changing & right & ~same,
+        reason=reason,
+        malformed=flags.malformed,
+        unknown=flags.unknown,
+        busy=flags.busy,
+        agreement=flags.agreement,
+        note=flags.note,
     )

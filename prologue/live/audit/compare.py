@@ -1,4 +1,4 @@
-"""Two looks at one boot: what changed between them, and whether it might change while others execute it."""
+"""Two looks at one boot: the words that changed between them, and whether each change is safe while others execute."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from prologue.live.system.own_text import AnotherKernelError
 from prologue.rules.base import Rule
 
 _DATA: Final = ("CALL_OPS literals", "relocated literals", "nVHE addresses")
-_SAID_ABOVE: Final = {1: "wrong, see above", 2: "not decided, see above"}
+_FAULTS: Final = {1: "wrong, see above", 2: "not decided, see above"}
 # Words that have names of their own, besides the classes of insn/a64.
 _NAMED: Final = {"MOV X9, X30": a64.MOV_X9_X30, "PACIASP": a64.PACIASP, "AUTIASP": a64.AUTIASP}
 _OTHER: Final = "another"
@@ -43,7 +43,7 @@ def audit_both(
     rules: tuple[Rule, ...],
     judge: Callable[[Look, tuple[Rule, ...], Look | None], Audit] = audit_of,
 ) -> Audit:
-    """Judge both, and what became of words in between; the result is the second's, with the first's as ``before``.
+    """Judge two memories and the changes between them; the audit is the second's, with the first's as ``before``.
 
     ``judge`` makes an audit of one look, and may be given an earlier one.
 
@@ -66,7 +66,7 @@ def audit_both(
 
 
 def _transitions(old: Look, new: Look) -> tuple[list[Transition], list[str]]:
-    found: dict[Transition, int] = {}
+    counts: dict[Transition, int] = {}
     notes = []
     before = {name: binary for name, binary, _ in old.files}
     for name, binary, audited in new.files:
@@ -76,31 +76,31 @@ def _transitions(old: Look, new: Look) -> tuple[list[Transition], list[str]]:
             continue
         for transition in _changes(earlier, binary, audited):
             key = replace(transition, words=0)
-            found[key] = found.get(key, 0) + transition.words
+            counts[key] = counts.get(key, 0) + transition.words
     notes += [f"{name}: unloaded between the two, so that nothing of it can be compared" for name in before]
-    return [replace(key, words=words) for key, words in found.items()], notes
+    return [replace(key, words=words) for key, words in counts.items()], notes
 
 
-def _same_places(one: RunningBinary, other: RunningBinary) -> bool:
-    return [s.addr for s in one.image.text_sections] == [s.addr for s in other.image.text_sections]
+def _same_places(first: RunningBinary, second: RunningBinary) -> bool:
+    return [s.addr for s in first.image.text_sections] == [s.addr for s in second.image.text_sections]
 
 
 def _changes(before: RunningBinary, after: RunningBinary, audited: Audited) -> list[Transition]:
-    """Transitions of one file, one for each mechanism, pair of classes, and verdict."""
+    """Return the transitions of a file, one for each mechanism, pair of classes, and verdict."""
     vaddrs, old, new = _different(before, after)
     if not len(vaddrs):
         return []
     covered = sorted({*before.live_text.lifted, *after.live_text.lifted})
     wrong, unknown = _words_at(audited, unknown=False), _words_at(audited, unknown=True)
     owner, mechanisms = _owners(vaddrs, audited, np.array(covered, np.uint64))
-    said = np.where(among(vaddrs, wrong), 1, np.where(among(vaddrs, unknown), 2, 0))
-    codes = np.stack([owner, _class_of(old), _class_of(new), said], axis=1)
+    judged = np.where(among(vaddrs, wrong), 1, np.where(among(vaddrs, unknown), 2, 0))
+    codes = np.stack([owner, _class_of(old), _class_of(new), judged], axis=1)
     rows, first, counts = np.unique(codes, axis=0, return_index=True, return_counts=True)
     result = []
-    for (who, _, _, which), at, count in zip(rows.tolist(), first.tolist(), counts.tolist(), strict=True):
-        mechanism, pair = mechanisms[who], (int(old[at]), int(new[at]))
+    for (number, _, _, fault), at, count in zip(rows.tolist(), first.tolist(), counts.tolist(), strict=True):
+        mechanism, pair = mechanisms[number], (int(old[at]), int(new[at]))
         names = tuple("data" if mechanism in _DATA else _name(word) for word in pair)
-        verdict = _SAID_ABOVE.get(which) or _verdict(mechanism, *pair)
+        verdict = _FAULTS.get(fault) or _verdict(mechanism, *pair)
         result.append(Transition(mechanism=mechanism, old=names[0], new=names[1], words=count, verdict=verdict))
     return result
 
@@ -111,33 +111,35 @@ def _words_at(audited: Audited, *, unknown: bool) -> U64:
 
 
 def _different(before: RunningBinary, after: RunningBinary) -> tuple[U64, U32, U32]:
-    """Words that both have and that differ, breakpoints included. Pages of zeros are findings, and no transitions."""
+    """Return words that both have and that differ, with breakpoints. Pages of zeros are findings, no transitions."""
     parts: list[tuple[U64, U32, U32]] = []
-    for index, one in after.live_text.live.items():
+    for index, section in after.live_text.live.items():
         other = before.live_text.live[index]
         words = [_with_breakpoints(binary, index) for binary in (before, after)]
-        comparable = one.there & other.there & ~one.zeros & ~other.zeros
+        comparable = section.there & other.there & ~section.zeros & ~other.zeros
         at = np.flatnonzero((words[0] != words[1]) & comparable)
-        parts.append((np.uint64(one.section.addr) + at.astype(np.uint64) * np.uint64(4), words[0][at], words[1][at]))
+        parts.append(
+            (np.uint64(section.section.addr) + at.astype(np.uint64) * np.uint64(4), words[0][at], words[1][at])
+        )
     vaddrs, old, new = (np.concatenate(column) for column in zip(*parts, strict=True))
     return vaddrs, old, new
 
 
 def _with_breakpoints(binary: RunningBinary, index: int) -> U32:
-    one = binary.live_text.live[index]
-    words = one.words.copy()
+    section = binary.live_text.live[index]
+    words = section.words.copy()
     for vaddr, word in binary.live_text.lifted.items():
-        at = (vaddr - one.section.addr) // 4
+        at = (vaddr - section.section.addr) // 4
         if 0 <= at < len(words):
             words[at] = word
     return words
 
 
 def _owners(vaddrs: U64, audited: Audited, covered: U64) -> tuple[I64, list[str]]:
-    """For each word the number of its mechanism, and their names."""
+    """Return the number of each word's mechanism, and the names of the mechanisms."""
     mechanisms = [_NO_MECHANISM]
     owner = np.zeros(len(vaddrs), np.int64)
-    for name, words in (*((one.mechanism, one.vaddrs) for one in audited.owned), ("breakpoints", covered)):
+    for name, words in (*((owned.mechanism, owned.vaddrs) for owned in audited.owned), ("breakpoints", covered)):
         if name not in mechanisms:
             mechanisms.append(name)
         owner[among(vaddrs, words)] = mechanisms.index(name)
@@ -145,13 +147,13 @@ def _owners(vaddrs: U64, audited: Audited, covered: U64) -> tuple[I64, list[str]
 
 
 def _class_of(words: U32) -> I64:
-    """A number for the class of each word; 0 for what has none."""
-    found = np.zeros(len(words), np.int64)
+    """Return a number for the class of each word; 0 for words without a class."""
+    classes = np.zeros(len(words), np.int64)
     patterns = [*CLASSES.values(), *((0xFFFFFFFF, word) for word in _NAMED.values())]
     for number, (mask, value) in enumerate(patterns, 1):
         hit: Bool = words & np.uint32(mask) == np.uint32(value)
-        found[hit] = number
-    return found
+        classes[hit] = number
+    return classes
 
 
 def _name(word: int) -> str:

@@ -1,4 +1,4 @@
-"""Runtime constants: what boot wrote into instructions, and has in a variable.
+"""Runtime constants: values that boot wrote into instructions, and that the kernel has in a variable.
 
 arch/arm64/include/asm/runtime-const.h (6.12-7.3): for each variable a section ``runtime_KIND_NAME`` of s32, relative to
 themselves: ``ptr`` MOVZ and three MOVKs, ``shift`` an LSR, ``mask`` a UBFX. A variable that nothing reads may be gone
@@ -14,7 +14,7 @@ import numpy as np
 
 from prologue.arrays import U32, U64, Bool
 from prologue.live.audit.audited import Agreement
-from prologue.live.audit.claims import NOTHING, But, Claims, Compared, claim
+from prologue.live.audit.claims import ClaimFlags, Claims, Compared, claim
 from prologue.live.audit.scene import Scene
 
 _PTR, _SHIFT, _MASK = "runtime_ptr_", "runtime_shift_", "runtime_mask_"
@@ -24,43 +24,44 @@ _SEVERAL: Final = 2  # places that can agree
 
 
 def claim_constants(scene: Scene) -> Iterator[Claims]:
-    """One claim for each variable."""
+    """Claim the words of each variable."""
     for section in scene.binary.image.sections:
         for prefix in (_PTR, _SHIFT, _MASK):
             if section.name.startswith(prefix) and section.has_bytes:
                 fields = np.uint64(section.addr) + np.arange(section.size // 4, dtype=np.uint64) * np.uint64(4)
                 places = scene.binary.relative32(fields)
                 places = places[scene.binary.text.in_text(places)]
-                yield _claim_one(scene, prefix, section.name.removeprefix(prefix), places)
+                yield _claim_constant(scene, prefix, section.name.removeprefix(prefix), places)
 
 
-def _claim_one(scene: Scene, kind: str, name: str, places: U64) -> Claims:
+def _claim_constant(scene: Scene, kind: str, name: str, places: U64) -> Claims:
     vaddrs = _words_of(places) if kind == _PTR else places
     live, linked = scene.binary.text.words(vaddrs), scene.linked(vaddrs)
     value = scene.variables.number(name, 8 if kind == _PTR else 4)
-    but, why = NOTHING, "" if value is None else f"the constant {name}, {value:#x}"
+    flags, reason = ClaimFlags(), "" if value is None else f"the constant {name}, {value:#x}"
     if value is None:
         value, count = _most_common(live, kind)
         gone = "memory does not have its variable" if scene.variables.place(name) else "it has no variable"
-        why = f"the constant {name}, {value:#x} at {count} of its {len(places)} places ({gone})"
+        reason = f"the constant {name}, {value:#x} at {count} of its {len(places)} places ({gone})"
         if 2 * count <= len(places):
             return _disagreeing(Compared(vaddrs, live, linked), kind, f"the constant {name}, of which {gone}")
-        but = But(unsure=np.full(len(vaddrs), len(places) < _SEVERAL))
+        flags = ClaimFlags(unsure=np.full(len(vaddrs), len(places) < _SEVERAL))
         if len(places) >= _SEVERAL:
-            but = But(agreement=Agreement(name, value, len(places)))
+            flags = ClaimFlags(agreement=Agreement(name, value, len(places)))
     expected = _with_value(linked, kind, value)
-    return claim("runtime constants", "word", Compared(vaddrs, live, expected), lambda _: why, but)
+    return claim("runtime constants", "word", Compared(vaddrs, live, expected), lambda _: reason, flags)
 
 
 def _disagreeing(words: Compared, kind: str, name: str) -> Claims:
-    """No value stands at more than half of the places: every word in which they differ is wrong, at all of them."""
+    """Claim places of which no half has the same value: every word in which they differ is wrong, at all of them."""
     step = 4 if kind == _PTR else 1
     table = words.live.reshape(-1, step) & np.uint32(_VALUE_BITS[kind])
     same = np.tile((table == table[0]).all(axis=0), len(table))
-    why = f"{name}: its {len(table)} places disagree"
+    reason = f"{name}: its {len(table)} places disagree"
     expected = np.where(same, words.live, words.expected)
     allowed: Bool = same
-    return claim("runtime constants", "word", words._replace(expected=expected), lambda _: why, But(allowed=allowed))
+    flags = ClaimFlags(allowed=allowed)
+    return claim("runtime constants", "word", words._replace(expected=expected), lambda _: reason, flags)
 
 
 def _words_of(places: U64) -> U64:
@@ -77,17 +78,17 @@ def _with_value(linked: U32, kind: str, value: int) -> U32:
 
 
 def _most_common(live: U32, kind: str) -> tuple[int, int]:
-    """The value that most places have, and at how many of them it stands."""
+    """Return the value that most places have, and the number of these."""
     if not len(live):
         return 0, 1
     if kind == _SHIFT:
-        found = live >> np.uint32(16) & np.uint32(63)
+        held = live >> np.uint32(16) & np.uint32(63)
     elif kind == _MASK:
-        found = live >> np.uint32(10) & np.uint32(0x1F)
+        held = live >> np.uint32(10) & np.uint32(0x1F)
     else:
         parts = (live >> np.uint32(5) & np.uint32(0xFFFF)).astype(np.uint64).reshape(-1, 4)
         values, counts = np.unique(sum(parts[:, k] << np.uint64(16 * k) for k in range(4)), return_counts=True)
         return int(values[np.argmax(counts)]), int(counts.max())
-    values, counts = np.unique(found, return_counts=True)
+    values, counts = np.unique(held, return_counts=True)
     common = int(values[np.argmax(counts)])
     return common if kind == _SHIFT else (1 << common + 1) - 1, int(counts.max())

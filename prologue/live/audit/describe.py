@@ -1,4 +1,4 @@
-"""Words of running text in words: instructions, where their branches go, and what was linked there."""
+"""Descriptions of words of running text: instructions, and the targets of their branches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FAR: Final = 1 << 20  # a symbol that begins further before an address is not t
 
 
 class Describer:
-    """Names what one file's instructions lead to; ``state`` names what is no part of the file."""
+    """The describer of one file's instructions; ``state`` has the symbols that are no part of the file."""
 
     def __init__(self, binary: Binary, slide: int, state: KernelState | None) -> None:
         self._binary = binary
@@ -24,7 +24,7 @@ class Describer:
         self._symbols = symbols
 
     def insn(self, word: int, vaddr: int) -> str:
-        """An instruction at a link-time address, and what it branches to."""
+        """Describe an instruction at a link-time address, and its branch target."""
         text = f"`{insn_text(word, vaddr)}`"
         target = a64.branch_target(word, vaddr)
         if target is None or a64.classify(word) not in ("B", "BL"):
@@ -33,7 +33,7 @@ class Describer:
         return f"{text} ({name})" if name else text
 
     def name(self, vaddr: int) -> str:
-        """What is at a link-time address: symbol+offset of the file, or of another owner's text; empty if unknown."""
+        """Name a link-time address: symbol+offset of the file or of another owner's text, otherwise its address."""
         where = self._binary.symbols.locate(vaddr)
         if where.section is not None and where.symbol is not None:
             return f"{where.symbol}{_plus(where.symbol_offset)}"

@@ -1,4 +1,4 @@
-"""Where modules find what a kernel exports: by name in its tables, as the loader searches them.
+"""Symbols that a kernel exports to modules: by name in its tables, as the loader searches them.
 
 ``find_symbol`` (kernel/module.c, 5.10; kernel/module/main.c, 6.1-7.3) goes through ``__ksymtab``, then
 ``__ksymtab_gpl`` if there is one. A name may be exported twice: Debian's 5.10 has ``memset`` of the kernel and of nVHE,
@@ -21,13 +21,13 @@ _ENTRY: Final = 12
 
 
 class Exports:
-    """What a vmlinux exports, in the order of its tables."""
+    """The exports of a vmlinux, in the order of its tables."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._tables = [_read(kernel, low, high) for low, high in _TABLES]
 
     def find(self, name: str) -> int | None:
-        """Return the link-time address of what a module gets; None if the kernel exports nothing by that name."""
+        """Return the link-time address that a module gets for a name; None if the kernel does not export it."""
         key = name.encode()
         for names, values in self._tables:
             k = _bsearch(names, key)
@@ -37,10 +37,10 @@ class Exports:
 
 
 def global_places(kernel: Kernel, wanted: set[str], slide: int) -> dict[str, int]:
-    """Run-time addresses of what modules want of the kernel: its exports, or else global symbols."""
-    exports, found = Exports(kernel), _global_symbols(kernel.symbols, wanted)
-    found |= {name: vaddr for name in wanted if (vaddr := exports.find(name)) is not None}
-    return {name: vaddr + slide & (1 << 64) - 1 for name, vaddr in found.items()}
+    """Return the run-time addresses of symbols that modules want of the kernel: exports, otherwise global symbols."""
+    exports, places = Exports(kernel), _global_symbols(kernel.symbols, wanted)
+    places |= {name: vaddr for name in wanted if (vaddr := exports.find(name)) is not None}
+    return {name: vaddr + slide & (1 << 64) - 1 for name, vaddr in places.items()}
 
 
 def _global_symbols(symbols: Symbols, wanted: set[str]) -> dict[str, int]:
@@ -49,7 +49,7 @@ def _global_symbols(symbols: Symbols, wanted: set[str]) -> dict[str, int]:
 
 
 def _read(kernel: Kernel, low: str, high: str) -> tuple[list[bytes], list[int]]:
-    """Names and values of one table; nothing where there is none, or where its names cannot be read."""
+    """Read names and values of a table; none if it is not there, or if its names cannot be read."""
     start, stop = kernel.symbols.find(low), kernel.symbols.find(high)
     if start is None or stop is None or stop.vaddr - start.vaddr < _ENTRY:
         return [], []
@@ -66,7 +66,7 @@ def _read(kernel: Kernel, low: str, high: str) -> tuple[list[bytes], list[int]]:
 
 
 def _bsearch(names: list[bytes], key: bytes) -> int | None:
-    """The entry to which ``bsearch`` (include/linux/bsearch.h) comes first: of equal ones, any in the table."""
+    """Return the entry at which ``bsearch`` (include/linux/bsearch.h) ends: of equal names not always the first."""
     base, count = 0, len(names)
     while count > 0:
         pivot = base + (count >> 1)

@@ -1,4 +1,4 @@
-"""ftrace's words: first and second slots, CALL_OPS literals, and what of ``ftrace_caller`` is patched without CALL_OPS.
+"""ftrace's words: first and second slots, CALL_OPS literals, and the words of ``ftrace_caller`` that it patches.
 
 arch/arm64/kernel/ftrace.c (6.1-7.2): ``ftrace_init`` writes every MOV. A second slot is NOP, or BL to ``ftrace_caller``
 (``ftrace_regs_caller``, a direct trampoline). A literal is the address of ``ftrace_nop_ops`` unless the site is traced;
@@ -17,7 +17,7 @@ from prologue.arrays import U32, U64, Bool, among
 from prologue.insn import a64
 from prologue.insn.decode import BL, jump, jump_distance, matches
 from prologue.kernel.sites import Sites
-from prologue.live.audit.claims import But, Claims, Compared, claim
+from prologue.live.audit.claims import ClaimFlags, Claims, Compared, claim
 from prologue.live.audit.ftrace_lists import ENABLED
 from prologue.live.audit.ftrace_state import FtraceState
 from prologue.live.audit.scene import Scene
@@ -26,7 +26,7 @@ _LINKED: Final = np.uint64(a64.NOP | a64.NOP << 32)  # a literal, as the compile
 
 
 def claim_ftrace(scene: Scene, state: FtraceState, plts: U64) -> Iterator[Claims]:
-    """All of ftrace's words; ``plts`` are run-time addresses of a module's own PLT entries for ftrace."""
+    """Claim all of ftrace's words; ``plts`` are run-time addresses of a module's own PLT entries for ftrace."""
     sites = scene.binary.sites
     if sites is not None:
         yield _first_slots(scene, sites)
@@ -43,28 +43,28 @@ def _first_slots(scene: Scene, sites: Sites) -> Claims:
     first = sites.first[text.in_text(sites.first)]
     live = text.words(first)
     expected = np.full(len(first), a64.MOV_X9_X30, np.uint32)
-    why = "a first slot, which boot makes a MOV"
+    reason = "a first slot, which boot makes a MOV"
     words = Compared(first, live, expected)
-    return claim("first slots", "first slot", words, lambda _: why, But(malformed=live != expected))
+    return claim("first slots", "first slot", words, lambda _: reason, ClaimFlags(malformed=live != expected))
 
 
 class _Slots:
-    """Second slots and literals: each says what the other has to be."""
+    """Second slots and literals: each decides the other."""
 
     def __init__(self, scene: Scene, sites: Sites, state: FtraceState, plts: U64) -> None:
         text = scene.binary.text
         self._scene, self._state = scene, state
-        mine = np.flatnonzero(text.in_text(sites.second))
-        self._second: U64 = sites.second[mine]
+        there = np.flatnonzero(text.in_text(sites.second))
+        self._second: U64 = sites.second[there]
         self._live: U32 = text.words(self._second)
         self._literal: U64 | None = None
         if sites.layout == "4,2":
-            self._at: U64 = sites.entry[mine] - np.uint64(8)
+            self._at: U64 = sites.entry[there] - np.uint64(8)
             halves = text.words_around(self._at, (0, 1))
             self._literal = halves[0].astype(np.uint64) | halves[1].astype(np.uint64) << np.uint64(32)
             late = scene.binary is scene.kernel and state.sets_literals_late
             self._unset: Bool = (self._literal == _LINKED) & late
-            # All are set at once, so what most of them are says whether that was done.
+            # All are set at once, so most of them show whether that was done.
             self._untraced = 2 * int(self._unset.sum()) > len(self._unset)
         self._calls: Bool = matches(self._live, BL)
         runs = scene.runs_at(self._second)
@@ -78,27 +78,27 @@ class _Slots:
         self._to_default: U32 = jump(BL, away >> 2)
 
     def _direct_calls(self) -> tuple[Bool, Bool]:
-        """Calls that go where the ops of their literal sends them, which is code that the kernel knows of.
+        """Find calls of the code that the ops of their literal sends them to, which the kernel has to name.
 
-        And those that go to other such code while ftrace is at work: ``modify_ftrace_direct`` moves them.
+        The second array has calls of other named code while ftrace is at work: ``modify_ftrace_direct`` moves them.
         """
-        found, moving = np.zeros((2, len(self._second)), np.bool_)
+        direct, moving = np.zeros((2, len(self._second)), np.bool_)
         if self._literal is None:
-            return found, moving
+            return direct, moving
         for k in np.flatnonzero(self._calls & ~self._to_ftrace).tolist():
             ops, target = int(self._literal[k]), int(self._target[k])
             sent = self._state.direct_call(ops) if ops in self._state.ops.places else None
             if sent is not None and self._state.is_code(target):
-                found[k], moving[k] = sent == target, sent != target and self._state.busy
-        return found, moving
+                direct[k], moving[k] = sent == target, sent != target and self._state.busy
+        return direct, moving
 
     def _should_call(self, runs: U64) -> tuple[Bool, Bool]:
-        """Whether each site is being traced, and whether that could be read: from ftrace's records, or the literal."""
+        """Return which sites are traced, by ftrace's records or the literals, and for which of them that is known."""
         records = self._state.records
         if records is not None and len(records.places):
             at = np.minimum(np.searchsorted(records.places, runs), len(records.places) - 1)
-            found = records.places[at] == runs
-            return found & (records.flags[at] & ENABLED != 0), np.ones(len(runs), np.bool_)
+            recorded = records.places[at] == runs
+            return recorded & (records.flags[at] & ENABLED != 0), np.ones(len(runs), np.bool_)
         if self._literal is not None and self._state.idle_ops is not None:
             places = {self._state.idle_ops, *self._state.ops.places, self._state.list_ops or 0}
             known = among(self._literal, np.array(sorted(places), np.uint64)) | self._unset
@@ -107,7 +107,7 @@ class _Slots:
         return self._calls, np.zeros(len(runs), np.bool_)
 
     def seconds(self) -> Claims:
-        """Second slots."""
+        """Claim the second slots."""
         good_call = self._to_ftrace | self._direct | self._moving
         is_nop = self._live == np.uint32(a64.NOP)
         wanted = np.where(self._traced & good_call & ~self._moving, self._live, self._to_default)
@@ -117,20 +117,20 @@ class _Slots:
         words = Compared(self._second, self._live, expected)
         malformed = self._calls & ~good_call
         unsure = ~self._decided
-        but = But(allowed=busy, unsure=unsure, changing=busy, malformed=malformed, busy=self._state.busy)
-        return claim("second slots", "call", words, self._why_second, but)
+        flags = ClaimFlags(allowed=busy, unsure=unsure, changing=busy, malformed=malformed, busy=self._state.busy)
+        return claim("second slots", "call", words, self._second_reason, flags)
 
-    def _why_second(self, k: int) -> str:
+    def _second_reason(self, k: int) -> str:
         if not self._decided[k]:
             return "a second slot, NOP or BL to ftrace"
-        how = "ftrace's record" if self._state.records is not None else "the literal before it"
+        source = "ftrace's record" if self._state.records is not None else "the literal before it"
         target = int(self._target[k])
         if self._calls[k] and not self._state.is_code(target):
             return f"a second slot; nothing that the kernel names is at {target:#x}"
-        return f"a second slot; {how} says that it is {'' if self._traced[k] else 'not '}traced"
+        return f"a second slot; {source} says that it is {'' if self._traced[k] else 'not '}traced"
 
     def literals(self) -> Claims:
-        """Both words of every literal: an ops that is registered, or the idle one; ftrace's records say which."""
+        """Claim both words of every literal: a registered ops, or the idle one, as ftrace's records say."""
         assert self._literal is not None  # noqa: S101 - the caller looked
         state, literal = self._state, self._literal
         fixed = {place for place in (state.idle_ops, state.list_ops) if place is not None}
@@ -157,13 +157,13 @@ class _Slots:
         words = Compared(vaddrs, _halves(literal), _halves(expected))
         note = f"nothing was traced since boot: {len(literal):,} CALL_OPS literals are those of the file"
         note = note if len(literal) and self._unset.all() else ""
-        but = But(unsure=np.repeat(unsure, 2), busy=state.busy, note=note)
-        return claim("CALL_OPS literals", "data", words, self._why_literal, but)
+        flags = ClaimFlags(unsure=np.repeat(unsure, 2), busy=state.busy, note=note)
+        return claim("CALL_OPS literals", "data", words, self._literal_reason, flags)
 
     def _before_first_trace(self, idle: Bool, good: Bool, unsure: Bool) -> tuple[Bool, Bool]:
-        """Which literals are right, and which may be, where some were never set.
+        """Return which literals are right, and which may be, if some were never set.
 
-        Of set ones and others, both are right only in the pass that sets them, or after one that damage has ended.
+        Set and unset ones are both right only in the pass that sets them, or after one that ftrace broke off.
         """
         both: Bool = self._unset | idle
         if self._state.disabled:
@@ -173,7 +173,7 @@ class _Slots:
         return right, maybe if self._untraced else unsure | maybe
 
     def _nearest(self, literal: int, ops: U64, *, traced: bool) -> int:
-        """What a wrong literal may have been: of a site without a tracer the idle ops, else one that shares a half."""
+        """Choose the expected ops: the idle one if nothing traces the site, otherwise one that shares a half."""
         idle = self._state.idle_ops or 0
         if self._untraced:
             return int(_LINKED)
@@ -182,7 +182,7 @@ class _Slots:
         halves = [place for place in ops.tolist() if not (place ^ literal) >> 32 or not (place ^ literal) & 0xFFFFFFFF]
         return next((place for place in halves if place != idle), self._state.list_ops or idle)
 
-    def _why_literal(self, k: int) -> str:
+    def _literal_reason(self, k: int) -> str:
         assert self._literal is not None  # noqa: S101 - the caller looked
         at = int(self._literal[k // 2])
         name = f"the literal of {self._scene.binary.symbols.locate(int(self._second[k // 2])).symbol}"
@@ -200,13 +200,13 @@ def _halves(values: U64) -> U32:
 
 
 def _call(pc: int, target: int) -> U32:
-    """BL; UDF, which nothing may be, where it does not reach."""
+    """Encode a BL; UDF, which no word may be, if it does not reach."""
     reaches = target % 4 == 0 and -a64.BL_REACH <= target - pc < a64.BL_REACH
     return np.array([a64.encode_b(pc, target, link=True) if reaches else 0], np.uint32)
 
 
 def _ftrace_call(scene: Scene, state: FtraceState) -> Iterator[Claims]:
-    """BL to what ``ftrace_trace_function`` has (5.5-6.2, and later without CALL_OPS)."""
+    """Claim the BL to the function in ``ftrace_trace_function`` (5.5-6.2, and later without CALL_OPS)."""
     symbol = scene.binary.symbols.find("ftrace_call")
     if symbol is None:
         return
@@ -221,13 +221,13 @@ def _ftrace_call(scene: Scene, state: FtraceState) -> Iterator[Claims]:
     wanted = live if target is None else _call(runs, target)
     several = scene.variables.place("arch_ftrace_ops_list_func") or scene.variables.place("ftrace_ops_list_func")
     busy = (live == _call(runs, several or runs)) & (several is not None) & state.busy
-    why = "ftrace_call, which calls what ftrace_trace_function has"
-    but = But(allowed=busy, unsure=unsure, changing=busy, malformed=matches(live, BL))
-    yield claim("ftrace_call", "call", Compared(vaddrs, live, wanted), lambda _: why, but)
+    reason = "ftrace_call, which calls what ftrace_trace_function has"
+    flags = ClaimFlags(allowed=busy, unsure=unsure, changing=busy, malformed=matches(live, BL))
+    yield claim("ftrace_call", "call", Compared(vaddrs, live, wanted), lambda _: reason, flags)
 
 
 def _ftrace_graph_call(scene: Scene, state: FtraceState) -> Iterator[Claims]:
-    """NOP, or B to ``ftrace_graph_caller`` while the graph tracer is used (5.10; gone before 6.1)."""
+    """Claim the NOP that is a B to ``ftrace_graph_caller`` while the graph tracer is used (5.10; gone before 6.1)."""
     symbol, target = (scene.binary.symbols.find(name) for name in ("ftrace_graph_call", "ftrace_graph_caller"))
     if symbol is None or target is None:
         return
@@ -240,7 +240,7 @@ def _ftrace_graph_call(scene: Scene, state: FtraceState) -> Iterator[Claims]:
     active = scene.variables.number("ftrace_graph_active", 4)
     wanted = np.where(formed, live, nop) if active is None else np.array([branch if active else nop])
     busy = formed & state.busy
-    why = "ftrace_graph_call, a branch while ftrace_graph_active is not 0"
-    but = But(allowed=busy, unsure=np.array([active is None]), changing=busy)
+    reason = "ftrace_graph_call, a branch while ftrace_graph_active is not 0"
+    flags = ClaimFlags(allowed=busy, unsure=np.array([active is None]), changing=busy)
     words = Compared(vaddrs, live, wanted.astype(np.uint32))
-    yield claim("ftrace_graph_call", "word", words, lambda _: why, but)
+    yield claim("ftrace_graph_call", "word", words, lambda _: reason, flags)

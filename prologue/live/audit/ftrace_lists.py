@@ -18,13 +18,13 @@ ENABLED: Final = np.uint64(1 << 31)  # FTRACE_FL_ENABLED
 # LDR X17, [X11, #offset]: ftrace_caller loads ops->direct_call (arch/arm64/kernel/entry-ftrace.S, 6.4-7.3).
 _LOADS_DIRECT: Final = (0xFFC003FF, 0xF9400171)
 _MOST_RECORDS: Final = 1 << 22  # of one ftrace_page: more are damage
-_MOST: Final = 100_000  # ops or pages: a list that is longer is none
+_MOST: Final = 100_000  # ops or pages: a longer list is damage
 
 
 class Ops(NamedTuple):
     """Run-time addresses of the registered ``ftrace_ops``; not ``complete`` if the list leads to unread memory.
 
-    One that is being unregistered counts: its sites are patched after it left the list.
+    An ops that is being unregistered counts: its sites are patched after it left the list.
     """
 
     places: frozenset[int]
@@ -45,22 +45,22 @@ def registered_ops(variables: Variables, *, busy: bool) -> Ops:
     then patches.
     """
     end, following = variables.place("ftrace_list_end"), variables.layouts.get("ftrace_ops.next")
-    here, found = variables.number("ftrace_ops_list"), set[int]()
+    here, places = variables.number("ftrace_ops_list"), set[int]()
     leaving = variables.number("removed_ops") if busy else None
     while here and here != end:
-        if following is None or here in found or len(found) > _MOST:
-            return Ops(frozenset(found), complete=False)
-        found.add(here)
+        if following is None or here in places or len(places) > _MOST:
+            return Ops(frozenset(places), complete=False)
+        places.add(here)
         here = variables.quad(here + following)
-    found |= {leaving} if leaving else set()
-    return Ops(frozenset(found), complete=here is not None and end is not None)
+    places |= {leaving} if leaving else set()
+    return Ops(frozenset(places), complete=here is not None and end is not None)
 
 
 def direct_call_offset(layouts: Layouts, caller: bytes) -> int | None:
-    """Where an ops has the address that it sends calls to; None if it has none, or if that is not known.
+    """Find the offset in an ops of the address that it sends calls to; None if it has none, or if that is not known.
 
-    It depends on the kernel's settings: types say where, else the code of ``ftrace_caller``, of which ``caller`` is the
-    begin.
+    It depends on the kernel's settings: types have it, otherwise the code of ``ftrace_caller``, which begins with
+    ``caller``.
     """
     known = layouts.get("ftrace_ops.direct_call")
     if known is not None or layouts.exact:
@@ -73,7 +73,7 @@ def direct_call_offset(layouts: Layouts, caller: bytes) -> int | None:
 
 
 def all_records(variables: Variables) -> LiveRecords | None:
-    """Every record of ``ftrace_pages_start``; None if some cannot be read."""
+    """Read every record of ``ftrace_pages_start``; None if some cannot be read."""
     here = variables.number("ftrace_pages_start")
     members = variables.layouts.all_of("ftrace_page.next", "ftrace_page.records", "ftrace_page.index", "dyn_ftrace")
     shape = variables.layouts.all_of("dyn_ftrace.ip", "dyn_ftrace.flags")

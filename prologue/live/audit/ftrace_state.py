@@ -1,4 +1,4 @@
-"""What ftrace says of itself in memory, as its words need it: the lists, and what of the kernel goes with them."""
+"""The state of ftrace in memory, as its words need it: the lists, and the variables that go with them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from prologue.live.audit.variables import Variables
 from prologue.live.memory.state import KernelState
 from prologue.live.system.running_kernel import RunningKernel
 
-# What writes all literals of one page: kernels that have it set those of their own text at the first trace, in
-# arch_ftrace_update_code(), and not in ftrace_init() (arch/arm64/kernel/patching.c with our patch).
+# The function that writes all literals of a page: kernels that have it set those of their own text at the first trace,
+# in arch_ftrace_update_code(), and not in ftrace_init() (arch/arm64/kernel/patching.c with our patch).
 _SETS_ALL_LITERALS: Final = "aarch64_insn_write_literals_u64"
 
 
 class FtraceState:
-    """Read once for a kernel and all of its modules."""
+    """The state of ftrace, read once for a kernel and all of its modules."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class FtraceState:
         *,
         restless: bool = False,
     ) -> None:
-        """``restless`` if text still changed after several readings: then these were read at another moment."""
+        """Take the kernel; ``restless`` if text changed in several readings: its state is then of another moment."""
         self._kernel = kernel
         self._state = state
         self._slide = kernel.slide
@@ -44,32 +44,32 @@ class FtraceState:
 
     @cached_property
     def ops(self) -> Ops:
-        """All that are registered."""
+        """All registered ops."""
         return registered_ops(self._variables, busy=self.busy)
 
     @cached_property
     def sets_literals_late(self) -> bool:
-        """Whether the kernel's own literals are those of the file until something is traced."""
+        """True if the kernel's own literals are those of the file until something is traced."""
         marker = self._kernel.marker
         by_marker = marker is not None and marker.version > 1
         return by_marker or self._kernel.symbols.find(_SETS_ALL_LITERALS) is not None
 
     @cached_property
     def disabled(self) -> bool:
-        """Whether ftrace disabled itself, after an ``ftrace bug`` that may have ended it half-way."""
+        """True if ftrace disabled itself, after an ``ftrace bug`` that may have ended it half-way."""
         return bool(self._variables.number("ftrace_disabled", 4))
 
     def may_be_leaving(self, ops: int) -> bool:
-        """Whether it may be an ops that is about to be ``removed_ops``: who holds ``ftrace_lock`` counts records first.
+        """Return whether ``ops`` may be about to be ``removed_ops``: records are counted first, under ``ftrace_lock``.
 
-        What says that it is one is its function, which is the kernel's; where it sends calls without that function has
-        to be code as well.
+        An ops has a function of the kernel's; the address that it sends calls to without that function has to be code
+        as well.
         """
         if not self.busy:
             return False
         to_func = self._variables.layouts.get("ftrace_ops.func")
         func = None if to_func is None else self._variables.quad(ops + to_func)
-        if func is None:  # a capture has those ops only that were registered
+        if func is None:  # a capture has registered ops only
             return self._variables.partial
         direct = self.direct_call(ops)
         if direct is not None and not self.is_code(direct):
@@ -82,14 +82,14 @@ class FtraceState:
         return all_records(self._variables)
 
     def is_code(self, vaddr: int) -> bool:
-        """Whether the kernel names what is at that run-time address, its own text included; yes if it was not asked."""
+        """Return whether the kernel names that run-time address, in its own text or not; yes if it was not asked."""
         if self._state is None or not self._state.symbols:
             return True
         own = self._kernel.image.section_at(vaddr - self._slide & (1 << 64) - 1)
         return own in self._kernel.image.text_sections or self._state.names_code(vaddr)
 
     def direct_call(self, ops: int) -> int | None:
-        """Where an ops sends its functions without ftrace; None for nowhere, or if that is not known."""
+        """Return the address to which an ops sends its functions without ftrace; None if there is none, or unknown."""
         offset = self._direct_offset
         return None if offset is None else self._variables.quad(ops + offset) or None
 

@@ -1,4 +1,4 @@
-"""Puts together what the mechanisms say of one file's text: every word has one owner, or is as it was linked."""
+"""The judge of a file's text by the claims of all mechanisms: every word has one owner, or is as it was linked."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from prologue.live.audit.claims import Claims
 from prologue.live.audit.describe import Describer
 from prologue.live.system.running_text import LiveSection
 
-TWICE: Final = -1
+_TWICE: Final = -1
 
 
 class TextJudge:
-    """One file's text. ``sections`` are without breakpoints; ``lifted`` are those, by link-time address."""
+    """The judge of a file's text. ``sections`` are without breakpoints; ``lifted`` has these, by link-time address."""
 
     def __init__(
         self,
@@ -29,21 +29,21 @@ class TextJudge:
         describer: Describer,
         not_known: str = "",
     ) -> None:
-        """``sections`` come with the words that were linked; ``not_known``: why no word may be called wrong."""
+        """Take ``sections`` with their linked words; ``not_known`` is the reason why no word may be called wrong."""
         self._sections = sections
         self._lifted = lifted
         self._describer = describer
         self._not_known = not_known
-        # Of these the original is not known, only that a breakpoint covers it.
-        covered = [vaddr for vaddr, one in lifted.items() if one.original is None]
+        # Words of which only the breakpoint on them is known.
+        covered = [vaddr for vaddr, point in lifted.items() if point.original is None]
         self._covered: U64 = np.array(sorted(covered), np.uint64)
         unstable = sorted({vaddr for section, _ in sections for vaddr in section.unstable})
         self._unstable: U64 = np.array(unstable, np.uint64)
 
     def judge(self, claims: Sequence[Claims], unlooked: Sequence[tuple[str, int]]) -> Audited:
-        """All words that are wrong, ascending, and counts."""
+        """Judge all words: wrong ones, ascending, and counts."""
         owners = [self._owners(section, claims) for section, _ in self._sections]
-        words = [word for one in claims for word in self._wrong(one)]
+        words = [word for part in claims for word in self._wrong(part)]
         words += self._breakpoints()
         for (section, linked), owner in zip(self._sections, owners, strict=True):
             words += self._unexplained(section, linked, owner, claims)
@@ -53,7 +53,7 @@ class TextJudge:
         free = [word for word in words if not word.mechanism]
         counts = self._counts(claims)
         looked = sum(int(section.there.sum()) for section, _ in self._sections)
-        owned = [self._owned(one.mechanism, one.vaddrs) for one in claims]
+        owned = [self._owned(part.mechanism, part.vaddrs) for part in claims]
         covered: U64 = np.array(sorted(self._lifted), np.uint64)
         breakpoints: U32 = np.array([self._lifted[vaddr].brk for vaddr in covered.tolist()], np.uint32)
         owned.append(self._owned("breakpoints", covered)._replace(live=breakpoints))
@@ -67,8 +67,8 @@ class TextJudge:
             restless=sum(word.kind == "unstable" for word in free),
             missing=sum(section.missing for section, _ in self._sections),
             unknown=sum(word.words for word in free if word.kind == "unknown"),
-            agreements=tuple(one.agreement for one in claims if one.agreement is not None and one.right.all()),
-            notes=tuple(one.note for one in claims if one.note),
+            agreements=tuple(part.agreement for part in claims if part.agreement is not None and part.right.all()),
+            notes=tuple(part.note for part in claims if part.note),
         )
 
     def _owned(self, mechanism: str, vaddrs: U64) -> OwnedWords:
@@ -76,37 +76,37 @@ class TextJudge:
         return OwnedWords(mechanism, vaddrs, linked=linked, live=live)
 
     def _owners(self, section: LiveSection, claims: Sequence[Claims]) -> I64:
-        """Which claim owns each word: its number plus one; 0 for none, TWICE for two."""
+        """Return the number of the claim that owns each word, plus one; 0 for none, __TWICE for two."""
         owner = np.zeros(len(section.words), np.int64)
-        for number, one in enumerate(claims, 1):
-            offset = one.vaddrs - np.uint64(section.section.addr)
+        for number, part in enumerate(claims, 1):
+            offset = part.vaddrs - np.uint64(section.section.addr)
             at = (offset[offset < np.uint64(4 * len(owner))] >> np.uint64(2)).astype(np.int64)
-            owner[at] = np.where(owner[at] == 0, number, TWICE)
+            owner[at] = np.where(owner[at] == 0, number, _TWICE)
         return owner
 
     def _settled(self, vaddrs: U64) -> Bool:
-        """Words that can be judged: they stand still, and it is known what they are."""
+        """Return which words can be judged: they do not change, and no breakpoint hides them."""
         return ~among(vaddrs, self._unstable) & ~among(vaddrs, self._covered)
 
-    def _wrong(self, one: Claims) -> Iterator[LiveWord]:
-        wrong = np.flatnonzero(~one.right)
-        for k in wrong[self._settled(one.vaddrs[wrong])].tolist():
-            vaddr, expected = int(one.vaddrs[k]), int(one.expected[k])
+    def _wrong(self, part: Claims) -> Iterator[LiveWord]:
+        wrong = np.flatnonzero(~part.right)
+        for k in wrong[self._settled(part.vaddrs[wrong])].tolist():
+            vaddr, expected = int(part.vaddrs[k]), int(part.expected[k])
             live, linked = self._word(vaddr)
             shown = [
-                f"{word:#010x}" if one.kind == "data" else self._insn(word, vaddr) for word in (live, linked, expected)
+                f"{word:#010x}" if part.kind == "data" else self._insn(word, vaddr) for word in (live, linked, expected)
             ]
-            message = f"holds {shown[0]}, linked {shown[1]}; expected {shown[2]}: {one.why(k)}"
-            own = one.malformed is not None and bool(one.malformed[k]) and one.kind != "data"
-            kind: LiveKind = one.kind if own and one.kind != "data" else "word"
-            if one.unknown is not None and one.unknown[k]:
+            message = f"holds {shown[0]}, linked {shown[1]}; expected {shown[2]}: {part.reason(k)}"
+            own = part.malformed is not None and bool(part.malformed[k]) and part.kind != "data"
+            kind: LiveKind = part.kind if own and part.kind != "data" else "word"
+            if part.unknown is not None and part.unknown[k]:
                 kind = "unknown"
             yield LiveWord(
-                kind=kind, vaddr=vaddr, live=live, expected=expected, message=message, mechanism=one.mechanism
+                kind=kind, vaddr=vaddr, live=live, expected=expected, message=message, mechanism=part.mechanism
             )
 
     def _word(self, vaddr: int) -> tuple[int, int]:
-        """The live and the linked word."""
+        """Return the live and the linked word."""
         for section, linked in self._sections:
             at = (vaddr - section.section.addr) // 4
             if 0 <= at < len(linked):
@@ -117,19 +117,19 @@ class TextJudge:
         return self._describer.insn(word, vaddr)
 
     def _breakpoints(self) -> Iterator[LiveWord]:
-        """Copies that kprobes execute instead of what they cover."""
-        for vaddr, one in self._lifted.items():
-            if one.copy is not None and one.original is not None and one.copy != one.original:
+        """Yield wrong copies that kprobes execute instead of the words that they cover."""
+        for vaddr, point in self._lifted.items():
+            if point.copy is not None and point.original is not None and point.copy != point.original:
                 message = (
-                    f"a kprobe covers {self._insn(one.original, vaddr)}, but the copy that is executed instead is "
-                    f"{self._insn(one.copy, vaddr)}"
+                    f"a kprobe covers {self._insn(point.original, vaddr)}, but the copy that is executed instead is "
+                    f"{self._insn(point.copy, vaddr)}"
                 )
-                yield LiveWord(kind="word", vaddr=vaddr, live=one.copy, expected=one.original, message=message)
+                yield LiveWord(kind="word", vaddr=vaddr, live=point.copy, expected=point.original, message=message)
 
     def _unexplained(
         self, section: LiveSection, linked: U32, owner: I64, claims: Sequence[Claims]
     ) -> Iterator[LiveWord]:
-        """Words that no mechanism owns, or that two do, and that are not as linked; neighbours are one finding."""
+        """Yield words that no mechanism owns, or two, and that are not as linked; neighbours are one finding."""
         yield from self._wiped(section, linked)
         odd = np.flatnonzero((section.words != linked) & section.there & (owner <= 0) & ~section.zeros)
         if not len(odd):
@@ -141,12 +141,14 @@ class TextJudge:
             first = int(run[0])
             vaddr, live, was = section.section.addr + 4 * first, int(section.words[first]), int(linked[first])
             more = f" ({len(run):,} words from here on)" if len(run) > 1 else ""
-            why = _owned_by_several(vaddr, claims) if owner[first] == TWICE else _nearest(owner, first, claims)
-            message = f"holds {self._insn(live, vaddr)}, linked {self._insn(was, vaddr)}{more}: {_what(live)}{why}"
+            why = _owned_by_several(vaddr, claims) if owner[first] == _TWICE else _nearest(owner, first, claims)
+            message = (
+                f"holds {self._insn(live, vaddr)}, linked {self._insn(was, vaddr)}{more}: {_breakpoint_note(live)}{why}"
+            )
             yield LiveWord(kind="unexplained", vaddr=vaddr, live=live, expected=was, message=message, words=len(run))
 
     def _wiped(self, section: LiveSection, linked: U32) -> Iterator[LiveWord]:
-        """Pages of zeros; neighbours are one finding. No mechanism claims a word of them."""
+        """Yield pages of zeros; neighbours are one finding. No mechanism claims a word of them."""
         edges = np.flatnonzero(np.diff(section.zeros.astype(np.int8), prepend=0, append=0)).tolist()
         for first, end in zip(edges[::2], edges[1::2], strict=True):
             vaddr, was = section.section.addr + 4 * first, int(linked[first])
@@ -159,39 +161,39 @@ class TextJudge:
     def _restless(self, section: LiveSection, linked: U32, owner: I64, claims: Sequence[Claims]) -> Iterator[LiveWord]:
         for vaddr in section.unstable:
             at = (vaddr - section.section.addr) // 4
-            live, one = int(section.words[at]), claims[int(owner[at]) - 1] if owner[at] > 0 else None
-            is_data = one is not None and one.kind == "data"
+            live, part = int(section.words[at]), claims[int(owner[at]) - 1] if owner[at] > 0 else None
+            is_data = part is not None and part.kind == "data"
             shown = f"{live:#010x}" if is_data else self._insn(live, vaddr)
             message = f"held {shown} when last read, and still changed after several readings"
-            mechanism = "" if one is None else one.mechanism
+            mechanism = "" if part is None else part.mechanism
             yield LiveWord(
                 kind="unstable", vaddr=vaddr, live=live, expected=int(linked[at]), message=message, mechanism=mechanism
             )
 
     def _counts(self, claims: Sequence[Claims]) -> list[MechanismCount]:
-        """Claims of one mechanism are one row; breakpoints are the last. A word is undecided in one row only."""
+        """Count words: a row for each mechanism, breakpoints last. A word is undecided in one row only."""
         rows: dict[str, MechanismCount] = {}
-        for one in claims:
-            live, linked = self._both(one.vaddrs)
-            settled = self._settled(one.vaddrs)
-            wrong = ~one.right & settled
-            unknown = wrong if self._not_known else wrong & False if one.unknown is None else wrong & one.unknown
+        for part in claims:
+            live, linked = self._both(part.vaddrs)
+            settled = self._settled(part.vaddrs)
+            wrong = ~part.right & settled
+            unknown = wrong if self._not_known else wrong & False if part.unknown is None else wrong & part.unknown
             row = MechanismCount(
-                mechanism=one.mechanism,
-                words=len(one.vaddrs),
+                mechanism=part.mechanism,
+                words=len(part.vaddrs),
                 changed=int((live != linked).sum()),
                 wrong=int((wrong & ~unknown).sum()),
-                unsure=int((one.unsure | one.changing | ~settled | unknown).sum()),
-                restless=int((one.changing | among(one.vaddrs, self._unstable) | one.unsure & one.busy).sum()),
+                unsure=int((part.unsure | part.changing | ~settled | unknown).sum()),
+                restless=int((part.changing | among(part.vaddrs, self._unstable) | part.unsure & part.busy).sum()),
                 unknown=int(unknown.sum()),
-                agreed=int((one.right & settled).sum()) if one.agreement is not None else 0,
+                agreed=int((part.right & settled).sum()) if part.agreement is not None else 0,
             )
-            old = rows.get(one.mechanism)
-            rows[one.mechanism] = row if old is None else old.plus(row)
+            old = rows.get(part.mechanism)
+            rows[part.mechanism] = row if old is None else old.plus(row)
         count = len(self._lifted)
         counted = among(self._covered, self._unstable)
-        for one in claims:
-            counted |= among(self._covered, one.vaddrs)
+        for part in claims:
+            counted |= among(self._covered, part.vaddrs)
         return [
             *rows.values(),
             MechanismCount(mechanism="breakpoints", words=count, changed=count, wrong=0, unsure=int((~counted).sum())),
@@ -208,25 +210,25 @@ class TextJudge:
 
 
 def without_verdict(word: LiveWord, not_known: str) -> LiveWord:
-    """Return a word that does not fit as one of which nothing can be said, and why."""
+    """Return a word that does not fit as an unknown one, with the reason."""
     if word.kind == "unknown":
         return word
     return replace(word, kind="unknown", message=f"{word.message}; {not_known}")
 
 
-def _what(word: int) -> str:
-    """What kind of word it is, where that helps."""
+def _breakpoint_note(word: int) -> str:
+    """Say that a word is a breakpoint; empty if it is none."""
     return "a breakpoint that is in no table; " if a64.classify(word) == "BRK" else ""
 
 
 def _owned_by_several(vaddr: int, claims: Sequence[Claims]) -> str:
-    owners = list(dict.fromkeys(one.mechanism for one in claims if (one.vaddrs == np.uint64(vaddr)).any()))
-    who = f"two entries of the {owners[0]}" if len(owners) == 1 else f"the {' and the '.join(owners)}"
-    return f"{who} own it, and only one of them can have written it"
+    owners = list(dict.fromkeys(part.mechanism for part in claims if (part.vaddrs == np.uint64(vaddr)).any()))
+    pair = f"two entries of the {owners[0]}" if len(owners) == 1 else f"the {' and the '.join(owners)}"
+    return f"{pair} own it, and only one of them can have written it"
 
 
 def _nearest(owner: I64, at: int, claims: Sequence[Claims]) -> str:
-    """The mechanism whose word is next to it, and so fails to explain it."""
+    """Name the mechanism whose word is next to it, and so fails to explain it."""
     for distance in range(1, 1024):
         for other in (at - distance, at + distance):
             if 0 <= other < len(owner) and owner[other] > 0:

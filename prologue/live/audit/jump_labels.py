@@ -14,7 +14,7 @@ from prologue.arrays import U64
 from prologue.insn import a64
 from prologue.insn.decode import B, jump
 from prologue.kernel.tables import jump_label_keys, jump_labels
-from prologue.live.audit.claims import But, Claims, Compared, claim
+from prologue.live.audit.claims import ClaimFlags, Claims, Compared, claim
 from prologue.live.audit.locks import is_held
 from prologue.live.audit.scene import Scene
 from prologue.live.audit.variables import MemoryWords
@@ -23,12 +23,12 @@ _BEING_SET: Final = 0xFFFFFFFF
 
 
 def claim_jump_labels(scene: Scene) -> Claims:
-    """Every label in text that memory has."""
+    """Claim every label in text that memory has."""
     binary = scene.binary
     labels = jump_labels(binary)
-    mine = np.flatnonzero(binary.text.in_text(labels.code))
-    code, target = labels.code[mine], labels.target[mine]
-    keys, inverted = jump_label_keys(binary, labels.entries[mine])
+    there = np.flatnonzero(binary.text.in_text(labels.code))
+    code, target = labels.code[there], labels.target[there]
+    keys, inverted = jump_label_keys(binary, labels.entries[there])
     enabled = _enabled(scene, keys)
     being_set = enabled.values == _BEING_SET
     jumps = (enabled.values != 0) ^ inverted
@@ -37,18 +37,18 @@ def claim_jump_labels(scene: Scene) -> Claims:
     nop = np.uint32(a64.NOP)
     formed = (live == to_target) | (live == nop)
     expected = np.where(enabled.known, np.where(jumps, to_target, nop), np.where(formed, live, nop))
-    # Keys and text of a capture are read one after the other: where text did not come to rest, the kernel was at work.
+    # Keys and text of a capture are read one after the other: if text did not come to rest, the kernel was at work.
     at_work = scene.restless or is_held(scene.variables, "jump_label_mutex")
     in_between = formed & (being_set | at_work)
 
-    def why(k: int) -> str:
+    def reason(k: int) -> str:
         name = _name(scene, keys, k)
         if not enabled.known[k]:
             return f"the key {name}, which memory does not have"
         return f"the key {name} is {'' if int(enabled.values[k]) else 'not '}enabled"
 
-    but = But(allowed=in_between, unsure=~enabled.known, changing=in_between, malformed=~formed)
-    return claim("jump labels", "label", Compared(code, live, expected), why, but)
+    flags = ClaimFlags(allowed=in_between, unsure=~enabled.known, changing=in_between, malformed=~formed)
+    return claim("jump labels", "label", Compared(code, live, expected), reason, flags)
 
 
 def _enabled(scene: Scene, keys: U64) -> MemoryWords:

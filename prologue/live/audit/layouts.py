@@ -1,7 +1,7 @@
-"""Where structs of the kernel have their members: from BTF, from DWARF, or of a table by release.
+"""Layouts of the kernel's structs: from BTF, from DWARF, or of a table by release.
 
-Types decide where the vmlinux has them: a configuration (lockdep, PREEMPT_RT) or a vendor's patch moves members, and a
-new release may. Where neither types nor the table know a struct, nothing is read of it, and its words are not decided.
+Types decide if the vmlinux has them: a configuration (lockdep, PREEMPT_RT) or a vendor's patch moves members, and a
+new release may. If neither types nor the table have a struct, nothing is read of it, and its words are not decided.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from prologue.elf.image import ElfImage
 from prologue.elf.struct_types import StructTypes, struct_types
 
-# What is read, and the members that it may be in different releases. A name without a dot is the size of a struct.
+# Names here, and the members that have the value in different releases. A name without a dot is a struct's size.
 _WANTED: Final[dict[str, tuple[str, ...]]] = {
     "dyn_ftrace": ("dyn_ftrace",),
     "dyn_ftrace.flags": ("dyn_ftrace.flags",),
@@ -54,7 +54,7 @@ _TABLE: Final[tuple[tuple[tuple[int, int], tuple[int, int], dict[str, int]], ...
     ((6, 13), (7, 3), {"kprobe.opcode": 80, "kprobe.copy": 96}),
 )
 
-_LONGEST: Final = 1 << 16  # bytes: a struct or an offset that is longer is damage
+_LONGEST: Final = 1 << 16  # bytes: a longer struct or offset is damage
 
 
 class Layouts(NamedTuple):
@@ -65,37 +65,37 @@ class Layouts(NamedTuple):
 
     source: str
     known: Mapping[str, int]
-    exact: bool = True  # what is not in ``known`` is not in this kernel; a table lacks what depends on settings
+    exact: bool = True  # a name that ``known`` lacks is not in this kernel; a table lacks all that settings decide
 
     def get(self, name: str) -> int | None:
-        """An offset or a size; None if it is not known."""
+        """Return an offset or a size in bytes; None if it is not known."""
         return self.known.get(name)
 
     def all_of(self, *names: str) -> tuple[int, ...] | None:
-        """Several of them; None unless all are known."""
-        found = tuple(self.known[name] for name in names if name in self.known)
-        return found if len(found) == len(names) else None
+        """Return several offsets or sizes; None unless all are known."""
+        values = tuple(self.known[name] for name in names if name in self.known)
+        return values if len(values) == len(names) else None
 
 
 def layouts_of(image: ElfImage, version: tuple[int, int] | None, *, realtime: bool) -> Layouts:
-    """The layouts of a vmlinux; ``version`` and ``realtime`` (PREEMPT_RT) are for one without types."""
-    every = (by_types(f"from {name}", types) for name, types in struct_types(image))
-    return next((found for found in every if found is not None), None) or by_release(version, realtime=realtime)
+    """Return the layouts of a vmlinux; ``version`` and ``realtime`` (PREEMPT_RT) are used if it has no types."""
+    read = (by_types(f"from {name}", types) for name, types in struct_types(image))
+    return next((layouts for layouts in read if layouts is not None), None) or by_release(version, realtime=realtime)
 
 
 def by_types(source: str, types: StructTypes) -> Layouts | None:
-    """What types say; None if they lack what every kernel with ftrace has."""
-    found: dict[str, int] = {}
+    """Read layouts from types; None if they lack the members that every kernel with ftrace has."""
+    known: dict[str, int] = {}
     for name, paths in _WANTED.items():
         values = (types.offset(path) if "." in path else types.size(path) for path in paths)
         value = next((value for value in values if value is not None and value < _LONGEST), None)
         if value is not None:
-            found[name] = value
-    return Layouts(source, found) if "ftrace_ops.func" in found else None
+            known[name] = value
+    return Layouts(source, known) if "ftrace_ops.func" in known else None
 
 
 def by_release(version: tuple[int, int] | None, *, realtime: bool) -> Layouts:
-    """What the table says of a release; nothing if it does not have it."""
+    """Return the table's layouts of a release; without any if the table does not have it."""
     for first, last, rest in _TABLE:
         if version is not None and first <= version <= last:
             span = _dotted(first) if first == last else f"{_dotted(first)} to {_dotted(last)}"

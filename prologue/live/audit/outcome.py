@@ -1,4 +1,4 @@
-"""What an audit comes to, in both of its memories if there are two: what is wrong, and what is left open."""
+"""The outcome of an audit, in both of its memories if there are two: findings and errors."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ class MemoryFinding(NamedTuple):
 
 
 def name_in(memory: str, path: object) -> str:
-    """What reports call a file as it ran in one memory."""
+    """Return the name that reports give a file as it ran in one memory."""
     return f"{memory}: {path}"
 
 
 def every_finding(audit: Audit) -> list[MemoryFinding]:
-    """Findings of both audits, the earlier ones first."""
-    return [MemoryFinding(every.source, finding) for every in audits_of(audit) for finding in every.findings]
+    """Return the findings of both audits, the earlier ones first."""
+    return [MemoryFinding(look.source, finding) for look in audits_of(audit) for finding in look.findings]
 
 
 def audits_of(audit: Audit) -> list[Audit]:
-    """The audits of the earlier memory, if there is one, and of the later."""
+    """Return the audits of the earlier memory, if there is one, and of the later."""
     return [*([audit.before] if audit.before is not None else []), replace(audit, before=None)]
 
 
 def all_errors(audit: Audit) -> list[PrologueError]:
-    """Of modules that could not be audited, in either memory; what both have is said once."""
+    """Return the errors of modules that could not be audited, in either memory; each once."""
     earlier = audit.before.errors if audit.before is not None else ()
     return list({str(error): error for error in (*earlier, *audit.errors)}.values())

@@ -1,4 +1,4 @@
-"""One audit: the kernel, and what its memory says of it; a running one is asked again before it is accused."""
+"""The audit of a kernel and its memory; a finding on a running kernel must repeat in a second reading."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from prologue.rules.registry import RULES
 
 NOT_ALLOWED: Final = "NOT ALLOWED live"
 RunningBinary = RunningKernel | RunningModule
-KERNEL: Final = "kernel"  # what the vmlinux is called among the files
+KERNEL: Final = "kernel"  # name of the vmlinux among the files
 _TRIES: Final = 3  # further looks at a running kernel of which something seems wrong
 LIVE_RULES: Final = tuple(rule for rule in RULES if "C" in rule.inputs)
 
@@ -44,12 +44,12 @@ class Transition:
 
     @property
     def allowed(self) -> bool:
-        """Whether the architecture lists it, or no CPU executes the word."""
+        """True if the architecture lists it, or no CPU executes the word."""
         return self.verdict != NOT_ALLOWED
 
 
 class UnknownWord(NamedTuple):
-    """A word that does not fit, of which nothing can be said; ``message`` says why."""
+    """A word that does not fit, and of which the right one is not known; its message has the reason."""
 
     where: Location
     word: LiveWord
@@ -57,7 +57,7 @@ class UnknownWord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedFile:
-    """One file and what was found in its text."""
+    """A file, the audit of its text, and its findings."""
 
     path: Path
     name: str  # "kernel", or a module's
@@ -68,10 +68,10 @@ class AuditedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """Everything that a report is made of; ``slide`` in bytes, None where the memory is another kernel's.
+    """Everything that a report is made of; ``slide`` in bytes, None if the memory is another kernel's.
 
-    ``notes`` say what was not looked at; ``errors`` are of modules that could not be. ``before`` is the audit of an
-    earlier memory of this boot, and ``transitions`` what changed since.
+    ``notes`` name text that was not looked at; ``errors`` are of modules that could not be audited. ``before`` is the
+    audit of an earlier memory of this boot, and ``transitions`` has the changes since.
     """
 
     source: str
@@ -87,13 +87,13 @@ class Audit:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Those of all files."""
-        return tuple(finding for one in self.files for finding in one.findings)
+        """Findings of all files."""
+        return tuple(finding for file in self.files for finding in file.findings)
 
     @property
     def mismatch(self) -> str:
-        """Why the memory is another kernel's; empty if it is not."""
-        return next((one.audited.mismatch for one in self.files if one.audited.mismatch), "")
+        """Reason why the memory is another kernel's; empty if it is not."""
+        return next((file.audited.mismatch for file in self.files if file.audited.mismatch), "")
 
     @property
     def _looks(self) -> tuple[Audit, ...]:
@@ -102,34 +102,34 @@ class Audit:
 
     @property
     def undecided(self) -> Undecided:
-        """Words of all files, in both memories if there are two, of which cannot be said whether they are right."""
+        """Words of all files, in both memories if there are two, that are not known to be right or wrong."""
         return undecided(file.audited for look in self._looks for file in look.files)
 
     @property
     def failed(self) -> bool:
-        """Whether a finding makes the audit fail, of either memory, or a change between them."""
+        """True if a finding of either memory, or a change between them, makes the audit fail."""
         wrong = any(finding.severity in FAILING for look in self._looks for finding in look.findings)
         return wrong or not all(transition.allowed for transition in self.transitions)
 
     def is_open(self, *, lacking_allowed: bool) -> bool:
-        """Whether words are left that may not be taken for right."""
+        """Return whether words are left that may not be taken for right."""
         words = self.undecided
         return bool(words.restless or words.unknown or (words.lacking and not lacking_allowed))
 
     def passes(self, *, lacking_allowed: bool) -> bool:
-        """Whether nothing is wrong, every module could be audited, and no word is open."""
+        """Return whether nothing is wrong, every module could be audited, and no word is open."""
         errors = any(look.errors for look in self._looks)
         return not (self.failed or errors or self.is_open(lacking_allowed=lacking_allowed))
 
     @property
     def passed(self) -> bool:
-        """Whether nothing is wrong, every module could be audited, and every word was decided."""
+        """True if nothing is wrong, every module could be audited, and every word was decided."""
         return self.passes(lacking_allowed=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """One reading of memory: each file's binary and what was found, and what was not looked at."""
+    """A judged reading of memory: each file's binary and audit, and notes on text that was not looked at."""
 
     source: str
     boot_id: str
@@ -165,18 +165,18 @@ def look_at(vmlinux: Path, memory: Memory, modules: dict[str, list[Path]] | None
 
     """
     system = RunningSystem(vmlinux, memory, modules)
-    look = seen = _look(system)
+    look = latest = _look(system)
     for _ in range(_TRIES if memory.live else 0):
         if not any(audited.words or undecided([audited]).restless for _, _, audited in look.files):
             break
-        # With what was seen, not with what was made of it: there, new words are wrong no more.
-        before, seen = seen, _look(system.reread())
-        look = _again(before, seen)
+        # Compared with the look itself, not with the confirmed one, in which new words are not wrong.
+        before, latest = latest, _look(system.reread())
+        look = _confirmed(before, latest)
     return look
 
 
 def audit_of(look: Look, rules: tuple[Rule, ...], before: Look | None = None) -> Audit:
-    """Let the rules say what was found; ``before`` is an earlier look at the same boot."""
+    """Make an audit of a look by the rules; ``before`` is an earlier look at the same boot."""
     earlier = {name: binary for name, binary, _ in before.files} if before is not None else {}
     files = tuple(
         _audited_file(name, binary, audited, earlier.get(name), rules) for name, binary, audited in look.files
@@ -196,8 +196,8 @@ def _audited_file(
     name: str, binary: RunningBinary, audited: Audited, before: RunningBinary | None, rules: tuple[Rule, ...]
 ) -> AuditedFile:
     unknown = _unknown_words(binary, audited)
-    open_words = {one.word.vaddr for one in unknown}
-    # PL308, PL309 and PL310 read the text themselves, and accuse a word of which the audit can say nothing.
+    open_words = {unknown_word.word.vaddr for unknown_word in unknown}
+    # PL308, PL309 and PL310 read the text themselves, and would accuse words that the audit cannot decide.
     read = [f for f in run_rules(Subject(binary, before, running=True), rules) if f.where.vaddr not in open_words]
     findings = tuple(sorted([*read, *audit_findings(binary, audited, rules)], key=attrgetter("code")))
     return AuditedFile(path=binary.path, name=name, audited=audited, findings=findings, unknown=unknown)
@@ -210,7 +210,7 @@ def _unknown_words(binary: RunningBinary, audited: Audited) -> tuple[UnknownWord
 
 
 def mismatch_audit(vmlinux: Path, memory: Memory, error: AnotherKernelError) -> Audit:
-    """An audit that says only that it is another kernel."""
+    """Make an audit that says only that it is another kernel."""
     audited = Audited(words=(), mechanisms=(), text=0, unlooked=(), mismatch=str(error))
     findings = tuple(audit_findings(Kernel(vmlinux), audited, LIVE_RULES))
     file = AuditedFile(path=vmlinux, name=KERNEL, audited=audited, findings=findings)
@@ -219,7 +219,7 @@ def mismatch_audit(vmlinux: Path, memory: Memory, error: AnotherKernelError) -> 
 
 def _look(system: RunningSystem) -> Look:
     kernel, memory = system.kernel, system.memory
-    # What modules a dump has takes drgn and DWARF; the kernel's own text needs neither.
+    # A dump's list of modules takes drgn and DWARF; the kernel's own text needs neither.
     state = system.state if system.files is not None else system.state_without_dwarf()
     facts = read_facts(kernel, state)
     files: list[tuple[str, RunningBinary, Audited]] = [(KERNEL, kernel, audit_kernel(kernel, facts))]
@@ -237,8 +237,8 @@ def _look(system: RunningSystem) -> Look:
     notes += _foreign(state)
     if not facts.breakpoints.complete:
         listed = facts.variables.layouts.get("kprobe.addr") is not None
-        why = "not listed by this source (a capture needs debugfs)" if listed else "struct kprobe is not known"
-        notes.append(f"kprobes: {why}")
+        reason = "not listed by this source (a capture needs debugfs)" if listed else "struct kprobe is not known"
+        notes.append(f"kprobes: {reason}")
     if not facts.breakpoints.kgdb_complete:
         notes.append("breakpoints of kgdb: kgdb_break cannot be read")
     release, boot_id = memory.info.release or kernel.release, state.boot_id if state else ""
@@ -255,7 +255,7 @@ def _look(system: RunningSystem) -> Look:
 
 
 def _foreign(state: KernelState | None) -> Iterator[str]:
-    """Text that has no file."""
+    """Name text that has no file."""
     modules = {module.name for module in state.modules} if state else set()
     owners = Counter(symbol.owner for symbol in state.symbols if symbol.owner not in modules) if state else Counter()
     for owner, count in sorted(owners.items()):
@@ -263,26 +263,26 @@ def _foreign(state: KernelState | None) -> Iterator[str]:
             yield f"text of {owner}: {count:,} symbol{'s' if count != 1 else ''}, which no file has"
 
 
-def _again(before: Look, now: Look) -> Look:
-    """What is wrong in two looks at a running kernel is wrong; what is wrong in one only did not come to rest."""
+def _confirmed(before: Look, now: Look) -> Look:
+    """Return the second of two looks at a running kernel; a word that is wrong in this one only is unstable."""
     seen = {(name, word.kind, word.vaddr, word.live) for name, _, audited in before.files for word in audited.words}
     files = []
     for name, binary, audited in now.files:
         new = {word for word in audited.words if (name, word.kind, word.vaddr, word.live) not in seen}
-        files.append((name, binary, _acquitted(audited, new)))
+        files.append((name, binary, _mark_unstable(audited, new)))
     return replace(now, files=tuple(files))
 
 
-def _acquitted(audited: Audited, new: set[LiveWord]) -> Audited:
-    """``new`` words are not wrong, nor are they decided."""
-    words = tuple(_restless(word) if word in new else word for word in audited.words)
+def _mark_unstable(audited: Audited, new: set[LiveWord]) -> Audited:
+    """Make ``new`` words unstable: not wrong, and not decided."""
+    words = tuple(_unstable(word) if word in new else word for word in audited.words)
     wrong, unknown = Counter[str](), Counter[str]()
     for word in new:
         if word.kind == "unknown":
             unknown[word.mechanism] += word.words
         elif word.kind != "unstable":
             wrong[word.mechanism] += word.words
-    rows = tuple(_moved(row, wrong[row.mechanism], unknown[row.mechanism]) for row in audited.mechanisms)
+    rows = tuple(_recounted(row, wrong[row.mechanism], unknown[row.mechanism]) for row in audited.mechanisms)
     return replace(
         audited,
         words=words,
@@ -292,7 +292,7 @@ def _acquitted(audited: Audited, new: set[LiveWord]) -> Audited:
     )
 
 
-def _moved(row: MechanismCount, wrong: int, unknown: int) -> MechanismCount:
+def _recounted(row: MechanismCount, wrong: int, unknown: int) -> MechanismCount:
     return replace(
         row,
         wrong=row.wrong - wrong,
@@ -302,7 +302,7 @@ def _moved(row: MechanismCount, wrong: int, unknown: int) -> MechanismCount:
     )
 
 
-def _restless(word: LiveWord) -> LiveWord:
+def _unstable(word: LiveWord) -> LiveWord:
     if word.kind == "unstable":
         return word
     return replace(word, kind="unstable", message=f"{word.message}; it was not so a moment before")

@@ -1,4 +1,4 @@
-"""One file whose text is judged, and what every mechanism needs besides."""
+"""The scene of a judgement: a file, its running text, and the data that mechanisms need."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from prologue.live.audit.variables import MemoryWords, Variables
 class Scene:
     """A running kernel, or a module of it.
 
-    ``binary.text`` is what runs (breakpoints taken out), ``binary.image`` what was linked. ``slide`` leads from the
-    file's addresses to those of memory. ``variables`` are the kernel's.
+    ``binary.text`` is the text that runs (breakpoints taken out), ``binary.image`` the file as linked. ``slide`` leads
+    from the file's addresses to those of memory. ``variables`` are the kernel's.
     """
 
     binary: Binary
@@ -27,18 +27,18 @@ class Scene:
     restless: bool = False  # some of its words still changed after several readings
 
     def runs_at(self, vaddrs: U64) -> U64:
-        """Run-time addresses of the file's."""
+        """Return the run-time addresses of link-time ones."""
         return vaddrs + np.uint64(self.slide & (1 << 64) - 1)
 
     def read(self, vaddrs: U64, width: int) -> MemoryWords:
-        """Data of the file as memory has it."""
+        """Read data of the file from memory: words of ``width`` bytes at link-time addresses, shape (n,)."""
         return self.variables.at(self.runs_at(vaddrs), width)
 
     def callback_names(self, vaddr: int) -> tuple[str, ...]:
-        """Names of the function, one of the kernel's, that an alternative calls."""
+        """Return the names of the kernel's function that an alternative calls."""
         linked = vaddr if self.binary is self.kernel else vaddr - self.kernel_slide & (1 << 64) - 1
         return self.kernel.symbols.names_at(linked)
 
     def linked(self, vaddrs: U64) -> U32:
-        """Instructions as they were linked."""
+        """Return instructions as they were linked."""
         return self.binary.image.words(vaddrs)

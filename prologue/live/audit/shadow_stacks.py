@@ -1,4 +1,4 @@
-"""Dynamic shadow call stacks: where CPUs have no pointer authentication, pushes and pops replace PACIASP and AUTIASP.
+"""Dynamic shadow call stacks: if CPUs have no pointer authentication, pushes and pops replace PACIASP and AUTIASP.
 
 arch/arm64/kernel/pi/patch-scs.c (6.12, 7.2): at the places that ``.eh_frame`` names, all or none; the key
 ``dynamic_scs_enabled`` says which.
@@ -13,7 +13,7 @@ import numpy as np
 
 from prologue.flow.unwind import pac_words
 from prologue.insn import a64
-from prologue.live.audit.claims import But, Claims, Compared, claim
+from prologue.live.audit.claims import ClaimFlags, Claims, Compared, claim
 from prologue.live.audit.scene import Scene
 
 _ENABLED: Final = "dynamic_scs_enabled"
@@ -22,7 +22,7 @@ _REPLACED: Final = ((a64.PACIASP, a64.SCS_PUSH), (a64.AUTIASP, _POP))
 
 
 def claim_shadow_stacks(scene: Scene) -> Iterator[Claims]:
-    """Every PACIASP and AUTIASP that the unwind tables name, in kernels that can do this."""
+    """Claim every PACIASP and AUTIASP that the unwind tables name, in kernels that can replace them."""
     if scene.variables.place(_ENABLED) is None:
         return
     vaddrs = pac_words(scene.binary)
@@ -36,9 +36,9 @@ def claim_shadow_stacks(scene: Scene) -> Iterator[Claims]:
     enabled = scene.variables.number(_ENABLED, 4)
     if enabled is None:
         formed = (live == linked) | (live == replaced)
-        expected, why = np.where(formed, live, linked), "memory does not say whether shadow call stacks are used"
+        expected, reason = np.where(formed, live, linked), "memory does not say whether shadow call stacks are used"
     else:
         expected = replaced if enabled else linked
-        why = f"shadow call stacks are {'' if enabled else 'not '}used"
-    but = But(unsure=np.full(len(vaddrs), enabled is None))
-    yield claim("shadow call stacks", "word", Compared(vaddrs, live, expected), lambda _: why, but)
+        reason = f"shadow call stacks are {'' if enabled else 'not '}used"
+    flags = ClaimFlags(unsure=np.full(len(vaddrs), enabled is None))
+    yield claim("shadow call stacks", "word", Compared(vaddrs, live, expected), lambda _: reason, flags)

@@ -1,6 +1,6 @@
-"""What an audit reads of the heap: ftrace's lists and records, and kprobes. Captures take it with them.
+"""Structures of the heap that an audit reads: ftrace's lists and records, and kprobes. Captures take them along.
 
-Each structure is found as the audit finds it, by the same code, so what an audit of a capture asks for is there.
+The audit's own code finds each structure, so a capture has all that an audit of it reads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from prologue.releases import version_of
 
 HEADS: Final = ("ftrace_ops_list", "ftrace_list_end", "ftrace_pages_start", "kprobe_table", "removed_ops")
 """Variables where the lists begin. A kernel without ``CONFIG_KALLSYMS_ALL`` does not say where they are."""
-# Bytes of a struct ftrace_ops that are kept where its size is not known: it has some 250 (include/linux/ftrace.h,
+# Bytes of a struct ftrace_ops that are kept if its size is not known: it has some 250 (include/linux/ftrace.h,
 # 6.1-7.3), and two mutexes, 128 bytes more each with CONFIG_PROVE_LOCKING and LOCK_STAT; at the end of mapped memory
 # there is less.
 _OPS: Final = (512, 320)
@@ -32,18 +32,18 @@ _MOST_BTF: Final = 64 << 20  # Debian's 7.3 has 6 MB
 
 
 class ListStarts(NamedTuple):
-    """Where the lists begin (run-time addresses by the names in ``HEADS``), and how their structs are laid out.
+    """The heads of the lists (run-time addresses by the names in ``HEADS``), and the layouts of their structs.
 
-    ``sends`` are offsets in an ops at which it may have the address that it sends calls to.
+    ``direct_offsets`` are offsets in an ops at which it may have the address that it sends calls to.
     """
 
     heads: Mapping[str, int]
     layouts: Layouts
-    sends: Sequence[int]
+    direct_offsets: Sequence[int]
 
 
 def starts_by_file(kernel: Kernel, slide: int) -> ListStarts:
-    """What a vmlinux says, also of a kernel whose kallsyms has no variables."""
+    """Find the lists by a vmlinux: it has them also if the kernel's kallsyms has no variables."""
     symbols = kernel.symbols
     heads: Mapping[str, int] = {
         name: symbol.vaddr + slide & (1 << 64) - 1 for name in HEADS if (symbol := symbols.find(name)) is not None
@@ -51,11 +51,11 @@ def starts_by_file(kernel: Kernel, slide: int) -> ListStarts:
     layouts = layouts_of(kernel.image, kernel.version, realtime=kernel.is_realtime)
     caller = symbols.find(FTRACE_CALLER)
     code = kernel.image.read_at(caller.vaddr, min(caller.size, _CALLER)) if caller else None
-    return ListStarts(heads, layouts, _sending(layouts, code))
+    return ListStarts(heads, layouts, _direct_offsets(layouts, code))
 
 
 def starts_by_kernel(memory: Memory) -> ListStarts:
-    """What kallsyms and the kernel's own BTF say, which lies in its memory."""
+    """Find the lists by the kernel's kallsyms, and by the BTF in its memory."""
     state = memory.state()
     anchors = state.anchors()
     heads: Mapping[str, int] = {name: anchors[name] for name in HEADS if name in anchors}
@@ -63,7 +63,9 @@ def starts_by_kernel(memory: Memory) -> ListStarts:
     btf = _read(memory, begin, end - begin) if begin and 0 < end - begin <= _MOST_BTF and heads else None
     layouts = _by_btf(btf, memory.name) or by_release(version_of(memory.info.release or state.release), realtime=False)
     place = anchors.get(FTRACE_CALLER)
-    return ListStarts(heads, layouts, _sending(layouts, _read(memory, place, _CALLER) if place and heads else None))
+    return ListStarts(
+        heads, layouts, _direct_offsets(layouts, _read(memory, place, _CALLER) if place and heads else None)
+    )
 
 
 def _read(memory: Memory, vaddr: int, size: int) -> bytes | None:
@@ -80,8 +82,8 @@ def _by_btf(data: bytes | None, name: str) -> Layouts | None:
         return None
 
 
-def _sending(layouts: Layouts, caller: bytes | None) -> Sequence[int]:
-    """One offset, or none in a kernel without direct calls; where nothing says which, every pointer may be it."""
+def _direct_offsets(layouts: Layouts, caller: bytes | None) -> Sequence[int]:
+    """Return the offset of an ops' direct call; none in a kernel without them, all of its pointers if not known."""
     offset = direct_call_offset(layouts, caller or b"")
     if offset is not None:
         return (offset,)
@@ -92,22 +94,22 @@ def find_structures(memory: Memory, starts: ListStarts) -> Structures:
     """Walk the lists."""
     variables = _Walked(memory, starts)
     ops = registered_ops(variables, busy=True)
-    sends = frozenset(part for place in ops.places for part in _pointers(place, variables, starts))
+    targets = frozenset(part for place in ops.places for part in _pointers(place, variables, starts))
     records = all_records(variables)
     kprobes = find_breakpoints(variables, ())
     whole = ops.complete and records is not None and kprobes.complete
     sites = None if records is None else (records.places.tobytes(), records.flags.tobytes())
-    return Structures(variables.pieces(), whole, (ops.places, sends, sites, frozenset(kprobes.at)))
+    return Structures(variables.pieces(), whole, (ops.places, targets, sites, frozenset(kprobes.at)))
 
 
 def _pointers(place: int, variables: Variables, starts: ListStarts) -> Iterator[tuple[int, int]]:
-    """Where an ops has addresses of the kernel to which it may send calls.
+    """Yield the places in an ops with addresses of the kernel to which it may send calls, and these addresses.
 
     Locks and lists are pointers, too, but at rest they do not change.
     """
     size = starts.layouts.get("ftrace_ops")
     ops = next((data for each in ((size,) if size else _OPS) if (data := variables.read(place, each)) is not None), b"")
-    for at in starts.sends:
+    for at in starts.direct_offsets:
         value = int.from_bytes(ops[at : at + 8], "little")
         if value >= KERNEL_HALF:
             yield place + at, value
@@ -122,23 +124,23 @@ class _Walked(Variables):
         self._seen: dict[Range, bytes] = {}
 
     def place(self, name: str) -> int | None:
-        """Those that are known."""
+        """Return the run-time address of a variable; None if it is not known."""
         return self._places.get(name)
 
     def read(self, vaddr: int, size: int) -> bytes | None:
-        """As ``Variables.read``."""
+        """Read bytes as ``Variables.read``, and keep them."""
         data = super().read(vaddr, size)
         if data is not None:
             self._seen[Range(vaddr, size)] = data
         return data
 
     def pieces(self) -> Sequence[tuple[int, bytes]]:
-        """Address and bytes of all that was read, ascending; what touches is one piece."""
-        found: list[tuple[int, bytearray]] = []
+        """Return address and bytes of all that was read, ascending; ranges that touch are one piece."""
+        pieces: list[tuple[int, bytearray]] = []
         for (vaddr, _), data in sorted(self._seen.items()):
-            if found and vaddr <= found[-1][0] + len(found[-1][1]):
-                start, whole = found[-1]
+            if pieces and vaddr <= pieces[-1][0] + len(pieces[-1][1]):
+                start, whole = pieces[-1]
                 whole[vaddr - start : vaddr - start + len(data)] = data
             else:
-                found.append((vaddr, bytearray(data)))
-        return [(vaddr, bytes(data)) for vaddr, data in found]
+                pieces.append((vaddr, bytearray(data)))
+        return [(vaddr, bytes(data)) for vaddr, data in pieces]

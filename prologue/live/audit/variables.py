@@ -27,10 +27,10 @@ class MemoryWords(NamedTuple):
 
 
 class Variables:
-    """Variables by name (link-time symbols) and memory by run-time address. What was read once is kept.
+    """Variables by name (link-time symbols) and memory by run-time address. Pages are read once and kept.
 
-    ``layouts`` say where the kernel's structs have their members. With the kernel's ``image``, a page of zeros that are
-    none in the file was not read: /proc/kcore and copies of it give zeros for what they do not have.
+    ``layouts`` has the offsets of members in the kernel's structs. With the kernel's ``image``, a page of zeros that
+    has other bytes in the file was not read: /proc/kcore and copies of it give zeros for pages that they do not have.
     """
 
     def __init__(
@@ -39,14 +39,14 @@ class Variables:
         self._memory = memory
         self.layouts = layouts
         self._image = image
-        self.partial = isinstance(memory, Capture)  # what cannot be read may be there nevertheless
+        self.partial = isinstance(memory, Capture)  # memory that cannot be read may be there nevertheless
         self._symbols = symbols
         self._slide = slide
         self._pages: dict[int, bytes | None] = {}
-        self._unread: set[int] = set()  # pages of zeros that are none
+        self._unread: set[int] = set()  # pages of zeros that are not zeros in the kernel
 
     def place(self, name: str) -> int | None:
-        """Run-time address of a variable; None if there is no such symbol, or more than one."""
+        """Return the run-time address of a variable; None if there is no symbol of that name, or more than one."""
         symbols = self._symbols.with_prefix(name) if self._symbols is not None else ()
         vaddrs = {symbol.vaddr for symbol in symbols if symbol.name == name}
         return (vaddrs.pop() + self._slide) & (1 << 64) - 1 if len(vaddrs) == 1 else None
@@ -57,42 +57,42 @@ class Variables:
         return any(symbol.name == name or symbol.name.startswith(f"{name}.") for symbol in symbols)
 
     def size(self, name: str) -> int:
-        """Bytes of a variable, as its symbol has it; 0 if there is none."""
+        """Return the size of a variable in bytes, as its symbol has it; 0 if there is none."""
         symbol = self._symbols.find(name) if self._symbols is not None else None
         return symbol.size if symbol else 0
 
     def number(self, name: str, size: int = 8) -> int | None:
-        """The unsigned value of a variable of ``size`` bytes; None if it cannot be read."""
+        """Return the unsigned value of a variable of ``size`` bytes; None if it cannot be read."""
         vaddr = self.place(name)
         data = None if vaddr is None else self.read(vaddr, size)
         return None if data is None else int.from_bytes(data, "little")
 
     def read(self, vaddr: int, size: int) -> bytes | None:
-        """Bytes by run-time address; None unless all of them are there."""
+        """Read bytes by run-time address; None unless all of them are there."""
         pages = range(vaddr // PAGE, (vaddr + size - 1) // PAGE + 1)
         self.fetch(pages)
         parts = [self._pages[page] for page in pages]
         if not self._unread.isdisjoint(pages):
             return None
         if any(part is None for part in parts):
-            return self._alone(Range(vaddr, size))
+            return self._read_in_part(Range(vaddr, size))
         start = vaddr % PAGE
         return b"".join(part for part in parts if part is not None)[start : start + size]
 
-    def _alone(self, wanted: Range) -> bytes | None:
-        """Bytes of pages that are there in part: captures have no more of the heap than its structures."""
+    def _read_in_part(self, part: Range) -> bytes | None:
+        """Read bytes of pages that are there in part: captures have no more of the heap than its structures."""
         try:
-            return self._memory.read(*wanted) if KERNEL_HALF <= wanted.vaddr < wanted.end < 1 << 64 else None
+            return self._memory.read(*part) if KERNEL_HALF <= part.vaddr < part.end < 1 << 64 else None
         except UnmappedError:
             return None
 
     def quad(self, vaddr: int) -> int | None:
-        """A 64-bit word by run-time address."""
+        """Read a 64-bit word by run-time address; None if it cannot be read."""
         data = self.read(vaddr, 8)
         return None if data is None else int.from_bytes(data, "little")
 
     def at(self, places: U64, width: int) -> MemoryWords:
-        """Words of 4 or 8 bytes at run-time addresses, each inside of a page; shape (n,)."""
+        """Read words of 4 or 8 bytes at run-time addresses, each inside of a page; shape (n,)."""
         numbers = places // _PAGE
         pages = sorted_unique(numbers)
         self.fetch(pages.tolist())
@@ -122,7 +122,7 @@ class Variables:
                 self._keep(run, data)
         except UnmappedError:
             for run in runs:
-                self._read_alone(run)
+                self._read_by_page(run)
 
     def _keep(self, run: Range, data: bytes | None) -> None:
         for k in range(run.size // PAGE):
@@ -134,7 +134,7 @@ class Variables:
             self._pages[number] = page
 
     def _has_values(self, vaddr: int) -> bool:
-        """Whether the file has any byte but zeros in that page."""
+        """Return whether the file has any byte other than zero in that page."""
         for section in self._image.sections if self._image is not None else ():
             start, end = max(vaddr, section.addr), min(vaddr + PAGE, section.addr + section.size)
             if start < end and section.allocated and section.has_bytes:
@@ -143,7 +143,7 @@ class Variables:
                     return True
         return False
 
-    def _read_alone(self, run: Range) -> None:
+    def _read_by_page(self, run: Range) -> None:
         try:
             self._keep(run, self._memory.read(*run))
         except UnmappedError:
@@ -151,7 +151,7 @@ class Variables:
                 self._keep(run, None)
                 return
             for vaddr in range(run.vaddr, run.end, PAGE):
-                self._read_alone(Range(vaddr, PAGE))
+                self._read_by_page(Range(vaddr, PAGE))
 
     def fetch_named(self, names: Sequence[str]) -> None:
         """Read the pages of several variables at once."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from prologue.live.audit.callbacks import forms, known
+from prologue.live.audit.callbacks import callback_name, forms
 from prologue.live.audit.variables import Variables
 from tests.support.assembler import assemble
 
@@ -51,7 +51,7 @@ def words(*lines: str) -> tuple[int, ...]:
 def test_what_a_callback_writes_has_its_form(
     name: str, original: tuple[str, ...], written: tuple[str, ...], variables: dict[str, int]
 ) -> None:
-    assert known(("__kvm_nvhe_" + name, name)) == name
+    assert callback_name(("__kvm_nvhe_" + name, name)) == name
     may = forms(name, words(*original), Made(variables))
     made = words(*written)
     assert any(form.fits(made) for form in may)
@@ -66,4 +66,4 @@ def test_a_constant_of_another_variable_is_wrong() -> None:
 
 
 def test_unknown_callbacks_have_no_name() -> None:
-    assert known(("memcpy",)) == ""
+    assert callback_name(("memcpy",)) == ""

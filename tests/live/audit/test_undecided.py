@@ -11,7 +11,7 @@ import pytest
 from prologue.cli.main import main
 from prologue.errors import UNDECIDED
 from prologue.live.audit.audited import Audited, LiveWord, MechanismCount, undecided
-from prologue.live.audit.run import _acquitted
+from prologue.live.audit.run import _mark_unstable
 from prologue.live.memory.capture import Piece, write_capture
 from prologue.live.memory.state import KernelState
 from tests.mini_kernel.build import Spec
@@ -126,7 +126,7 @@ def test_a_word_that_was_right_a_moment_before() -> None:
         MechanismCount(mechanism="second slots", words=9, changed=2, wrong=2, unsure=1),
         MechanismCount(mechanism="module PLTs", words=9, changed=9, wrong=3, unsure=0),
     )
-    now = _acquitted(Audited(words=words, mechanisms=rows, text=100, unlooked=()), set(words[:3]))
+    now = _mark_unstable(Audited(words=words, mechanisms=rows, text=100, unlooked=()), set(words[:3]))
     assert [word.kind for word in now.words] == ["unstable", "unstable", "unstable", "call"]
     assert now.mechanisms == (
         MechanismCount(mechanism="second slots", words=9, changed=2, wrong=1, unsure=2, restless=1),
