@@ -74,7 +74,7 @@ def unseen(judged: JudgedWrites) -> list[str]:
     # What nothing here depends on need not be said.
     if "maintenance" in hidden or not any(group.live for group in judged.groups):
         hidden = [sight for sight in hidden if sight != "lines"]
-    if not any(group.writer.aside or group.unlisted for group in judged.groups):
+    if not any(group.writer.why_unreachable or group.unlisted for group in judged.groups):
         hidden = [sight for sight in hidden if sight != "ran"]
     if not any(group.unlisted and group.executed is PriorRun.NEVER for group in judged.groups):
         hidden = [sight for sight in hidden if sight != "first_runs"]
@@ -131,8 +131,8 @@ def _said(judged: JudgedWrites) -> list[str]:
 def _not_decided(judged: JudgedWrites) -> list[str]:
     """Writers that may be the kernel's own, of a release that was never compared; writes that lack what decides."""
     lines = []
-    for why in dict.fromkeys(question.why for question in judged.questions):
-        same = [question for question in judged.questions if question.why == why]
+    for why in dict.fromkeys(question.reason for question in judged.questions):
+        same = [question for question in judged.questions if question.reason == why]
         names = dict.fromkeys(question.writer for question in same)
         lines.append(f"{counted(sum(q.words for q in same), 'word')} written by {', '.join(names)}: {why}")
     return lines

@@ -1,1 +1,1 @@
-"""Reads, records and judges writes to kernel text: their form, their file, who made them, which were live."""
+"""Writes to kernel text: recorders, recordings and their files, the writers, and the judge of live writes."""

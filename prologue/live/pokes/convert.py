@@ -55,7 +55,7 @@ def pokes_of(recording: Recording) -> PokeRecording:
     if recording.origin.machine != ARM64:
         raise InputError(f"was recorded on {recording.origin.machine}: perf itself has its pokes", path=recording.path)
     pokes: list[TextPoke] = []
-    for poke, is_literal in _each(recording.rows):
+    for poke, is_literal in _pokes(recording.rows):
         last = pokes[-1] if pokes else None
         if is_literal and last and _is_first_half(last, poke):
             pokes[-1] = replace(last, old=last.old + poke.old, new=last.new + poke.new)
@@ -73,22 +73,22 @@ def _is_whole(poke: TextPoke) -> bool:
 
 
 def _rows(perf: PokeRecording) -> Rows:
-    """A row for each new word."""
+    """Make a row of each new word."""
     rows = empty_rows(sum(len(poke.new) // _WORD for poke in perf.pokes))
     at = 0
     for poke in perf.pokes:
-        some = rows[at : at + len(poke.new) // _WORD]
-        if poke.cpu >> 16 > 0 or max(poke.time, poke.address) >> 64:  # what a row has room for
+        part = rows[at : at + len(poke.new) // _WORD]
+        if poke.cpu >> 16 > 0 or max(poke.time, poke.address) >> 64:  # a row has no room for more
             name = f"a text poke at {poke.address:#x} on CPU {poke.cpu} at {poke.time:,} ns"
             raise InputError(f"damaged: {name}: no machine has that", path=perf.path)
-        some["time"], some["cpu"] = poke.time, max(poke.cpu, 0)
-        some["address"] = poke.address + np.arange(len(some), dtype=np.uint64) * np.uint64(_WORD)
-        some["new"] = np.frombuffer(poke.new, "<u4")
+        part["time"], part["cpu"] = poke.time, max(poke.cpu, 0)
+        part["address"] = poke.address + np.arange(len(part), dtype=np.uint64) * np.uint64(_WORD)
+        part["new"] = np.frombuffer(poke.new, "<u4")
         if len(poke.old) == len(poke.new):
-            some["old"] = np.frombuffer(poke.old, "<u4")
+            part["old"] = np.frombuffer(poke.old, "<u4")
         else:
-            some["flags"] = Flag.OLD_UNKNOWN
-        at += len(some)
+            part["flags"] = Flag.OLD_UNKNOWN
+        at += len(part)
     return rows
 
 
@@ -100,12 +100,12 @@ def _notes(perf: PokeRecording, machine: str) -> Iterator[str]:
     if gone := sum(not poke.new for poke in perf.pokes):
         yield f"{counted(gone, 'piece')} of code that went away"
     if perf.guests:
-        what = "of the text of virtual machines"
-        yield counted(perf.guests, f"change {what} was left out", plural=f"changes {what} were left out")
+        ending = "of the text of virtual machines"
+        yield counted(perf.guests, f"change {ending} was left out", plural=f"changes {ending} were left out")
 
 
-def _each(rows: Rows) -> Iterator[tuple[TextPoke, bool]]:
-    """A poke for each row, and whether it is data."""
+def _pokes(rows: Rows) -> Iterator[tuple[TextPoke, bool]]:
+    """Yield a poke for each row, and whether it is data."""
     names = ("address", "old", "new", "time", "cpu", "flags")
     for address, old, new, time, cpu, flags in zip(*(rows[name].tolist() for name in names), strict=True):
         known = b"" if flags & Flag.OLD_UNKNOWN else old.to_bytes(_WORD, "little")
@@ -116,7 +116,7 @@ def _each(rows: Rows) -> Iterator[tuple[TextPoke, bool]]:
 
 
 def _is_first_half(last: TextPoke, poke: TextPoke) -> bool:
-    """Whether both are one literal: 64 bits at a multiple of 8 (``aarch64_insn_write_literal_u64``, 6.3 and later)."""
+    """Return whether both are one literal: 64 bits at a multiple of 8 (``aarch64_insn_write_literal_u64``, 6.3 on)."""
     return (
         len(last.new) == _WORD and last.address % 8 == 0 and last.address + _WORD == poke.address
         and (last.time, last.cpu) == (poke.time, poke.cpu) and bool(last.old) == bool(poke.old)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from prologue.live.pokes.recording import Function
 
 _PAGE: Final = 12
-_LONGEST: Final = 1 << 28  # bytes of a module's text; who claims more is looked at for each address
+_LONGEST: Final = 1 << 28  # bytes of a module's text; a function that claims more is compared with each address
 
 
 class NamedPlace(NamedTuple):
@@ -20,7 +20,7 @@ class NamedPlace(NamedTuple):
     offset: int
 
     def __str__(self) -> str:
-        """As the kernel prints addresses: ``name+0x10 [module]``."""
+        """Return the place as the kernel prints addresses: ``name+0x10 [module]``."""
         offset = f"+{self.offset:#x}" if self.offset else ""
         return f"{self.name}{offset}" + (f" [{self.owner}]" if self.owner else "")
 
@@ -31,7 +31,7 @@ class NameTable:
     def __init__(self, functions: tuple[Function, ...]) -> None:
         self._always = sorted(f for f in functions if not f.owner)
         self._starts = [function.start for function in self._always]
-        # Those with an owner by page: memory of modules is used again, and a function lies within its module's text.
+        # Functions with an owner by page: memory of modules is used again, and a function is in its module's text.
         self._others: defaultdict[int, list[Function]] = defaultdict(list)
         self._long: list[Function] = []
         for function in sorted((f for f in functions if f.owner), key=lambda f: (f.since, f.start - f.end)):
@@ -42,7 +42,7 @@ class NameTable:
                 self._others[page].append(function)
 
     def place(self, vaddr: int, time: int) -> NamedPlace | None:
-        """What was at an address at that time; None if it is not known."""
+        """Return the function that was at an address at that time; None if it is not known."""
         for function in (*reversed(self._others.get(vaddr >> _PAGE, ())), *reversed(self._long)):
             if function.start <= vaddr < function.end and function.since <= time < function.until:
                 return NamedPlace(function.name, function.owner, vaddr - function.start)
@@ -52,6 +52,6 @@ class NameTable:
         return NamedPlace(self._always[k].name, "", vaddr - self._always[k].start)
 
     def text(self, vaddr: int, time: int) -> str:
-        """The name for people, or the address itself."""
+        """Return the name for people, otherwise the address itself."""
         place = self.place(vaddr, time)
         return f"{vaddr:#x}" if place is None else str(place)

@@ -1,4 +1,4 @@
-"""Judges recorded writes: every rule that is about them, over every group."""
+"""The judge of recorded writes: every rule that is about them, over every group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from prologue.rules.pl507_live_write_by_unknown import RULE as UNKNOWN_WRITER
 from prologue.rules.registry import RULES
 
 NOT_DECIDED: Final = "not decided"
-"""The verdict on a writer that no mechanism has, of a release whose writers are not known; and on what was not seen."""
+"""The verdict on a writer without a mechanism in a release whose writers are not known, and on facts not seen."""
 WRITE_RULES: Final = tuple(rule for rule in RULES if "W" in rule.inputs)
 
 
@@ -26,14 +26,14 @@ class OpenQuestion(NamedTuple):
 
     writer: str
     words: int
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedWrites:
-    """A recording, its writes in groups, and what each group violates: codes, empty where it is allowed.
+    """A recording, its writes in groups, and the verdict on each group: codes of violated rules, empty if allowed.
 
-    ``undecided`` are findings that would accuse a kernel although what decides is not known; ``questions`` says what.
+    ``undecided`` are findings for which the deciding facts are not known; ``questions`` says which.
     """
 
     recording: Recording
@@ -45,7 +45,7 @@ class JudgedWrites:
 
     @property
     def failing(self) -> bool:
-        """Whether something is an error or worse."""
+        """True if a finding is an error or worse."""
         return any(finding.severity in FAILING for finding in self.findings)
 
 
@@ -65,13 +65,13 @@ def judge_writes(recording: Recording) -> JudgedWrites:
     verdicts, findings, undecided, questions = [], list[Finding](), list[Finding](), list[OpenQuestion]()
     for group in groups:
         against = [(rule, hit) for rule in WRITE_RULES if (hit := CHECKS[rule.code](group))]
-        # Who writes is known by name, release by release; what a write may be is the architecture's.
+        # Writers are known by name, release by release; the architecture says which writes are allowed.
         opened = {rule.code: unknown if rule is UNKNOWN_WRITER else hit.open for rule, hit in against}
         verdicts.append(tuple(NOT_DECIDED if opened[rule.code] else rule.code for rule, _ in against))
         for rule, hit in against:
             into = undecided if opened[rule.code] else findings
             into += [_finding(recording, names, rule, hit, k) for k in group.rows.tolist()]
-        questions += [OpenQuestion(group.writer.function, len(group.rows), why) for why in opened.values() if why]
+        questions += [OpenQuestion(group.writer.function, len(group.rows), text) for text in opened.values() if text]
     findings.sort(key=lambda finding: (finding.code, SEVERITIES.index(finding.severity)))
     return JudgedWrites(
         recording=recording,

@@ -1,4 +1,4 @@
-"""What has to follow a write to instructions that another CPU may execute, and what of it is missing."""
+"""Maintenance after a write to instructions that another CPU may execute, and the steps that are missing."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _NAMES: Final = {
     Maintenance.MORE: "...", Maintenance.DC_ELSEWHERE: "DC of another line",
     Maintenance.IC_ELSEWHERE: "IC IVAU of another line",
 }  # fmt: skip
-# IC IALLU is of one CPU: where others run, it invalidates nothing of theirs.
+# IC IALLU is of one CPU: it invalidates nothing of others.
 _IC: Final = (Maintenance.IC_IVAU, Maintenance.IC_IALLUIS)
 
 
 def missing_maintenance(steps: Sequence[Maintenance], ctr: int | None) -> str:
-    """The first step that is missing after a write, as text; empty if all of them come in their order.
+    """Name the first step that is missing after a write; empty if all of them come in their order.
 
     DC to the point of unification, DSB, IC, DSB, ISB; CTR_EL0.IDC makes the DC needless and DIC the IC. Without a
-    known ``ctr`` both are wanted. Steps of other kinds between them do not matter, and DC and IC IVAU for other lines
-    are such. What comes after the last digit that the form has room for counts as done.
+    known ``ctr`` both are wanted. Steps of other kinds between them do not matter, also DC and IC IVAU for other lines.
+    Steps after the last digit that the form has room for count as done.
     """
     ctr = ctr or 0
     wanted: list[tuple[str, tuple[Maintenance, ...]]] = []
@@ -47,5 +47,5 @@ def _elsewhere(kinds: tuple[Maintenance, ...], steps: Sequence[Maintenance]) -> 
 
 
 def steps_text(steps: Sequence[Maintenance]) -> str:
-    """Such as ``DC, DSB, IC IVAU, DSB, ISB``."""
+    """List steps as in ``DC, DSB, IC IVAU, DSB, ISB``."""
     return ", ".join(_NAMES.get(step, step.name.replace("_", " ")) for step in steps) or "nothing"

@@ -1,4 +1,4 @@
-"""Reads text pokes from a perf.data file."""
+"""Text pokes of a perf.data file."""
 
 from __future__ import annotations
 

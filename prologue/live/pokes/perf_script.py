@@ -1,4 +1,4 @@
-"""Reads text pokes from what ``perf script --show-text-poke-events`` printed, also with ``--header`` or ``-D``."""
+"""Text pokes of the text that ``perf script --show-text-poke-events`` printed, also with ``--header`` or ``-D``."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _with_bytes(poke: TextPoke, more: re.Match[str]) -> TextPoke:
 
 
 def _whole(begun: list[_Open], path: Path) -> list[TextPoke]:
-    """All that was begun, which must have got its bytes; -D with --show-text-poke-events prints every poke twice."""
+    """Return the pokes, which must have all of their bytes; -D with --show-text-poke-events prints each twice."""
     for entry in begun:
         if (len(entry.poke.old), len(entry.poke.new)) != (entry.old, entry.new):
             has = f"{len(entry.poke.old)} old and {len(entry.poke.new)} new bytes"

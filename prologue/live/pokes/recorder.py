@@ -1,4 +1,4 @@
-"""Runs the recorder's script, here or where ssh logs in to, and keeps what it prints."""
+"""The recorder's script, run here or on a machine by ssh, and its output."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ LOCAL: Final = "local"
 
 
 def script() -> str:
-    """The recorder, for any POSIX shell: one script of two files."""
+    """Return the recorder, for any POSIX shell: one script of two files."""
     parts = [files("prologue.live.pokes").joinpath(name) for name in ("record.sh", "printing.sh")]
     return "".join(part.read_text(encoding="utf-8") for part in parts)
 
 
 def record(source: str, options: Sequence[str], ssh_options: Sequence[str] = ()) -> str:
-    """Record until it ends; an interrupt ends the recording, and what was recorded comes.
+    """Record until the recorder ends; an interrupt ends the recording, too.
 
     Args:
         source: ``local`` or ``ssh:HOST``.
@@ -30,15 +30,15 @@ def record(source: str, options: Sequence[str], ssh_options: Sequence[str] = ())
         ssh_options: words for ssh, before its host.
 
     Returns:
-        What the script printed.
+        The text that the script printed.
 
     Raises:
-        InputError: there is nothing to log in to, or the recorder says why it cannot record.
+        InputError: ``source`` is no machine, ssh failed, or the recorder says why it cannot record.
 
     """
     text = script()
-    # Neither the script nor what comes after it may be read by another program: so the shell gets it byte by byte, and
-    # its standard input stays open as long as we want it to record.
+    # No other program may read the script or input after it: so the shell gets it byte by byte, and its standard input
+    # stays open as long as it is to record.
     shell = f'eval "$(dd bs=1 count={len(text.encode())} 2>/dev/null)"'
     command = ["sh", "-c", shell, "record.sh", "-e", *options]
     if source != LOCAL:
@@ -47,7 +47,7 @@ def record(source: str, options: Sequence[str], ssh_options: Sequence[str] = ())
             raise InputError("is not a machine: expected local, or ssh:HOST as in ssh:root@board", path=source)
         command = ["ssh", "-T", *ssh_options, *SSH_OPTIONS, "--", host, shlex.join(command)]
     try:
-        # A session of its own: Ctrl-C is for us, who then end the recording and wait for what it printed.
+        # A session of its own: Ctrl-C is for this process, which then ends the recording and waits for its output.
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
         )
@@ -57,10 +57,10 @@ def record(source: str, options: Sequence[str], ssh_options: Sequence[str] = ())
         try:
             output, complaints = _talk(process, text.encode())
         except BaseException:
-            process.terminate()  # asked twice: what it set up, it takes off
+            process.terminate()  # interrupted twice: the script takes its probes off
             raise
     if process.returncode:
-        raise InputError(_why(process.returncode, complaints, is_ssh=source != LOCAL), path=source)
+        raise InputError(_failure(process.returncode, complaints, is_ssh=source != LOCAL), path=source)
     return output.decode(errors="replace")
 
 
@@ -72,14 +72,14 @@ def _talk(process: subprocess.Popen[bytes], text: bytes) -> tuple[bytes, bytes]:
     def keep(name: str, stream: IO[bytes]) -> None:
         streams[name] = stream.read()
 
-    assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 - they are pipes, as asked for
+    assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 - Popen was told to make pipes
     readers = [
-        Thread(target=keep, args=("said", process.stdout), daemon=True),
+        Thread(target=keep, args=("output", process.stdout), daemon=True),
         Thread(target=keep, args=("complaints", process.stderr), daemon=True),
     ]
     for reader in readers:
         reader.start()
-    with suppress(BrokenPipeError):  # it ended: why, it says
+    with suppress(BrokenPipeError):  # it ended, and prints the reason
         process.stdin.write(text)
         process.stdin.flush()
     try:
@@ -91,7 +91,7 @@ def _talk(process: subprocess.Popen[bytes], text: bytes) -> tuple[bytes, bytes]:
             reader.join()
     _close(process.stdin)
     process.wait()
-    return streams["said"], streams["complaints"]
+    return streams["output"], streams["complaints"]
 
 
 def _close(stream: IO[bytes]) -> None:
@@ -99,7 +99,7 @@ def _close(stream: IO[bytes]) -> None:
         stream.close()
 
 
-def _why(status: int, complaints: bytes, *, is_ssh: bool) -> str:
+def _failure(status: int, complaints: bytes, *, is_ssh: bool) -> str:
     lines = complaints.decode(errors="replace").strip().splitlines()
     own = next((line.removeprefix("record.sh: ") for line in lines if line.startswith("record.sh: ")), "")
     if own:

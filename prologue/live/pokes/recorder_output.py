@@ -1,4 +1,4 @@
-"""Reads what ``record.sh`` printed: its parts, and its events among lines of others (a console's)."""
+"""The output of ``record.sh``: its parts, and its events among other lines (a console's)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PARTS: Final = (
     "machine", "boot_id", "notes", "kernel", "probes", "lost", "ended", "events", "changed", "names",
 )  # fmt: skip
 _LAST: Final = "end"
-# The kernel's messages, which a serial console puts anywhere into a line: a time, and with CONFIG_PRINTK_CALLER who.
+# The kernel's messages, which a serial console puts anywhere into a line: a time, and the CONFIG_PRINTK_CALLER.
 _MESSAGE: Final = re.compile(r"\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? .*$")
 _EVENT: Final = re.compile(
     r"^ *.+-\d+ +(?:\( *[\d-]+\) )?\[(?P<cpu>\d{1,5})\] \S+ +(?P<seconds>\d{1,10})\.(?P<us>\d{6}): (?P<rest>.*)$"
@@ -41,7 +41,7 @@ class RecorderOutput:
     """The parts' lines, and the events.
 
     ``marks`` are the times of the recorder's own marks, ``unread`` counts lines of events that do not read, and
-    ``dropped`` what the ring buffer lost.
+    ``dropped`` events that the ring buffer lost.
     """
 
     path: Path
@@ -52,7 +52,7 @@ class RecorderOutput:
     dropped: int
 
     def value(self, name: str) -> str:
-        """A ``name=`` of the part "kernel"; empty if it is not there."""
+        """Return the value of a ``name=`` in the part "kernel"; empty if it is not there."""
         lines = (line.partition("=") for line in self.parts["kernel"])
         return next((value for key, _, value in lines if key == name), "")
 
@@ -95,7 +95,7 @@ def read_output(text: str, path: Path) -> RecorderOutput:
 
 
 def _whole_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Lines without the messages that are in them; what a message cut in two is one line again."""
+    """Yield lines without the messages in them; a line that a message cut in two is whole again."""
     begun = ""
     for line in lines:
         text = line.rstrip("\r")
@@ -110,7 +110,7 @@ def _whole_lines(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _parts(lines: Iterable[str], path: Path) -> dict[str, list[str]]:
-    """The lines of each part of the first recording in the text."""
+    """Return the lines of each part of the first recording in the text."""
     parts: dict[str, list[str]] | None = None
     current: list[str] = []
     for line in lines:

@@ -1,4 +1,4 @@
-"""Recorded writes from what ``record.sh`` printed, and what speaks against them."""
+"""Recorded writes of the output of ``record.sh``, and the losses that it shows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from prologue.live.pokes.recorder_output import ProbeHit, RecorderOutput
 from prologue.live.pokes.recording import CALLERS, Ending, Flag, Function, Loss, Origin, Recording, Rows, empty_rows
 from prologue.words import counted
 
-_KERNEL_TOP: Final = 0xFFFF << 48  # what pointer authentication overwrites: bits 48 and up of each kernel address
+_KERNEL_TOP: Final = 0xFFFF << 48  # bits of each kernel address that pointer authentication overwrites
 _WORDS64: Final = (1 << 64) - 1
 _LITERAL: Final = "aarch64_insn_write_literal_u64"
 _BPF: Final = "__text_poke"
@@ -32,7 +32,7 @@ _NOTE: Final = re.compile(r"^(\w+) refused (.*)$")
 
 
 class _Write(NamedTuple):
-    """One word."""
+    """A word that was written."""
 
     hit: ProbeHit
     address: int
@@ -42,10 +42,10 @@ class _Write(NamedTuple):
 
 
 def writes_of_output(output: RecorderOutput) -> Recording:
-    """Make a recording.
+    """Make a recording of the output.
 
     Raises:
-        InputError: what was printed contradicts itself, or is damaged.
+        InputError: the output contradicts itself, or is damaged.
 
     """
     try:
@@ -55,7 +55,7 @@ def writes_of_output(output: RecorderOutput) -> Recording:
 
 
 class _Reader:
-    """Collects what one output says."""
+    """The reader of one output."""
 
     def __init__(self, output: RecorderOutput) -> None:
         self._output = output
@@ -68,7 +68,7 @@ class _Reader:
         self._pages_of_literals: dict[int, ProbeHit] = {}  # by their address; the last time that each was mapped
 
     def recording(self) -> Recording:
-        """All that was recorded."""
+        """Make the recording."""
         writes = [write for hit in self._output.hits if hit.name == "fixmap" for write in self._writes(hit)]
         self._require_own(writes)
         changed = self._changed_words()
@@ -96,19 +96,19 @@ class _Reader:
         )  # fmt: skip
 
     def _require_own(self, writes: list[_Write]) -> None:
-        """The recorder arms a probe while it records: if that write is not there, others may be missing, too."""
+        """Refuse output without the recorder's own test writes: others may be missing, too."""
         if not any(write.hit.time <= self._output.marks["armed"] for write in writes):
             raise InputError(
                 "lacks the recorder's own test writes: record again with a larger --buffer", path=self._output.path
             )
 
     def name(self, address: int) -> str:
-        """Of the function that holds an address; empty if it is not known."""
+        """Name the function that has an address; empty if it is not known."""
         at = bisect_right(self._starts, address) - 1
         return self._functions[at].name if at >= 0 and address < self._functions[at].end else ""
 
     def _chain(self, hit: ProbeHit) -> list[int]:
-        """Return addresses, from the function that asked for the page on; without what maps it for all writers."""
+        """Return the return addresses, from the function that asked for the page on, without the mapping itself."""
         chain = []
         for k in range(1, 11):
             address = hit.fields[f"c{k}"]
@@ -124,7 +124,7 @@ class _Reader:
         address, known = fields["addr"], Flag(0)
         image = fields["page"] + self._offset & _WORDS64
         if image in self._text:
-            # A writer whose caller is another one than usual: the address is certain, and what was read there was not.
+            # A writer with an unusual caller: the address is certain, but the old word was not read there.
             known = Flag(0) if address == image else Flag.OLD_UNKNOWN
             address = image
         elif address % PAGE != fields["page"] % PAGE:
@@ -164,14 +164,14 @@ class _Reader:
         return rows[np.argsort(rows["time"], kind="stable")]
 
     def _changed_words(self) -> dict[int, Changed] | None:
-        """Words of the kernel's text that differ after the recording; None if it was not compared."""
+        """Return the words of the kernel's text that differ after the recording; None if it was not compared."""
         summary, *lines = self._output.parts["changed"] or [""]
         if not summary.startswith("compared "):
             return None
         return {change.address: change for change in map(self._changed, lines)}
 
     def _literals(self, writes: list[_Write], changed: dict[int, Changed]) -> list[_Write]:
-        """What the first trace stored, as far as the text was compared."""
+        """Return the literals that the first trace stored, as far as the text was compared."""
         later: dict[int, int] = {}
         for write in writes:
             if write.flags & Flag.LITERAL:
@@ -194,7 +194,7 @@ class _Reader:
         """Hold the writes against each other, and against the kernel's text before and after.
 
         Returns:
-            Words that changed although no write to them was recorded, and counts of what does not fit.
+            Words that changed although no write to them was recorded, and counts of contradictions.
 
         """
         first: dict[int, _Write] = {}
@@ -219,7 +219,7 @@ class _Reader:
         return Changed(self._text.start // PAGE * PAGE + 4 * int(offset), int(old, 16), int(new, 16))
 
     def _contradicts(self, first: _Write, last: _Write, changed: dict[int, Changed]) -> bool:
-        """Whether the copies of the text before and after disagree; what was written during a copy proves nothing."""
+        """Return whether the copies of the text before and after disagree; writes during a copy prove nothing."""
         marks = self._output.marks
         if (
             first.flags & Flag.OLD_UNKNOWN
@@ -258,7 +258,7 @@ class _Reader:
             yield Loss("writes for which copy_to_kernel_nofault saw other words", wrong)
 
     def _disagreeing(self) -> int:
-        """Of kernels that let one probe copy_to_kernel_nofault: it is called right after the page is mapped."""
+        """Count disagreements with copy_to_kernel_nofault, if it was probed: it is called after the page is mapped."""
         waiting: dict[int, ProbeHit] = {}
         wrong = 0
         for hit in self._output.hits:
@@ -280,8 +280,8 @@ class _Reader:
         for line in parts["probes"]:
             if refusal := _NOTE.match(line):
                 refused.setdefault(refusal[2], []).append(refusal[1])
-        for why, names in refused.items():
-            yield f"no probe on {', '.join(names)}: {why}; their writes are seen where __set_fixmap maps the page"
+        for reason, names in refused.items():
+            yield f"no probe on {', '.join(names)}: {reason}; their writes are seen where __set_fixmap maps the page"
         if loads := sum(hit.name == "alternatives" for hit in self._output.hits):
             yield f"{counted(loads, 'time')} alternatives were applied to a module's text before it ran: not recorded"
         if checked := sum(hit.name == "word" for hit in self._output.hits):
@@ -294,15 +294,15 @@ class _Reader:
 
 
 def _is_cut(hit: ProbeHit) -> bool:
-    """Whether there may be more callers; what comes after a zero is left from older events."""
+    """Return whether there may be more callers; those after a zero are left from older events."""
     return all(hit.fields[f"c{k}"] for k in range(1, 11))
 
 
 def _functions(lines: list[str]) -> tuple[Function, ...]:
-    """Lines of start, end, name and owner in brackets; ascending. The last function of a module has no known end.
+    """Parse lines of start, end, name and owner in brackets, ascending; a module's last function has no known end.
 
-    Other lines are messages of a kernel that prints no time before them. A line that such a message tore is a name
-    less, and who has no name is not taken for a known writer.
+    Other lines are messages of a kernel that prints no time before them. If a message tore a line, its function has no
+    name, and is not taken for a known writer.
     """
     functions = []
     for line in lines:
@@ -316,6 +316,6 @@ def _functions(lines: list[str]) -> tuple[Function, ...]:
 
 
 def _count(online: str) -> int:
-    """How many CPUs a list such as ``0-3,5`` has."""
+    """Count the CPUs of a list such as ``0-3,5``."""
     ranges = (part.split("-") for part in online.split(","))
-    return sum(int(each[-1]) - int(each[0]) + 1 for each in ranges)
+    return sum(int(cpus[-1]) - int(cpus[0]) + 1 for cpus in ranges)

@@ -1,4 +1,4 @@
-"""One write to kernel text: a row of a numpy array; and what is known of a whole recording."""
+"""Recorded writes to kernel text, the rows of a numpy array, and the facts of a whole recording."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WRITE: Final = np.dtype(
         ("padding", "<u2"),
     ]
 )
-"""One 32-bit word that was written, at an address that is a multiple of 4; a wider write is a row for each word.
+"""A 32-bit word that was written, at an address that is a multiple of 4; a wider write is a row for each word.
 
 0 in ``paddr``, ``alias``, ``pc`` and ``callers`` is: not known.
 """
@@ -45,12 +45,12 @@ class Flag(IntFlag):
     UNREACHABLE = 2  # nothing could execute the word yet: its page was not mapped executable
     LITERAL = 4  # the word is data among the text (a CALL_OPS pointer, a constant), not an instruction
     OLD_UNKNOWN = 8  # the recorder does not know ``old``
-    NOT_RETURNED = 16  # the recording ended before the writer returned: ``maintenance`` is what was seen until then
+    NOT_RETURNED = 16  # the recording ended before the writer returned: ``maintenance`` is as seen until then
     CUT_CHAIN = 32  # there may be more callers than ``callers`` names, or their chain could not be read
     CONSTANT = 64  # the word is of a runtime constant (asm/runtime-const.h), which any function may initialise
     RAN_BEFORE = 128  # some CPU had executed the word since its page became text
     RAN_MEANWHILE = 256  # some CPU executed it between the write and the writer's return
-    # Of live writes to what no CPU had executed, and of no pair of NOP, B, BL and BRK:
+    # Of live writes to words that no CPU had executed, except from one of NOP, B, BL and BRK to another:
     RAN_AFTER = 512  # some CPU executed it after the write, before it was written again
     RAN_UNSYNCED = 1024  # ... with no ISB, exception or return from one since the writer's maintenance
 
@@ -58,7 +58,7 @@ class Flag(IntFlag):
 class Maintenance(IntEnum):
     """Maintenance after a write: a digit of ``maintenance``.
 
-    Where the recorder sees which lines (sight ``lines``), DC and IC_IVAU are those for the word's own.
+    If the recorder sees which lines (sight ``lines``), DC and IC_IVAU are those for the word's own line.
     """
 
     DC = 1  # clean to the point of unification or beyond: DC CVAU, CVAC, CVAP, CVADP, CIVAC
@@ -74,7 +74,7 @@ class Maintenance(IntEnum):
 
 
 def maintenance_steps(maintenance: int) -> tuple[Maintenance, ...]:
-    """The steps in their order: hexadecimal digits, the first in the lowest; equal ones in a row are one digit."""
+    """Decode the steps, in order: hexadecimal digits, the first in the lowest; equal steps in a row are one digit."""
     return tuple(Maintenance(maintenance >> shift & 15) for shift in range(0, 64, 4) if maintenance >> shift & 15)
 
 
@@ -86,13 +86,13 @@ SIGHTS: Final[tuple[Sight, ...]] = (
     "old", "alias", "paddr", "pc", "running", "stopped", "unreachable", "maintenance", "lines", "ran", "first_runs",
     "callers", "literal",
 )  # fmt: skip
-"""What a recorder may see besides time, CPU, address and the new word; what it does not see, the judge says."""
+"""Things that a recorder may see besides time, CPU, address and new word; the judge names those it did not see."""
 
 
 class Function(NamedTuple):
     """Code with a name; ``owner`` is a module, or ``bpf`` and the like, or empty for the kernel.
 
-    Addresses of modules are used again: it was there from ``since`` to before ``until``, times of the recording.
+    Addresses of modules are used again: the code was there from ``since`` to before ``until``, times of the recording.
     """
 
     start: int
@@ -104,7 +104,7 @@ class Function(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """What the recorder knows that it did not record; ``amount`` is None if it does not know how many."""
+    """Events that the recorder knows it did not record; ``amount`` is None if it does not know how many."""
 
     what: str
     amount: int | None
@@ -112,10 +112,7 @@ class Loss(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What was recorded, known when a recording begins.
-
-    ``slide``: bytes that KASLR added to each link-time address, None if not known (it may be 0).
-    """
+    """The header of a recording: facts that are known when it begins."""
 
     source: str  # such as "QEMU 7.2, plugin", "kprobe events"
     machine: str  # as uname -m
@@ -128,11 +125,11 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """What is known when a recording ends."""
+    """The trailer of a recording: facts that are known when it ends."""
 
-    slide: int | None = None
+    slide: int | None = None  # bytes that KASLR added to each link-time address; None if not known (it may be 0)
     complete: bool = True  # the recorder ran to its end, and was not killed
-    functions: tuple[Function, ...] = ()  # those that rows name: address, pc, callers
+    functions: tuple[Function, ...] = ()  # of the addresses in rows: address, pc, callers
     lost: tuple[Loss, ...] = ()
     notes: tuple[str, ...] = ()  # for people
     ctr: int | None = None  # CTR_EL0 as the kernel uses it, if known: bits 28 (IDC) and 29 (DIC)
@@ -149,5 +146,5 @@ class Recording:
 
 
 def empty_rows(count: int) -> Rows:
-    """Rows of zeros, shape (count,), to be filled in."""
+    """Return rows of zeros, shape (count,), to be filled in."""
     return np.zeros(count, WRITE)

@@ -1,7 +1,7 @@
 """The file of a recording: written while it goes on, read with every block checked.
 
 8 bytes of magic, then blocks: u32 kind, u32 CRC-32 of the payload, u64 size of the payload, the payload; all
-little-endian. The first is an ``Origin`` (JSON), then come rows of ``form.WRITE`` (zlib), and last an ``Ending``.
+little-endian. The first is an ``Origin`` (JSON), then come rows of ``recording.WRITE`` (zlib), and last an ``Ending``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from prologue.live.pokes.recording import (
 from prologue.outputs import new_file
 
 SCHEMA: Final = "prologue.writes/3"
-# /1 has no lines, and nothing of what ran; /2 has nothing of what ran first after a write.
+# /1 has no lines and no executions; /2 has no first executions after a write.
 _OLDER: Final = ("prologue.writes/1", "prologue.writes/2")
 MAGIC: Final = b"PROLWRT1"
 _BLOCK: Final = struct.Struct("<IIQ")
@@ -47,7 +47,7 @@ _LARGEST: Final = 1 << 28  # bytes of a block, unpacked
 
 
 class Writer:
-    """Takes the rows of one recording; ``recording_file`` makes one."""
+    """The writer of a recording; ``recording_file`` makes one."""
 
     def __init__(self, stream: BinaryIO, origin: Origin) -> None:
         self._stream = stream
@@ -56,7 +56,7 @@ class Writer:
         self._block(_ORIGIN, _json({"schema": SCHEMA, **asdict(origin)}))
 
     def add(self, rows: Rows) -> None:
-        """Append rows in the order of time."""
+        """Add rows in the order of time."""
         for start in range(0, len(rows), _AT_ONCE):
             self._block(_ROWS, zlib.compress(rows[start : start + _AT_ONCE].astype(WRITE).tobytes(), 1))
 
@@ -67,7 +67,7 @@ class Writer:
 
     @property
     def ended(self) -> bool:
-        """Whether ``end`` was called."""
+        """True if ``end`` was called."""
         return self._ended
 
     def _block(self, kind: int, payload: bytes) -> None:
@@ -123,7 +123,7 @@ def read_recording(path: Path) -> Recording:
 
 
 def _blocks(stream: BinaryIO, path: Path) -> Iterator[_Block]:
-    """Blocks until the file ends; one that is cut off is where it ends."""
+    """Yield blocks until the file ends, or the first that is cut off."""
     while head := stream.read(_BLOCK.size):
         if len(head) < _BLOCK.size:
             return
@@ -174,7 +174,7 @@ def _rows(block: _Block, path: Path) -> Rows:
 
 
 def _check(rows: Rows, path: Path) -> None:
-    """What every reader of rows relies on."""
+    """Refuse rows without the properties that every reader relies on."""
     if (rows["address"] % np.uint64(4)).any():
         raise _damaged(path, "an address that is not a multiple of 4")
     if (rows["time"][1:] < rows["time"][:-1]).any():

@@ -1,4 +1,4 @@
-"""Opens whatever a user names as a recording of writes."""
+"""Recordings of writes, of any format that a user names."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _MOST_TEXT: Final = 1 << 30  # bytes
 
 
 def read_any(path: Path) -> Recording:
-    """Read recorded writes, of whatever recorded them.
+    """Read recorded writes of any recorder.
 
-    That is ``writes boot``, ``writes record``, ``perf record``, or ``perf script --show-text-poke-events`` (its text).
+    Recorders are ``writes boot``, ``writes record``, ``perf record``, and the text of
+    ``perf script --show-text-poke-events``.
 
     Raises:
         InputError: it is none of these, is damaged, or cannot be read.

@@ -1,4 +1,4 @@
-"""One change of kernel text as perf records it, and all of a recording."""
+"""Changes of kernel text as perf records them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class TextPoke:
     old: bytes
     new: bytes
     time: int = 0
-    cpu: int = -1  # -1: not said
+    cpu: int = -1  # -1: not known
     pid: int = -1
     tid: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PokeRecording:
-    """Text pokes in the order of time, and what is known of the machine; empty strings are: not said."""
+    """Text pokes in the order of time, and facts of the machine; empty strings are not known."""
 
     path: str
     pokes: tuple[TextPoke, ...] = field(repr=False)

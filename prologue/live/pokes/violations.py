@@ -1,4 +1,4 @@
-"""What groups of recorded writes violate, rule by rule."""
+"""Violations of rules by groups of recorded writes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _AFTERWARDS: Final = {
 
 
 class Violation(NamedTuple):
-    """What a rule has against a group of writes.
+    """A violation of a rule by a group of writes.
 
-    ``severity`` is that of these writes, if it is less than the rule's. ``open``: why the rule cannot decide, if the
-    recording lacks what would; empty if it can.
+    ``severity`` is set if it is less than the rule's. ``open`` is the reason why the rule cannot decide; empty if it
+    can.
     """
 
     message: str
@@ -32,7 +32,7 @@ class Violation(NamedTuple):
 
 
 def _unlisted(group: WriteGroup) -> Violation | None:
-    """PL308: live writes of instructions that a CPU had executed, or may have; PL513 has the others."""
+    """Check PL308: live writes of instructions that a CPU had executed, or may have; PL513 has the others."""
     if not group.unlisted or group.executed is PriorRun.NEVER:
         return None
     unknown = group.executed is PriorRun.NOT_KNOWN
@@ -46,7 +46,7 @@ def _unlisted_transition(group: WriteGroup) -> str:
 
 
 def _conditional(group: WriteGroup) -> Violation | None:
-    """PL310: live writes of instructions."""
+    """Check PL310: live writes of instructions."""
     if not group.live or group.literal or group.same or not group.old_known:
         return None
     listed = cmodx.judge(group.old_word, group.new_word, "new").allowed
@@ -56,7 +56,7 @@ def _conditional(group: WriteGroup) -> Violation | None:
 
 
 def _without_maintenance(group: WriteGroup) -> Violation | None:
-    """PL506: live writes of instructions whose maintenance was seen, and CPUs that executed the new one too early."""
+    """Check PL506: maintenance of live writes of instructions, and CPUs that executed the new one too early."""
     if not group.live or group.literal or group.same:
         return None
     if group.steps is not None and (missing := missing_maintenance(group.steps, group.ctr)):
@@ -69,14 +69,14 @@ def _without_maintenance(group: WriteGroup) -> Violation | None:
 
 
 def _by_unknown(group: WriteGroup) -> Violation | None:
-    """PL507: any write, live or not, whose writer was seen."""
+    """Check PL507: any write, live or not, with a known writer."""
     if not group.writer.function or group.writer.mechanism is not None:
         return None
     return Violation(f"{group.transition}, written by {group.writer.function}, not called by any known mechanism")
 
 
 def _before_execution(group: WriteGroup) -> Violation | None:
-    """PL513: what PL308 would report if a CPU had executed the instruction.
+    """Check PL513: writes that PL308 would report if a CPU had executed the instruction.
 
     A mechanism that is made to write before the first execution, and did, deserves no warning.
     """
@@ -88,8 +88,8 @@ def _before_execution(group: WriteGroup) -> Violation | None:
         return Violation(message, "info" if group.writer.before_use else None)
     if not group.writer.before_use:
         return None
-    why = "whether a CPU had executed them before is not known: this recorder does not see it"
-    return Violation(message + _NOT_KNOWN, open=why)
+    reason = "whether a CPU had executed them before is not known: this recorder does not see it"
+    return Violation(message + _NOT_KNOWN, open=reason)
 
 
 CHECKS: Final[Mapping[str, Callable[[WriteGroup], Violation | None]]] = {

@@ -1,4 +1,4 @@
-"""Writes that are alike, so that each kind is judged once; and which of them were live."""
+"""Groups of writes that are alike, so that each kind is judged once; and which of them were live."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DECIDING: Final = (
 
 
 class PriorRun(Enum):
-    """Whether some CPU had executed a word when it was written, or did so before its writer returned."""
+    """Execution of a word by any CPU before it was written, or before its writer returned."""
 
     NOT_KNOWN = "not known"
     NEVER = "never executed before"
@@ -33,7 +33,7 @@ class PriorRun(Enum):
 
 
 class FirstRun(Enum):
-    """How CPUs came to execute a word for the first time after it was written."""
+    """The first execution of a word by other CPUs after it was written."""
 
     NOT_KNOWN = "not known"
     NONE = "not executed afterwards"
@@ -45,9 +45,9 @@ class FirstRun(Enum):
 class WriteGroup:
     """Writes by one writer, between instructions of the same two classes, in the same circumstances.
 
-    ``old`` and ``new`` are names of instructions, with the words of the first of the writes. ``not_live`` says why no
-    other CPU could be executing the word; empty: one could. ``steps`` is the maintenance, None if the recorder does
-    not see it, or the recording ended before the writer returned.
+    ``old`` and ``new`` are names of instructions, with the words of the first of the writes. ``not_live`` is the reason
+    why no other CPU could be executing the word; empty if one could. ``steps`` is the maintenance, None if the recorder
+    does not see it, or the recording ended before the writer returned.
     """
 
     writer: TextWriter
@@ -67,14 +67,14 @@ class WriteGroup:
 
     @property
     def live(self) -> bool:
-        """Whether another CPU could be executing the word."""
+        """True if another CPU could be executing the word."""
         return not self.not_live
 
     @property
     def unlisted(self) -> bool:
-        """Whether another CPU could be executing it, and the architecture lists no such change of an instruction.
+        """True if another CPU could be executing it, and the architecture does not list this change of an instruction.
 
-        Where the old word is not known, the new one alone decides.
+        If the old word is not known, the new one alone decides.
         """
         if not self.live or self.literal or self.same:
             return False
@@ -83,14 +83,14 @@ class WriteGroup:
 
     @property
     def transition(self) -> str:
-        """Such as ``NOP -> BL``."""
+        """Both instructions, as in ``NOP -> BL``."""
         if self.literal:
             return "data"
         return f"{self.old if self.old_known else '?'} -> {self.new}"
 
 
 def group_writes(recording: Recording) -> tuple[WriteGroup, ...]:
-    """All writes of a recording, in groups, in the order of their first writes."""
+    """Group all writes of a recording, in the order of their first writes."""
     rows = recording.rows
     if not len(rows):
         return ()
@@ -103,8 +103,8 @@ def group_writes(recording: Recording) -> tuple[WriteGroup, ...]:
     keys["many"] = (rows["running"] & (rows["running"] - np.uint64(1))) != 0
     keys["flags"] = rows["flags"] & np.uint32(_DECIDING)
     keys["same"] = rows["old"] == rows["new"]
-    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-    members = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    members = np.split(np.argsort(inverse, kind="stable"), np.cumsum(np.bincount(inverse))[:-1])
     groups = [
         _group(recording, writers[int(keys["chain"][k])], (names[keys["old"][k]], names[keys["new"][k]]), k, member)
         for k, member in zip(first.tolist(), members, strict=True)
@@ -158,31 +158,33 @@ def _not_live(recording: Recording, row: np.void, writer: TextWriter, flags: Fla
         return "stop_machine"
     if "unreachable" in sees and Flag.UNREACHABLE in flags:
         return "not reachable"
-    if not writer.aside or "ran" not in sees:
-        return writer.aside
-    # What the writer's name says, the CPUs have to confirm.
+    if not writer.why_unreachable or "ran" not in sees:
+        return writer.why_unreachable
+    # The writer's name shows it, and the CPUs have to confirm it.
     if Flag.RAN_MEANWHILE in flags:
         return ""
-    return f"{writer.aside}: {'not executed meanwhile' if Flag.RAN_BEFORE in flags else 'never executed before'}"
+    return (
+        f"{writer.why_unreachable}: {'not executed meanwhile' if Flag.RAN_BEFORE in flags else 'never executed before'}"
+    )
 
 
 def _classes(words: np.ndarray[tuple[int], np.dtype[np.uint32]], names: list[str]) -> I64:
-    """The index in ``names`` of each word's name; new names are appended."""
-    every, which = np.unique(words, return_inverse=True)
-    numbers = np.zeros(len(every), np.int64)
-    for k, word in enumerate(every.tolist()):
+    """Return the index in ``names`` of each word's name; append new names."""
+    distinct, inverse = np.unique(words, return_inverse=True)
+    numbers = np.zeros(len(distinct), np.int64)
+    for k, word in enumerate(distinct.tolist()):
         name = word_name(word)
         if name == f"{word:08x}":
             name = a64.classify(word) or _ANY
         if name not in names:
             names.append(name)
         numbers[k] = names.index(name)
-    index: I64 = numbers[which]
+    index: I64 = numbers[inverse]
     return index
 
 
 def _writers(recording: Recording) -> tuple[list[TextWriter], I64]:
-    """Every writer, and its index for each row; the times of a chain's writes may have different names for it."""
+    """Return all writers, and the index of each row's; a chain may have other names at other times."""
     rows, table = recording.rows, NameTable(recording.ending.functions)
     others = sorted({t for f in recording.ending.functions if f.owner for t in (f.since, f.until)})
     constant = (rows["flags"] & np.uint32(Flag.CONSTANT)) != 0
@@ -190,18 +192,18 @@ def _writers(recording: Recording) -> tuple[list[TextWriter], I64]:
     chains = np.column_stack(
         [rows["pc"][:, None], rows["callers"], epoch.astype(np.uint64)[:, None], constant[:, None]]
     )
-    every, first, which = np.unique(chains, axis=0, return_index=True, return_inverse=True)
+    distinct, first, inverse = np.unique(chains, axis=0, return_index=True, return_inverse=True)
     writers: list[TextWriter] = []
-    index = np.zeros(len(every), np.int64)
+    index = np.zeros(len(distinct), np.int64)
     for k, row in enumerate(first.tolist()):
         places = (table.place(vaddr, int(rows["time"][row])) for vaddr in chain_of(rows[row]))
         writer = writer_of(places, constant=bool(constant[row]))
         if writer not in writers:
             writers.append(writer)
         index[k] = writers.index(writer)
-    return writers, index[which.reshape(-1)]
+    return writers, index[inverse.reshape(-1)]
 
 
 def chain_of(row: np.void) -> list[int]:
-    """The program counter and the callers of a write, the innermost first; what is not known is left out."""
+    """Return the program counter and the callers of a write, the innermost first, as far as they are known."""
     return [vaddr for vaddr in (int(row["pc"]), *row["callers"].tolist()) if vaddr]

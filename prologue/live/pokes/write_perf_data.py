@@ -1,4 +1,4 @@
-"""Writes text pokes as a perf.data file, so that perf and decoders of traces can follow text through time."""
+"""Text pokes as a perf.data file, so that perf and decoders of traces can follow text through time."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def write_perf_data(out: Path, recording: PokeRecording) -> None:
     if not records:
         raise OutputError("there is nothing to write: no change of text was recorded", path=out)
     event = EventAttributes(type=SOFTWARE, config=DUMMY, flags=WANTS_TEXT_POKE)
-    known = machine_features(
+    features = machine_features(
         build_id=recording.build_id, release=recording.release, machine=recording.machine, cpus=recording.cpus
     )
-    write_perf_file(out, event, records, known)
+    write_perf_file(out, event, records, features)
 
 
 def _poke(poke: TextPoke, out: Path) -> bytes:
@@ -36,5 +36,5 @@ def _poke(poke: TextPoke, out: Path) -> bytes:
         raise OutputError(f"{len(changed):,} bytes at {poke.address:#x} are too many for one record", path=out)
     body = TEXT_POKE.pack(poke.address, len(poke.old), len(poke.new)) + changed
     body += b"\0" * (-len(body) % 8)
-    who = sample_id(pid=max(poke.pid, 0), tid=max(poke.tid, 0), time=poke.time, cpu=max(poke.cpu, 0))
-    return record(RecordKind.TEXT_POKE, HOST_KERNEL, body + who)
+    sample = sample_id(pid=max(poke.pid, 0), tid=max(poke.tid, 0), time=poke.time, cpu=max(poke.cpu, 0))
+    return record(RecordKind.TEXT_POKE, HOST_KERNEL, body + sample)

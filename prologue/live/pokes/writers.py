@@ -1,4 +1,4 @@
-"""Who writes kernel text: functions of the kernel by name, and what each of them is for.
+"""Writers of kernel text: functions of the kernel by name, and the mechanism of each.
 
 Names are those of 5.5 to 7.3: arch/arm64/kernel/{ftrace,jump_label,alternative,patching,insn,kgdb}.c, pi/, probes/,
 arch/arm64/kvm/va_layout.c, arch/arm64/net/bpf_jit_comp.c, arch/arm64/include/asm/runtime-const.h.
@@ -14,23 +14,23 @@ from prologue.live.pokes.function_names import NamedPlace
 
 
 class TextWriter(NamedTuple):
-    """Who wrote: what mechanism, None if it is not known; ``function`` is the one that shows it, or that stored.
+    """The writer of a store: its mechanism, None if it is not known; ``function`` shows it, or is the one that stored.
 
-    ``function`` is empty where the recorder saw neither the program counter nor a caller.
-    ``aside``: why a write by this function reaches nothing that a CPU can execute; empty if it may.
+    ``function`` is empty if the recorder saw neither the program counter nor a caller. ``why_unreachable`` is the
+    reason why no CPU can execute a word that this function writes; empty if one may.
     """
 
     mechanism: str | None
     function: str
-    aside: str = ""
+    why_unreachable: str = ""
 
     @property
     def before_use(self) -> bool:
-        """Whether the mechanism is made to write instructions that CPUs could reach, but do not execute before."""
+        """True if the mechanism is made to write instructions that CPUs could reach, but do not execute before."""
         return self.mechanism == _CONSTANTS
 
 
-# They store for others: who called them decides.
+# They store for others: their callers decide.
 _PASSED: Final = frozenset((
     "aarch64_insn_write", "__aarch64_insn_write", "aarch64_insn_patch_text_nosync", "aarch64_insn_patch_text",
     "aarch64_insn_write_literal_u64", "aarch64_insn_write_literals_u64", "aarch64_insn_copy", "aarch64_insn_set",
@@ -77,20 +77,20 @@ _MECHANISMS: Final[dict[str, tuple[str, ...]]] = {
 _BY_FUNCTION: Final = {name: mechanism for mechanism, names in _MECHANISMS.items() for name in names}
 # They call functions of others to make the words: callbacks of .altinstructions, anywhere in the kernel.
 _WITH_CALLBACKS: Final = ("alternatives",)
-# Functions whose writes reach what nothing can execute then.
-_ASIDE: Final = {
+# Functions that write words that nothing can execute then.
+_UNREACHABLE: Final = {
     "bpf_arch_text_copy": "a BPF program or trampoline that is not reachable yet",
     "bpf_arch_text_invalidate": "a BPF program that is not reachable any more",
     "arch_prepare_kprobe": "the slot of a kprobe that is not armed yet",
     "kvm_apply_hyp_relocations": "text of EL2 that runs only after it",
 }
-# What an exception or interrupt runs belongs to another context than what it interrupted.
+# The code of an exception or interrupt belongs to another context than the interrupted code.
 _EXCEPTION: Final = re.compile(r"el[01][th]?(_|\d)|vectors$|ret_to_(kernel|user)$|__entry_text|call_on_irq_stack$")
 _CLONE: Final = re.compile(r"\.(isra|part|constprop|cold|llvm)\b.*$")
 
 
 def writer_of(chain: Iterable[NamedPlace | None], *, constant: bool = False) -> TextWriter:
-    """The writer of a store, from the places of its program counter and its callers, the innermost first.
+    """Find the writer of a store, from the places of its program counter and its callers, the innermost first.
 
     A mechanism is believed if nothing else is between it and the store: no code that is not known, no module, no
     exception. Functions of modules and others than the kernel are never a mechanism, whatever their names are. A
@@ -107,7 +107,7 @@ def writer_of(chain: Iterable[NamedPlace | None], *, constant: bool = False) -> 
             continue
         mechanism = _BY_FUNCTION.get(name)
         if mechanism is not None and (not others or mechanism in _WITH_CALLBACKS):
-            return TextWriter(mechanism, name, _ASIDE.get(name, ""))
+            return TextWriter(mechanism, name, _UNREACHABLE.get(name, ""))
         if constant and name not in _PASSED:
             return TextWriter(_CONSTANTS, name)
         others = others or name not in _PASSED
