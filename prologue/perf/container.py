@@ -31,12 +31,12 @@ _BUILD_ID_SIZE_SAID = 1 << 15  # PERF_RECORD_MISC_BUILD_ID_SIZE
 
 
 def is_perf_data(head: bytes) -> bool:
-    """Whether a file that begins so is of perf."""
+    """Return whether a file with these first bytes is of perf."""
     return head.startswith((MAGIC, OTHER_ENDIAN, VERSION_1))
 
 
 def data_file(path: Path) -> Path:
-    """The file of ``perf record``: ``path``, or ``data`` in its directory (``--kcore``).
+    """Return the file of ``perf record``: ``path``, or ``data`` in its directory (``--kcore``).
 
     Raises:
         InputError: a directory of several files.
@@ -51,7 +51,7 @@ def data_file(path: Path) -> Path:
 
 @contextmanager
 def open_perf_data(path: Path) -> Iterator[PerfFile]:
-    """Open a file of ``perf record``, or its directory; damage that is met while it is open is an ``InputError``.
+    """Open a file of ``perf record``, or its directory; damage found while it is open is an ``InputError``.
 
     Raises:
         InputError: not such a file, of a kind that is not read, or damaged.
@@ -90,21 +90,21 @@ class PerfFile:
 
     @property
     def machine(self) -> str:
-        """As ``uname -m``; empty: not said."""
+        """Machine, as ``uname -m`` prints it; empty if not known."""
         return self._texts.get(Feature.MACHINE, "")
 
     @property
     def release(self) -> str:
-        """The kernel's; empty: not said."""
+        """Release of the kernel; empty if not known."""
         return self._texts.get(Feature.RELEASE, "")
 
     @property
     def build_id(self) -> str:
-        """The kernel's; empty: not said."""
+        """Build-id of the kernel, in hex; empty if not known."""
         return self._texts.get(Feature.BUILD_ID, "")
 
     def records(self) -> Iterator[PerfRecord]:
-        """Every record in the order of the file, except those that hold attributes and features.
+        """Yield every record in the order of the file, except those of attributes and features.
 
         Raises:
             ValueError, struct.error: the file is damaged.
@@ -174,7 +174,7 @@ def _numbers(data: bytes) -> tuple[int, ...]:
 
 
 def _kernel_build_id(section: bytes) -> str:
-    """The host kernel's, of all that the section has (``struct build_id_event``)."""
+    """Return the host kernel's build-id among those of the section (``struct build_id_event``); empty if not there."""
     for misc, body in _build_ids(section):
         name = body[28:].split(b"\0")[0].decode(errors="replace")
         if name == KERNEL_NAME and misc & CPU_MODE == HOST_KERNEL:

@@ -1,4 +1,4 @@
-"""What perf.data says of CoreSight trace units: registers, trace IDs, clocks.
+"""CoreSight trace units in perf.data: registers, trace IDs, clocks.
 
 Sources: ``tools/perf/util/cs-etm.h`` and ``cs-etm.c`` (5.10-7.2), ``include/linux/coresight-pmu.h`` (7.2).
 """
@@ -26,7 +26,7 @@ AUTHSTATUS: Final = 0xCC
 
 
 class TraceProtocol(Enum):
-    """What a trace unit's stream is; the value is its name among OpenCSD's decoders."""
+    """The protocol of a trace unit's stream; the value is its name among OpenCSD's decoders."""
 
     ETM3 = "ETMV3"  # or PTM
     ETM4 = "ETMV4I"
@@ -50,22 +50,22 @@ class TraceUnit:
 
     @property
     def has_times(self) -> bool:
-        """Whether it traces timestamps (TRCCONFIGR.TS)."""
+        """True if it traces timestamps (TRCCONFIGR.TS)."""
         return bool(self.configr & 1 << 11)
 
     @property
     def trace_id(self) -> int:
-        """Seven bits, which its bytes have in the frames of a formatter."""
+        """Number of its bytes in the frames of a formatter, 7 bits."""
         return self.traceidr & 0x7F
 
     @property
     def has_process(self) -> bool:
-        """Whether it traces CONTEXTIDR_EL1 or, under VHE, CONTEXTIDR_EL2 (TRCCONFIGR.CID; VMID with VMIDOPT)."""
+        """True if it traces CONTEXTIDR_EL1 or, under VHE, CONTEXTIDR_EL2 (TRCCONFIGR.CID; VMID with VMIDOPT)."""
         return bool(self.configr & (1 << 6)) or self.process_in_vmid
 
     @property
     def has_vmid(self) -> bool:
-        """Whether it traces VTTBR_EL2's VMID, which tells guests apart."""
+        """True if it traces VTTBR_EL2's VMID, which tells guests apart."""
         return bool(self.configr & 1 << 7) and not self.process_in_vmid
 
     @property
@@ -75,22 +75,17 @@ class TraceUnit:
 
     @property
     def has_return_stack(self) -> bool:
-        """Whether it leaves out addresses of returns (TRCCONFIGR.RS)."""
+        """True if it leaves out addresses of returns (TRCCONFIGR.RS)."""
         return bool(self.configr & 1 << 12)
 
     @property
-    def has_timestamps(self) -> bool:
-        """Whether it traces timestamps (TRCCONFIGR.TS)."""
-        return bool(self.configr & 1 << 11)
-
-    @property
     def process_in_vmid(self) -> bool:
-        """Whether what it traces as VMID is CONTEXTIDR_EL2, as the kernel of a VHE host asks it to."""
+        """True if the VMID that it traces is CONTEXTIDR_EL2, as the kernel of a VHE host asks it to."""
         return self.configr & (1 << 7 | 1 << 15) == 1 << 7 | 1 << 15
 
 
 def read_units(body: bytes) -> tuple[TraceUnit, ...]:
-    """The trace units of an AUXTRACE_INFO record.
+    """Read the trace units of an AUXTRACE_INFO record.
 
     Raises:
         ValueError: another kind of trace, a form that is not known, or damage.
@@ -161,7 +156,7 @@ def _unit(magic: int, cpu: int, values: tuple[int, ...]) -> TraceUnit:
 
 
 class HardwareId(NamedTuple):
-    """An AUX_OUTPUT_HW_ID record: the trace ID of a CPU, and the sink whose data have it; None: of all."""
+    """An AUX_OUTPUT_HW_ID record: the trace ID of a CPU, and the sink whose data have it; None for all sinks."""
 
     trace_id: int
     sink: int | None
@@ -191,7 +186,7 @@ class TimeConversion:
     mask: int = (1 << 64) - 1
 
     def time(self, ticks: int) -> int:
-        """In ns (``tsc_to_perf_time``, tools/perf/util/tsc.c); 0 is no time, for ticks, too."""
+        """Return ticks in ns (``tsc_to_perf_time``, tools/perf/util/tsc.c); 0 is no time, for ticks, too."""
         if not ticks:
             return 0
         ticks = self.cycles + (ticks - self.cycles & self.mask)

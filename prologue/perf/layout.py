@@ -16,7 +16,7 @@ VERSION_1: Final = b"PERFFILE"
 
 FILE_HEADER: Final = Struct("<8sQQQQQQQQ4Q")
 """Magic, its own size, size of an attribute; offset and size of attributes, data, event types; bits of features."""
-PIPE_HEADER_SIZE: Final = 16  # magic and size: all else comes as records
+PIPE_HEADER_SIZE: Final = 16  # magic and size: the rest comes as records
 SECTION: Final = Struct("<QQ")  # offset and size
 RECORD: Final = Struct("<IHH")  # type, misc, size with this header
 AUX: Final = Struct("<QQQ")  # offset in the AUX buffer's stream, size, flags
@@ -74,7 +74,7 @@ class Feature(IntEnum):
 
 
 class Sample(IntFlag):
-    """Bits of ``sample_type``; all but IP count for what stands at the end of each record (``struct sample_id``)."""
+    """Bits of ``sample_type``; all except IP add a field to the end of each record (``struct sample_id``)."""
 
     IP = 1 << 0
     TID = 1 << 1

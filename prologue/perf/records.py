@@ -12,7 +12,7 @@ _MOST_UNPACKED: Final = 1 << 30  # bytes, of all compressed records together
 
 
 class PerfRecord(NamedTuple):
-    """Its header's type and misc, and what follows the header; ``at`` is its offset in the file, for messages."""
+    """A record: its header's type and misc, and its body; ``at`` is its offset in the file, for messages."""
 
     kind: int
     misc: int
@@ -21,9 +21,9 @@ class PerfRecord(NamedTuple):
 
 
 class RecordReader:
-    """Walks over the records of ``data[start:stop]``; sizes are checked, kinds are not.
+    """The reader of the records in ``data[start:stop]``; sizes are checked, kinds are not.
 
-    Compressed records hold other records, which may be cut anywhere: what they hold is one zstd stream
+    Compressed records hold other records, which may be cut anywhere: together they are one zstd stream
     (``perf_session__process_compressed_event`` in ``tools/perf/util/session.c``, 6.12).
     """
 
@@ -33,10 +33,10 @@ class RecordReader:
         self._unpacker: Unpacker | None = None
 
     def __iter__(self) -> Iterator[PerfRecord]:
-        """All of them.
+        """Yield all records.
 
         Raises:
-            ValueError: a record that is no record; says at which byte.
+            ValueError: a damaged record; its message has the byte.
 
         """
         while self._at < self._stop:
@@ -63,7 +63,7 @@ class RecordReader:
         return PerfRecord(kind, misc, data[at + RECORD.size : at + size], at)
 
     def _after(self, record: PerfRecord) -> int:
-        """Bytes that follow a record and do not count in its size."""
+        """Return the number of bytes that follow a record and do not count in its size."""
         if record.kind == RecordKind.AUXTRACE:
             return _number(record, 8)
         if record.kind == RecordKind.TRACING_DATA and self._is_pipe:
@@ -87,7 +87,7 @@ class RecordReader:
 
 
 class Unpacker:
-    """The stream that compressed records hold, and what of it is no whole record yet."""
+    """The stream of compressed records; ``rest`` is the begin of a record that is not whole yet."""
 
     def __init__(self) -> None:
         import zstandard
@@ -98,7 +98,7 @@ class Unpacker:
         self.rest = b""
 
     def add(self, payload: bytes, at: int) -> bytes:
-        """Everything that is unpacked and not consumed, with what one more record holds."""
+        """Return all unpacked bytes that are not consumed, with those of one more compressed record."""
         try:
             more = self._stream.decompress(payload)
         except self._error as error:

@@ -1,4 +1,4 @@
-"""What stands at the end of each record: who, when, where."""
+"""The end of each record: its task, time and CPU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ORDER: Final = (Sample.TID, Sample.TIME, Sample.ID, Sample.STREAM_ID, Sample.CP
 
 
 class SampleId(NamedTuple):
-    """-1, and time 0: not said."""
+    """The fields at the end of a record; -1, and time 0, if not known."""
 
     size: int  # bytes at the end of the record
     time: int = 0
@@ -23,14 +23,14 @@ class SampleId(NamedTuple):
 
 
 class PerfEvent(NamedTuple):
-    """What an event says of its records: the words of their ``sample_id``, none if they end without one."""
+    """An event, by the words of its records' ``sample_id``; none if they end without one."""
 
     words: tuple[Sample, ...]
     ids: tuple[int, ...]
 
     @property
     def size(self) -> int:
-        """Bytes that its records end with."""
+        """Size of its records' ``sample_id`` in bytes."""
         return 8 * len(self.words)
 
 
@@ -49,7 +49,7 @@ def event_of(attribute: bytes, ids: Iterable[int]) -> PerfEvent:
 
 
 class SampleIds:
-    """Reads the ends of records, whichever of the events they belong to."""
+    """The reader of the ends of records, of any event."""
 
     def __init__(self) -> None:
         self._events: list[PerfEvent] = []
@@ -57,7 +57,7 @@ class SampleIds:
         self._alike = True
 
     def add(self, event: PerfEvent) -> None:
-        """Learn of an event."""
+        """Add an event."""
         self._events.append(event)
         self._by_id.update(dict.fromkeys(event.ids, event))
         self._alike = event.words == self._events[0].words and self._alike
@@ -95,7 +95,7 @@ def _words(record: bytes, size: int) -> tuple[int, ...]:
 
 
 def _halves(value: int | None) -> tuple[int, int]:
-    """Two signed 32-bit numbers, the low one first."""
+    """Return the two signed 32-bit halves of a number, the low half first; -1 if there is none."""
     if value is None:
         return -1, -1
     return _signed(value & 0xFFFFFFFF), _signed(value >> 32)

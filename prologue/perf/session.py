@@ -1,4 +1,4 @@
-"""What a perf.data file with CoreSight traces holds: where the trace's bytes are, and what ran meanwhile."""
+"""A perf.data file with CoreSight traces: the places of the trace's bytes, and the tasks that ran meanwhile."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NO_CPU: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuxRecord:
-    """One recording into an AUX buffer; ``offset`` counts from the buffer's start of tracing."""
+    """A recording into an AUX buffer; ``offset`` counts from the buffer's start of tracing."""
 
     offset: int
     size: int
@@ -50,7 +50,7 @@ class AuxRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuxFragment:
-    """The bytes of one recording: ``size`` bytes of the file from ``at`` on; a decoder begins anew with each."""
+    """The bytes of a recording: ``size`` bytes of the file from ``at`` on; a decoder begins anew with each."""
 
     at: int
     size: int
@@ -76,18 +76,18 @@ class TaskNames:
     _names: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
 
     def named(self, pid: int, tid: int, name: str, time: int) -> None:
-        """Learn of a name."""
+        """Record a name."""
         self._pids[tid] = pid
         self._names.setdefault(tid, []).append((time, name))
 
     def forked(self, pid: int, tid: int, parent: int, time: int) -> None:
-        """Learn of a new thread, which has its parent's name."""
+        """Record a new thread, which has its parent's name."""
         self._pids[tid] = pid
         if name := self.name(parent, time):
             self._names.setdefault(tid, []).append((time, name))
 
     def name(self, tid: int, time: int) -> str:
-        """The name at that time, or the first one if it got it later; empty: not said. Time 0: the last one."""
+        """Return the name at that time, or the first if it came later; the last for time 0; empty if not known."""
         if tid == 0:
             return "swapper"
         names = self._names.get(tid)
@@ -97,18 +97,18 @@ class TaskNames:
         return names[max(row, 0)][1]
 
     def pid(self, tid: int) -> int:
-        """The process; -1: not said."""
+        """Return the process; -1 if not known."""
         return 0 if tid == 0 else self._pids.get(tid, -1)
 
     def sort(self) -> None:
-        """Order by time what was learned: perf does not write in that order."""
+        """Put names in the order of time: perf does not write them so."""
         for names in self._names.values():
             names.sort(key=lambda entry: entry[0])
 
 
 @dataclass(slots=True, kw_only=True)
 class Switches:
-    """Which thread each CPU switched to, and when; columns in the order of the file."""
+    """Switches of CPUs to threads: times in ns, CPUs, threads; columns in the order of the file."""
 
     times: array[int] = field(default_factory=lambda: array("Q"))
     cpus: array[int] = field(default_factory=lambda: array("i"))
@@ -119,7 +119,7 @@ class Switches:
 class TraceSession:
     """All that a reader of the trace needs. ``fragments`` are in the order of time.
 
-    ``kernel_symbols`` are run-time addresses of ``_text`` or ``_stext``. ``counts`` say what was lost or left out.
+    ``kernel_symbols`` are run-time addresses of ``_text`` or ``_stext``. ``counts`` are of events lost or left out.
     """
 
     path: Path  # of the file with the data
@@ -128,7 +128,7 @@ class TraceSession:
     build_id: str
     units: tuple[TraceUnit, ...]
     fragments: tuple[AuxFragment, ...]
-    ids: dict[int, HardwareId]  # by CPU; empty: the registers' own
+    ids: dict[int, HardwareId]  # by CPU; empty if the registers have them
     conversion: TimeConversion | None
     tasks: TaskNames
     switches: Switches
@@ -147,9 +147,9 @@ def read_session(path: Path) -> TraceSession:
     with open_perf_data(path) as file:
         reader = _Reader(file)
         for record in file.records():
-            take = reader.takes.get(record.kind)
-            if take is not None:
-                take(record)
+            handler = reader.handlers.get(record.kind)
+            if handler is not None:
+                handler(record)
         return reader.session(path / "data" if path.is_dir() else path)
 
 
@@ -165,7 +165,7 @@ class _Reader:
         self._symbols: dict[str, int] = {}
         self._pokes = 0
         self._counts: Counter[str] = Counter()
-        self.takes: dict[int, Callable[[PerfRecord], None]] = {
+        self.handlers: dict[int, Callable[[PerfRecord], None]] = {
             RecordKind.AUXTRACE_INFO: self._info,
             RecordKind.AUX: self._aux_record,
             RecordKind.AUXTRACE: self._buffer,
@@ -202,7 +202,7 @@ class _Reader:
         )
 
     def _fragments(self) -> tuple[AuxFragment, ...]:
-        """The bytes of each AUX record, in the order of time; of several at one time, in that of the file."""
+        """Place the bytes of each AUX record, in the order of time; at equal times, in that of the file."""
         for buffers in self._buffers.values():
             buffers.sort()
         placed = []
@@ -247,12 +247,12 @@ class _Reader:
         self._aux.append(
             AuxRecord(offset=offset, size=size, flags=AuxFlag(flags), sample=sample, number=len(self._aux))
         )
-        for flag, what in (
+        for flag, count in (
             (AuxFlag.TRUNCATED, "recordings cut short, as perf says (the buffer was full): a gap"),
             (AuxFlag.PARTIAL, "recordings with gaps, as perf says"),
             (AuxFlag.COLLISION, "recordings that another one collided with, as perf says"),
         ):
-            self._counts[what] += bool(flags & flag)
+            self._counts[count] += bool(flags & flag)
 
     def _buffer(self, record: PerfRecord) -> None:
         size, offset, _, _, tid, cpu = AUXTRACE.unpack_from(record.body)
@@ -267,7 +267,7 @@ class _Reader:
         self._conversion = read_time_conversion(record.body)
 
     def _map(self, record: PerfRecord) -> None:
-        """The kernel's own map says where one of its symbols is: ``[kernel.kallsyms]_text``."""
+        """Record the address of a kernel symbol, which the kernel's own map has: ``[kernel.kallsyms]_text``."""
         *_, offset = struct.unpack_from("<iiQQQ", record.body)
         name = record.body[32:].split(b"\0")[0].decode(errors="replace")
         if record.misc & CPU_MODE == HOST_KERNEL and name.startswith(KERNEL_NAME):
@@ -304,7 +304,7 @@ class _Reader:
         self._pokes += 1
 
     def _time(self, record: PerfRecord) -> int:
-        """Of a record that perf may have made up, and then without an end that says who and when."""
+        """Return the time of a record; 0 if perf made it up, without a time."""
         try:
             return self._file.samples.of(record.body).time
         except ValueError:

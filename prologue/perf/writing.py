@@ -1,4 +1,4 @@
-"""Writes perf.data files with one event."""
+"""perf.data files with one event, as they are written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from prologue.perf.layout import (
 )
 
 SAMPLE: Final = Sample.TID | Sample.TIME | Sample.CPU | Sample.IDENTIFIER
-"""What ``sample_id`` packs."""
+"""The fields that ``sample_id`` packs."""
 _ID: Final = 1  # of the only event
 _ATTRIBUTE_SIZE: Final = 112  # PERF_ATTR_SIZE_VER5
 _DATA_AT: Final = FILE_HEADER.size + 8 + _ATTRIBUTE_SIZE + SECTION.size
@@ -42,7 +42,7 @@ class EventAttributes:
     flags: int = 0
 
     def pack(self) -> bytes:
-        """The attribute's bytes."""
+        """Pack the attribute."""
         return ATTRIBUTE.pack(
             self.type, _ATTRIBUTE_SIZE, self.config, self.period, SAMPLE | self.sample, 0, SAMPLE_ID_ALL | self.flags
         ).ljust(_ATTRIBUTE_SIZE, b"\0")
@@ -55,7 +55,7 @@ class AuxData(NamedTuple):
     data: bytes
 
     def pack(self) -> bytes:
-        """The AUXTRACE record, which the bytes follow in the file."""
+        """Pack the AUXTRACE record; in the file, the bytes follow it."""
         return record(RecordKind.AUXTRACE, 0, AUXTRACE.pack(len(self.data), 0, 0, self.cpu, -1, self.cpu) + bytes(4))
 
 
@@ -65,7 +65,7 @@ def record(kind: int, misc: int, body: bytes) -> bytes:
 
 
 def sample_id(*, pid: int = 0, tid: int = 0, time: int = 0, cpu: int = 0) -> bytes:
-    """Return what every record of the kernel's ends with; 0 for what is not known, for -1 is a task to perf."""
+    """Return the end of every record of the kernel's; unknown fields are 0, as -1 is a task to perf."""
     return struct.pack("<iiQiIQ", pid, tid, time, cpu, 0, _ID)
 
 
@@ -84,7 +84,7 @@ def text_feature(text: str) -> bytes:
 def machine_features(
     *, build_id: str = "", release: str = "", machine: str = "", cpus: int = 0
 ) -> dict[Feature, bytes]:
-    """Return the feature sections of what is known: the kernel's build-id in hex, ``uname -r`` and ``-m``, CPUs."""
+    """Return the feature sections of known facts: the kernel's build-id in hex, ``uname -r`` and ``-m``, CPUs."""
     features = {}
     if build_id:
         name = (KERNEL_NAME.encode() + b"\0").ljust(24, b"\0")
@@ -120,8 +120,8 @@ def write_perf_file(
     """
     with new_file(out, mode=0o600) as temporary, temporary.open("wb") as stream:
         stream.seek(_DATA_AT)
-        for one in records:
-            stream.write(one)
+        for data in records:
+            stream.write(data)
         places = []
         for buffer in aux:
             head = buffer.pack()
@@ -132,7 +132,7 @@ def write_perf_file(
             features = features | {Feature.AUXTRACE: struct.pack("<Q", len(places)) + b"".join(places)}
         end = stream.tell()
         sections = [features[number] for number in sorted(features)]
-        stream.write(_laid_out(sections, end))
+        stream.write(_lay_out(sections, end))
         stream.seek(0)
         flags = sum(1 << number for number in features)
         stream.write(_header(end - _DATA_AT, flags) + struct.pack("<Q", _ID))
@@ -146,8 +146,8 @@ def _header(size: int, flags: int) -> bytes:
     )
 
 
-def _laid_out(sections: Iterable[bytes], at: int) -> bytes:
-    """Where each section is, and then the sections."""
+def _lay_out(sections: Iterable[bytes], at: int) -> bytes:
+    """Lay out sections from offset ``at`` on: the table of their places, then the sections."""
     contents = list(sections)
     table, place = b"", at + SECTION.size * len(contents)
     for content in contents:

@@ -208,7 +208,7 @@ def _changes(session: TraceSession, path: Path, namings: Sequence[ElementNaming]
     if not session.pokes:
         return None
     clock = namings[0].time
-    stamped = all(unit.has_timestamps for unit in session.units)
+    stamped = all(unit.has_times for unit in session.units)
     if not stamped or clock == _no_time or any(naming.time != clock for naming in namings):
         what = "changes of text while tracing (text pokes), which the decoder did not follow: the trace has no times"
         account.add(what, session.pokes)
