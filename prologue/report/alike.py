@@ -1,4 +1,4 @@
-"""What is equal for many files, on one line: hundreds of modules may have one cause."""
+"""Equal texts of many files, on one line: hundreds of modules may have one cause."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FEW: Final = 3  # files that are named one by one
 
 
 def named(paths: list[str]) -> str:
-    """Such as ``992 files (a.ko, b.ko, c.ko, ...)``; the path of a single file."""
+    """Name files as in ``992 files (a.ko, b.ko, c.ko, ...)``; a single file by its path."""
     if len(paths) == 1:
         return printable(paths[0])
     names = [printable(PurePath(path).name) for path in paths[:FEW]]
@@ -21,7 +21,7 @@ def named(paths: list[str]) -> str:
 
 
 def one_line_each(texts: Iterable[tuple[str | None, str]]) -> list[str]:
-    """Lines for pairs of a file (or None) and a text; equal texts of more than a few files are one line."""
+    """Make lines of pairs of a file (or None) and a text; equal texts of more than a few files are one line."""
     groups: dict[str, list[str | None]] = {}
     for path, text in texts:
         groups.setdefault(text, []).append(path)

@@ -37,33 +37,33 @@ SCHEMA: Final = "prologue.live-audit/1"
 def render_audit(audit: Audit, kind: Format, *, show_all: bool, lacking_allowed: bool = False) -> str:
     """Return the report; no format ends with a newline.
 
-    Where words are left that were not decided, other than ``lacking_allowed`` lets pass, no format passes: their
-    source is one more file, which could not be verified, as is a module that could not be audited.
+    If words were not decided, except those that ``lacking_allowed`` lets pass, no format passes: their source is one
+    more file, which could not be verified, as is a module that could not be audited.
     """
     if kind == "text":
         return _text(audit, show_all=show_all)
     if kind == "json":
         return json.dumps(_data(audit, lacking_allowed=lacking_allowed), indent=2)
-    every = audits_of(audit)
+    audits = audits_of(audit)
     notes = [*unknown_lines(audit, show_all=show_all), *_table(audit), *agreement_lines(audit), *_notes(audit)]
     notes += [*_transitions(audit), *not_looked_at(audit), *_struct_offsets(audit), closing(audit)]
-    left = [each_audit for each_audit in every if each_audit.is_open(lacking_allowed=lacking_allowed)]
-    unread = {f"words of {each_audit.source}": "; ".join(why_undecided(each_audit)) for each_audit in left}
+    left = [look for look in audits if look.is_open(lacking_allowed=lacking_allowed)]
+    unread = {f"words of {look.source}": "; ".join(why_undecided(look)) for look in left}
     if kind == "sarif":
         return json.dumps(_sarif(audit, notes, unread), indent=2)
     from prologue.report.junit import findings_junit
     from prologue.report.ktap import findings_ktap
 
-    files = [name_in(each_audit.source, file.path) for each_audit in every for file in each_audit.files]
-    for each_audit in every:
-        for error in each_audit.errors:
-            name = name_in(each_audit.source, error.path or "modules")
+    files = [name_in(look.source, file.path) for look in audits for file in look.files]
+    for look in audits:
+        for error in look.errors:
+            name = name_in(look.source, error.path or "modules")
             unread[name] = f"{unread[name]}; {error}" if name in unread else str(error)
     live: frozenset[Input] = frozenset({"C"})
     write = findings_junit if kind == "junit" else findings_ktap
     left_out = dict.fromkeys(files, audit.left_out)
     return write(
-        [*files, *unread], [each_audit.named for each_audit in every_finding(audit)], notes, FAILING, LIVE_RULES,
+        [*files, *unread], [finding.named for finding in every_finding(audit)], notes, FAILING, LIVE_RULES,
         inputs=dict.fromkeys(files, live), left_out=left_out, unreadable=unread,
     )  # fmt: skip
 
@@ -80,7 +80,7 @@ def _sarif(audit: Audit, notes: list[str], unread: dict[str, str]) -> dict[str, 
 
 
 def _unaudited(audit: Audit, files: list[str]) -> dict[str, str]:
-    """Errors by what they are of; ``files`` were audited, if only in one of two memories."""
+    """Return errors by the path of their file; ``files`` were audited, if only in one of two memories."""
     modules: dict[str, str] = {}
     for error in all_errors(audit):
         path = str(error.path or audit.source)
@@ -90,7 +90,7 @@ def _unaudited(audit: Audit, files: list[str]) -> dict[str, str]:
 
 
 def closing(audit: Audit) -> str:
-    """Such as ``kernel: clean (6.12.0, 3,661,312 words of text)``: clean is what was decided, all of it."""
+    """Return the last line, as in ``kernel: clean (6.12.0, 3,661,312 words of text)``: clean if all was decided."""
     parts = [
         f"{count:,} {severity}"
         for severity, count in counts([item.finding for item in every_finding(audit)]).items()
@@ -129,7 +129,7 @@ def _text(audit: Audit, *, show_all: bool) -> str:
 
 
 def mechanism_rows(audit: Audit) -> list[MechanismCount]:
-    """Counts of all files together."""
+    """Return the counts of all files together, a row for each mechanism."""
     rows: dict[str, MechanismCount] = {}
     for audited_file in audit.files:
         for row in audited_file.audited.mechanisms:
@@ -153,7 +153,7 @@ def _table(audit: Audit) -> list[str]:
 
 
 def _transitions(audit: Audit) -> list[str]:
-    """What changed since the earlier memory."""
+    """List the changes since the earlier memory."""
     if audit.before is None:
         return []
     from tabulate import tabulate
@@ -184,9 +184,9 @@ def not_looked_at(audit: Audit) -> list[str]:
                 lacking.append(f"{section}: {counted(words, 'word')} that memory does not have")
             else:
                 modules.setdefault(section, []).append(words)
-    for section, every in modules.items():
-        where = f"{section} of {counted(len(every), 'module')}"
-        lacking.append(f"{where}: {counted(sum(every), 'word')} that memory does not have")
+    for section, counts_ in modules.items():
+        where = f"{section} of {counted(len(counts_), 'module')}"
+        lacking.append(f"{where}: {counted(sum(counts_), 'word')} that memory does not have")
     unruled = [f"what {code} finds: the rule was {why}" for code, why in sorted(audit.left_out.items())]
     return [*lacking, *audit.notes, *unruled]
 
@@ -209,9 +209,9 @@ def _data(audit: Audit, *, lacking_allowed: bool) -> dict[str, Any]:
         "errors": [str(error) for error in all_errors(audit)],
         "findings": [_finding(audit, item) for item in every_finding(audit)],
         "unknown": [
-            _unknown(item.path, word) | {"memory": every.source}
-            for every in audits_of(audit)
-            for item in every.files
+            _unknown(item.path, word) | {"memory": look.source}
+            for look in audits_of(audit)
+            for item in look.files
             for word in item.unknown
         ],
     }  # fmt: skip

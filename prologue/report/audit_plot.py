@@ -35,8 +35,8 @@ def plot_audit(audit: Audit, path: Path, look: PictureLook) -> None:
 
     kernel = next(file for file in audit.files if file.name == KERNEL)
     strips = strips_of(kernel)
-    every = np.concatenate([strip.vaddrs for strip in strips.values()])
-    blocks = sorted_unique(every // _BLOCK)
+    owned = np.concatenate([strip.vaddrs for strip in strips.values()])
+    blocks = sorted_unique(owned // _BLOCK)
     with drawing(look):
         figure = Figure(figsize=look.inches(11, _HEAD + _STRIP * len(strips)), layout="constrained")
         FigureCanvasAgg(figure)
@@ -51,7 +51,7 @@ def plot_audit(audit: Audit, path: Path, look: PictureLook) -> None:
 
 
 def _draw(axis: Any, name: str, strip: Strip, blocks: U64) -> None:
-    """One strip: how many words of each column, on a logarithmic scale; what is wrong as marks over all of it."""
+    """Draw a strip: the number of words in each column, on a logarithmic scale, and marks for wrong words."""
     width = len(blocks) * int(_BLOCK) / _BINS
     places = [_compact(strip.vaddrs[which], blocks) for which in (slice(None), strip.changed, strip.wrong)]
     could, changed = (np.bincount((at / width).astype(np.int64), minlength=_BINS) for at in places[:2])
@@ -68,6 +68,6 @@ def _draw(axis: Any, name: str, strip: Strip, blocks: U64) -> None:
 
 
 def _compact(words: U64, blocks: U64) -> npt.NDArray[np.float64]:
-    """Bytes from the left of the picture to each word, if only those blocks are in it."""
+    """Return the bytes from the left of the picture to each word, if only these blocks are in it."""
     places: npt.NDArray[np.float64] = np.searchsorted(blocks, words // _BLOCK) * float(_BLOCK) + words % _BLOCK
     return places

@@ -18,7 +18,7 @@ _SHOWN: Final = 100  # findings of one case; CI systems truncate or drop long on
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One rule on one file."""
+    """A rule on a file."""
 
     rule: Rule
     findings: tuple[Finding, ...]
@@ -27,7 +27,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """CI keeps a history by this name, so nothing in it changes from run to run."""
+        """Name by which CI keeps a history: nothing in it changes from run to run."""
         return f"{self.rule.code} {self.rule.slug}"
 
     def lines(self) -> list[str]:
@@ -38,7 +38,7 @@ class Case:
         return lines
 
     def to_do(self) -> list[str]:
-        """Return what to do about the findings that fail; each thing once, and none for what follows from others."""
+        """Return the fixes of findings that fail, each once; findings that follow from others have none."""
         fixes = dict.fromkeys(_fix(finding) for finding in self.failing)
         return [printable(f"to do: {fix}") for fix in fixes]
 
@@ -60,7 +60,7 @@ def cases_by_file(  # noqa: PLR0913  # what a report is made of
     inputs: Inputs | None,
     left_out: WhyNot,
 ) -> dict[str, list[Case]]:
-    """All cases; a file that is named twice counts once.
+    """Make the cases of all files; a file that is named twice counts once.
 
     Raises:
         InternalError: a finding that belongs to no case and would be lost.
@@ -87,7 +87,7 @@ def _cases(  # noqa: PLR0913  # as above
     inputs: Inputs | None,
     left_out: Mapping[str, str],
 ) -> Iterator[Case]:
-    """Cases of one file; removes their findings from the groups."""
+    """Yield the cases of a file, and remove their findings from the groups."""
     for rule in rules:
         findings = tuple(groups.pop((path, rule.code), ()))
         why = left_out.get(rule.code)

@@ -1,4 +1,4 @@
-"""The last line of a report: what was looked at, and what came of it."""
+"""The last line of a report: the outcome, and the scope of the verification."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prologue.words import counted
 
 
 def closing_line(verdict: Verdict) -> str:
-    """Such as ``1 file: clean (43,880 sites, processed, native)``."""
+    """Return the last line, as in ``1 file: clean (43,880 sites, processed, native)``."""
     findings = verdict.findings + verdict.refused
     roots = [finding for finding in findings if not finding.follows_from]
     outcome = [f"{count} {severity}" for severity, count in counts(roots).items() if count]
@@ -37,13 +37,13 @@ def closing_line(verdict: Verdict) -> str:
 
 
 def counts(findings: Sequence[Finding]) -> dict[str, int]:
-    """How many findings there are of each severity."""
+    """Count the findings of each severity."""
     by_severity = Counter(finding.severity for finding in findings)
     return {severity: by_severity[severity] for severity in SEVERITIES}
 
 
 def _looked_at(files: Sequence[Facts]) -> str:
-    """Sites, state and contract; sums, where several files agree in kind, contract and state."""
+    """Name sites, state and contract; sums, if several files agree in kind, contract and state."""
     groups: dict[tuple[str, ...], list[int]] = {}
     for facts in files:
         state = () if facts.state == "no sites" else (facts.state,)
@@ -62,14 +62,14 @@ def _group(words: Sequence[str], sites: int) -> str:
 
 
 def _kernels(verdict: Verdict) -> str:
-    """Which kernel modules were checked against."""
+    """Name the kernels that modules were checked against."""
     named = dict.fromkeys(facts.vmlinux for facts in verdict.facts.values() if facts.kind == "module")
     against = [str(path) for path in named if path is not None]
     return f"modules of {', '.join(against)}" if against else "no kernel given" if named else ""
 
 
 def _signatures(verdict: Verdict) -> str:
-    """How many modules are signed, and by whom; one whose signature is bad is a finding."""
+    """Count signed modules by the kind of their signatures; a bad signature is a finding."""
     signatures = Counter(facts.signature for facts in verdict.facts.values())
     words: dict[Signed, str] = {
         "good": "signed by a key of the kernel",
@@ -80,7 +80,7 @@ def _signatures(verdict: Verdict) -> str:
 
 
 def _compared(verdict: Verdict) -> str:
-    """What a file was compared with; what differs is in the notes and findings."""
+    """Name the files that a file was compared with; differences are in the notes and findings."""
     kinds = {kind for inputs in verdict.inputs.values() for kind in inputs}
     words = {"P": "the file from before", "I": "the boot file"}
     compared = [word for kind, word in words.items() if kind in kinds]
@@ -88,7 +88,7 @@ def _compared(verdict: Verdict) -> str:
 
 
 def _left_out(verdict: Verdict) -> str:
-    """How many rules ran, where some were left out; one that was left out for one file only did not run on it."""
+    """Count the rules that ran, if some were left out, be it for a single file."""
     if not any(settings.left_out for settings in verdict.settings.values()):
         return ""
     inputs = frozenset().union(*verdict.inputs.values())

@@ -17,7 +17,7 @@ _SHOWN: Final = 5  # findings of one rule in the text; JSON has them all
 
 
 def findings_data(verdict: Verdict) -> dict[str, Any]:
-    """All findings and what they were found in, as documented in docs/json.md."""
+    """Return all findings, and the files they were made in, as documented in docs/json.md."""
     findings = verdict.findings + verdict.refused
     return {
         "schema": SCHEMA,
@@ -39,15 +39,15 @@ def findings_data(verdict: Verdict) -> dict[str, Any]:
 
 
 def _checked(verdict: Verdict, path: str) -> dict[str, Any]:
-    """What is known of one file, and what did not run on it."""
+    """Return the facts of a file, and the rules that did not run on it."""
     facts, settings = verdict.facts.get(path), verdict.settings[path]
-    what: dict[str, Any] = {"file": path, "error": verdict.unreadable.get(path)}
+    data: dict[str, Any] = {"file": path, "error": verdict.unreadable.get(path)}
     if facts is not None:
-        what |= {"kind": facts.kind, "contract": facts.contract, "state": facts.state, "sites": facts.sites}
-        what |= {"vmlinux": None if facts.vmlinux is None else str(facts.vmlinux)}
-        what |= {"rules_run": verdict.rules_run(path)}
-        what |= {"signature": facts.signature if facts.kind == "module" else None}
-    return what | {
+        data |= {"kind": facts.kind, "contract": facts.contract, "state": facts.state, "sites": facts.sites}
+        data |= {"vmlinux": None if facts.vmlinux is None else str(facts.vmlinux)}
+        data |= {"rules_run": verdict.rules_run(path)}
+        data |= {"signature": facts.signature if facts.kind == "module" else None}
+    return data | {
         "settings": None if settings.path is None else str(settings.path),
         "not_run": [
             {"code": left.rule.code, "slug": left.rule.slug, "how": left.how, "source": left.source}
@@ -57,7 +57,7 @@ def _checked(verdict: Verdict, path: str) -> dict[str, Any]:
 
 
 def finding_data(f: Finding) -> dict[str, Any]:
-    """One finding, as documented in docs/json.md."""
+    """Return a finding as documented in docs/json.md."""
     return {
         "code": f.code,
         "slug": f.slug,
@@ -77,7 +77,7 @@ def finding_data(f: Finding) -> dict[str, Any]:
 
 
 def findings_text(verdict: Verdict, *, show_all: bool) -> str:
-    """Findings grouped by file and rule, the first few of each, then what could not be read, notes, and a summary."""
+    """Return findings by file and rule, the first few of each, then unreadable files, notes, and a summary."""
     lines = finding_lines(verdict.findings + verdict.refused, show_all=show_all)
     files = frozenset(verdict.files)
     errors = [split_path(error, files) for error in verdict.unreadable.values()]
@@ -89,9 +89,9 @@ def findings_text(verdict: Verdict, *, show_all: bool) -> str:
 
 
 def finding_lines(findings: Iterable[Finding], *, show_all: bool) -> list[str]:
-    """Findings grouped by file and rule, the first few of each; groups that are equal in many files once.
+    """List findings by file and rule, the first few of each; groups that are equal in many files once.
 
-    What is of severity info, and has nothing else following from it, is counted in one line unless all is shown.
+    Findings of severity info from which no others follow are counted in one line, unless all are shown.
     """
     lines: list[str] = []
     counted_only = Counter[str]()
@@ -102,13 +102,13 @@ def finding_lines(findings: Iterable[Finding], *, show_all: bool) -> list[str]:
             counted_only[f"{key[1]} {group[0].slug}"] += len(group)
             continue
         shown = group if show_all else group[:_SHOWN]
-        what = [f"{key[1]} {group[0].slug} ({group[0].severity}): {len(group):,}"]
-        what += [printable(f"  {finding.where}: {finding.message}{_disassembled(finding)}") for finding in shown]
+        texts = [f"{key[1]} {group[0].slug} ({group[0].severity}): {len(group):,}"]
+        texts += [printable(f"  {finding.where}: {finding.message}{_disassembled(finding)}") for finding in shown]
         if len(group) > len(shown):
-            what.append(f"  ... and {len(group) - len(shown):,} more (--all)")
-        what += [printable(f"  also: {text}") for text in also(key, following)]
-        what += [f"  to do: {fix}" for fix in dict.fromkeys(finding.fix for finding in shown)]
-        alike.setdefault(tuple(what), []).append(key)
+            texts.append(f"  ... and {len(group) - len(shown):,} more (--all)")
+        texts += [printable(f"  also: {text}") for text in also(key, following)]
+        texts += [f"  to do: {fix}" for fix in dict.fromkeys(finding.fix for finding in shown)]
+        alike.setdefault(tuple(texts), []).append(key)
     for (head, *rest), keys in alike.items():
         paths = [path for path, _ in keys]
         for files in [paths] if len(paths) > FEW else [[path] for path in paths]:
@@ -123,15 +123,15 @@ Group = tuple[str, str]  # path and code
 
 
 def by_root(findings: Iterable[Finding]) -> tuple[dict[Group, list[Finding]], dict[Group, list[Finding]]]:
-    """Root causes by file and rule, and what follows from them, by the file and rule of the first of its roots.
+    """Separate root causes from findings that follow from them; both by file and rule, the latter of the first root.
 
-    What follows from findings that are not there (a baseline has them) is shown like a root cause.
+    A finding that follows from others that are not there (a baseline has them) counts as a root cause.
     """
-    every = list(findings)
-    present = {(f.path, f.code) for f in every if not f.follows_from}
+    findings = list(findings)
+    present = {(f.path, f.code) for f in findings if not f.follows_from}
     roots: dict[Group, list[Finding]] = {}
     following: dict[Group, list[Finding]] = {}
-    for f in every:
+    for f in findings:
         root = next(((f.path, code) for code in f.follows_from if (f.path, code) in present), None)
         if root is None:
             roots.setdefault((f.path, f.code), []).append(f)
@@ -141,7 +141,7 @@ def by_root(findings: Iterable[Finding]) -> tuple[dict[Group, list[Finding]], di
 
 
 def also(group: Group, following: dict[Group, list[Finding]]) -> Iterator[str]:
-    """Yield what follows from a group of findings, in one line; nothing if nothing does."""
+    """Yield a line with the findings that follow from a group; nothing if there are none."""
     counts = Counter((f.code, f.slug) for f in following.get(group, ()))
     if counts:
         names = ", ".join(
@@ -151,7 +151,7 @@ def also(group: Group, following: dict[Group, list[Finding]]) -> Iterator[str]:
 
 
 def _disassembled(finding: Finding) -> str:
-    """The found instructions in assembly; nothing for addresses and bytes."""
+    """Return the found instructions in assembly; nothing for addresses and bytes."""
     if not finding.found or not finding.finds_insns:
         return ""
     from prologue.insn.disasm import insn_text

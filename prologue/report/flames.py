@@ -50,7 +50,7 @@ class _Bar:
 
 
 class FlameBar(NamedTuple):
-    """A function under its callers: instructions drawn left of it, and its own with those of what it called."""
+    """A function under its callers: instructions drawn left of it, and its own with those of its callees."""
 
     name: str
     depth: int
@@ -98,15 +98,15 @@ def flame_svg(bars: Iterable[FlameBar], total: int, title: str, look: PictureLoo
 
 
 def _frame(bar: FlameBar, total: int, bottom: int) -> str:
-    """One bar with its title, and its name if there is room for it."""
+    """Draw a bar with its title, and its name if there is room for it."""
     scale = _PIXELS / max(total, 1)
     x, width, y = scale * bar.left, scale * bar.instructions, bottom - _BAR * (bar.depth + 1)
     room = int((width - _LETTER) / _LETTER)
     share = 100 * bar.instructions / max(total, 1)
-    said = f"{bar.name}: {counted(bar.instructions, 'instruction')}, {share:.2f}%"
+    title = f"{bar.name}: {counted(bar.instructions, 'instruction')}, {share:.2f}%"
     return (
         f'<g class="frame" data-name={quoteattr(bar.name)} data-depth="{bar.depth}" data-left="{bar.left}"'
-        f' data-count="{bar.instructions}"><title>{escape(said)}</title>'
+        f' data-count="{bar.instructions}"><title>{escape(title)}</title>'
         f'<rect x="{x:.2f}" y="{y}" width="{max(width, 0.5):.2f}" height="{_BAR - 1}" fill="{_colour(bar.name)}"/>'
         f'<text x="{x + _LETTER / 2:.2f}" y="{y + 12}">{escape(_shortened(bar.name, room))}</text></g>'
     )

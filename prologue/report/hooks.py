@@ -1,4 +1,4 @@
-"""What ``prologue live hooks`` reports, as data and as text."""
+"""The report of ``prologue live hooks``, as data and as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LINES: Final = 40  # functions that the second table names
 
 
 def hooks_data(inventory: Inventory) -> dict[str, Any]:
-    """As documented in docs/json.md; addresses are run-time ones."""
+    """Return the report as documented in docs/json.md; addresses are run-time ones."""
     return {
         "schema": SCHEMA,
         "source": inventory.source,
@@ -65,7 +65,7 @@ def _functions(inventory: Inventory) -> tuple[CalledFunction, ...]:
 
 
 def hooks_text(inventory: Inventory, *, show_all: bool) -> str:
-    """Two tables, by listener and by function, and what is not known."""
+    """Return two tables, by listener and by function, and facts that are not known."""
     from tabulate import tabulate
 
     rows = [_row(inventory, listener) for listener in inventory.listeners]
@@ -83,7 +83,7 @@ def hooks_text(inventory: Inventory, *, show_all: bool) -> str:
         lines += ["", *tabulate(table, ("when it is called", "in this order"), tablefmt="plain").splitlines()]
         if len(shown) < len(functions):
             lines.append(f"... and {counted(len(functions) - len(shown), 'more function')} (--all)")
-    lines += [f"not known: {what}" for what in inventory.not_known]
+    lines += [f"not known: {fact}" for fact in inventory.not_known]
     modules = counted(len(inventory.owners.modules), "module")
     lines.append(
         f"{inventory.source}: {counted(len(inventory.listeners), 'listener')} ({inventory.release}, {modules}; "
@@ -105,7 +105,7 @@ def _row(inventory: Inventory, listener: Listener) -> tuple[str, ...]:
 
 
 def _place(inventory: Inventory, listener: Listener, place: int) -> str:
-    """What listens by way of ftrace listens to functions; a kprobe has a place."""
+    """Name a listener's place: with ftrace a function, for kprobes an address."""
     by_function = listener.kind not in ("kprobe", "kretprobe")
     return inventory.owners.name(inventory.owners.start_of(place) if by_function else place)
 

@@ -23,10 +23,10 @@ def findings_junit(  # noqa: PLR0913  # what a report is made of
     left_out: WhyNot | None = None,
     unreadable: Mapping[str, str] | None = None,
 ) -> str:
-    """XML document: a test suite for each file, in it a test case for each rule; the first suite has the notes.
+    """Make the XML document: a test suite for each file, with a case for each rule; the first suite has the notes.
 
     Only rules that ran have a case: CI servers refuse large files (GitLab: 30 MB), and a release has thousands of
-    modules. Those that were left out are among the notes, with the reason; those that, with ``inputs``, do not apply to
+    modules. Rules that were left out are among the notes, with the reason; rules that, with ``inputs``, do not apply to
     a file are not named. The suite of an unreadable file is one case with an error: no rule ran.
 
     Raises:
@@ -51,16 +51,16 @@ def findings_junit(  # noqa: PLR0913  # what a report is made of
     suites = list(root)
     for key in ("tests", "failures", "errors"):
         root.set(key, str(sum(int(suite.attrib[key]) for suite in suites)))
-    said = [*(f"note: {note}" for note in notes), *_not_run(left_out or {}, len(suites))]
-    if suites and said:
-        ET.SubElement(suites[0], "system-out").text = "\n".join(map(printable, said))
+    lines = [*(f"note: {note}" for note in notes), *_not_run(left_out or {}, len(suites))]
+    if suites and lines:
+        ET.SubElement(suites[0], "system-out").text = "\n".join(map(printable, lines))
     ET.indent(root)
     # ElementTree would declare the locale's encoding, but reports are written as UTF-8.
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode")
 
 
 def _not_run(left_out: WhyNot, files: int) -> list[str]:
-    """Return a line for each rule that somebody left out, and of how many files if not of all."""
+    """Return a line for each rule that was left out, with the number of files if not of all."""
     reasons = Counter((code, why) for of_file in left_out.values() for code, why in of_file.items())
     return [
         f"not run: {code}: {why}" + (f" ({counted(count, 'file')})" if count < files else "")

@@ -20,7 +20,7 @@ def findings_ktap(  # noqa: PLR0913  # what a report is made of
     left_out: WhyNot | None = None,
     unreadable: Mapping[str, str] | None = None,
 ) -> str:
-    """One test for each file, in it a subtest for each rule; findings are diagnostics before the result.
+    """Make a test for each file, with a subtest for each rule; findings are diagnostics before the result.
 
     Rules that were left out are skipped, and so are, with ``inputs``, those that do not apply to a file. An unreadable
     file has one subtest, which fails: no rule ran.

@@ -1,4 +1,4 @@
-"""What all pictures share: formats, what a reader may choose of them, and that equal ones are equal files."""
+"""The common part of all pictures: formats, choices of a reader, and equal files for equal pictures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _DPI: Final = 120
-# What keeps date and version out, so that the same data make the same file.
+# Metadata without date and version, so that the same data make the same file.
 _UNDATED: Final[dict[str, dict[str, Any]]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None},
@@ -38,7 +38,7 @@ _WHITE_SHARE: Final = 0.4  # that colours get on a dark ground
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureLook:
-    """What a reader may choose of a picture; ``size`` in pixels of a PNG."""
+    """A reader's choices for a picture; ``size`` in pixels of a PNG."""
 
     title: str | None = None
     size: tuple[int, int] | None = None
@@ -46,7 +46,7 @@ class PictureLook:
     notes: bool = True
 
     def inches(self, width: float, height: float) -> tuple[float, float]:
-        """The size of a figure that would have this width and height by itself."""
+        """Return the size of a figure that would have this width and height by itself."""
         return (width, height) if self.size is None else (self.size[0] / _DPI, self.size[1] / _DPI)
 
 
@@ -84,7 +84,7 @@ def drawing(look: PictureLook, style: Mapping[Any, Any] | None = None) -> Iterat
 
 
 def shade(colour: str) -> str:
-    """The colour as it is drawn now: lighter on a dark ground."""
+    """Return the colour as it is drawn now: lighter on a dark ground."""
     import matplotlib as mpl
     from matplotlib.colors import to_hex, to_rgb
 

@@ -1,4 +1,4 @@
-"""Makes text from input files safe for one line of a report."""
+"""Text from input files, made safe for one line of a report."""
 
 from __future__ import annotations
 

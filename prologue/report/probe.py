@@ -1,4 +1,4 @@
-"""What ``prologue probe`` reports, as data, as text, and as lines for the kernel."""
+"""The report of ``prologue probe``, as data, as text, and as lines for the kernel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCHEMA: Final = "prologue.probe/1"
 
 
 def probe_data(kernel: Kernel, probes: Sequence[Probe], failures: Sequence[Failure]) -> dict[str, Any]:
-    """As documented in docs/json.md."""
+    """Return the report as documented in docs/json.md."""
     major, minor = rules_of(kernel)
     return {
         "schema": SCHEMA,
@@ -68,13 +68,13 @@ def _event_data(event: ProbeEvent | None) -> dict[str, Any]:
 
 
 def _where(vaddr: int, where: Location, *, is_module: bool) -> dict[str, Any]:
-    """A module has no addresses before it is loaded."""
+    """Return a place; a module has no addresses before it is loaded."""
     address = None if is_module else f"{vaddr:#x}"
     return {"address": address, "symbol": where.symbol, "offset": where.symbol_offset}
 
 
 def probe_text(verdict: ProbeVerdict) -> str:
-    """One verdict in a few lines, the answer in the first."""
+    """Return a verdict in a few lines, the answer in the first."""
     insn = insn_text(verdict.word, verdict.place.vaddr)
     lines = [f"{verdict.where}: {summary(verdict)}", f"    {verdict.word:08x}  {insn}"]
     if verdict.place.ambiguous:
@@ -88,7 +88,7 @@ def probe_text(verdict: ProbeVerdict) -> str:
 
 
 def event_lines(probes: Sequence[Probe], failures: Sequence[Failure]) -> Iterator[str]:
-    """Lines that the kernel takes in one go: what is no event is a comment, which it skips."""
+    """Yield lines that the kernel takes in one go: all others than events are comments, which it skips."""
     for probe in probes:
         verdict = probe.verdict
         if verdict.answer != "yes":
@@ -102,12 +102,12 @@ def event_lines(probes: Sequence[Probe], failures: Sequence[Failure]) -> Iterato
 
 
 def omitted_text(event: ProbeEvent, omitted: Omitted) -> str:
-    """What an event does not have, and why."""
+    """Say which argument an event lacks, or has in a lesser form, and why."""
     return f"{event.name}: {omitted.asked}{'' if omitted.is_partial else ' left out'}: {omitted.reason}"
 
 
 def summary(verdict: ProbeVerdict) -> str:
-    """The answer, why, and the nearest place that can."""
+    """Return the answer, the reasons, and the nearest place that can."""
     if verdict.answer == "yes":
         return f"yes, {verdict.how}"
     why = "; ".join(text for _, text in verdict.reasons) or "what alternatives boot applies decides"

@@ -39,7 +39,7 @@ def lines_data(target: ProbeTarget, listings: Sequence[Listing]) -> dict[str, An
 
 
 def lines_text(target: ProbeTarget, listings: Sequence[Listing]) -> Iterator[str]:
-    """A heading for each function or unit, then a line for each of the source, with its instructions below."""
+    """Yield a heading for each function or unit, then its source lines, each with its instructions below."""
     for listing in listings:
         yield f"<{printable(listing.name)}@{printable(listing.file)}:{listing.first}>"
         for line in listing.lines:
@@ -50,7 +50,7 @@ def lines_text(target: ProbeTarget, listings: Sequence[Listing]) -> Iterator[str
 
 
 def variables_text(probes: Sequence[Probe]) -> Iterator[str]:
-    """The variables at each place, with their C types and what an event fetches; then those that cannot be had."""
+    """Yield the variables at each place, with C types and fetch arguments; then those that cannot be had."""
     for probe in probes:
         yield f"{printable(str(probe.verdict.where))}: {probe.verdict.answer}"
         if probe.event is None:

@@ -15,10 +15,10 @@ DEFAULT_GROUP: Final = "prologue"
 
 
 def script(release: str, probes: Sequence[Probe], failures: Sequence[Failure]) -> str:
-    """The script for a kernel of that release; all events are in one group.
+    """Make the script for a kernel of that release; all events are in one group.
 
     Raises:
-        UsageError: they are in several.
+        UsageError: they are in several groups.
 
     """
     events = [probe.event for probe in probes if probe.event is not None]

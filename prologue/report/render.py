@@ -1,4 +1,4 @@
-"""Writes a verdict of the gate in the chosen format."""
+"""A verdict of the gate in the chosen format."""
 
 from __future__ import annotations
 

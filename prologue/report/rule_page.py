@@ -14,7 +14,7 @@ _MADE: Final = "Made by `python -m prologue.report.rule_page`: change the rule, 
 
 
 def rule_page(rule: Rule) -> str:
-    """Markdown page of one rule."""
+    """Make the Markdown page of a rule."""
     example = f"```text\n{rule.example}\n```"
     if rule.words:
         example += f"\n\n```text\n{_listing(rule.words)}\n```"
@@ -30,7 +30,7 @@ def rule_page(rule: Rule) -> str:
 
 
 def index_page(rules: tuple[Rule, ...]) -> str:
-    """Markdown table of all rules, each linked to its page."""
+    """Make the Markdown table of all rules, each linked to its page."""
     rows = [f"| [{rule.code}]({page_name(rule)}) | {rule.slug} | {_inputs(rule)} | {rule.severity} |" for rule in rules]
     table = "\n".join(["| code | name | looks at | severity |", "|---|---|---|---|", *rows])
     return f"# Rules\n\n{table}\n\n<!-- {_MADE} -->\n"
@@ -52,7 +52,7 @@ def page_name(rule: Rule) -> str:
 
 
 def _pages() -> dict[str, str]:
-    """All files and their content."""
+    """Make all files: names and contents."""
     return {_INDEX: index_page(RULES)} | {page_name(rule): rule_page(rule) for rule in RULES}
 
 
@@ -68,7 +68,7 @@ def write_pages(directory: Path) -> list[Path]:
 
 
 def stale_pages(directory: Path) -> list[str]:
-    """Names of pages that are missing, differ, or belong to no rule."""
+    """Return the names of pages that are missing, differ, or belong to no rule."""
     pages = _pages()
     wrong = [
         name

@@ -38,24 +38,24 @@ def findings_sarif(  # noqa: PLR0913  # what a report is made of
     memories: Sequence[str] = (),
     audited: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """One run with all findings; those that the baseline covers come last and are marked as suppressed.
+    """Make a run with all findings; those that the baseline covers come last and are marked as suppressed.
 
     ``unreadable`` are messages about files that could not be verified: then the run counts as failed. ``left_out`` are
     codes of rules that did not run on some file: they are marked as disabled. ``memories`` name, for each finding, the
-    memory that it was made in, and ``audited`` all of them: audits of ten boards that run one file are ten analyses.
+    memory that it was made in, and ``audited`` all memories: audits of ten boards that run one file are ten analyses.
     """
     errors = unreadable or {}
-    every = [*findings, *(finding for finding, _ in baselined)]
-    named = [*files, *errors, *(f.path for f in every), *audited]
+    all_findings = [*findings, *(finding for finding, _ in baselined)]
+    named = [*files, *errors, *(f.path for f in all_findings), *audited]
     paths = {path: index for index, path in enumerate(dict.fromkeys(named))}
     sections: _Sections = {}
-    for finding in every:
+    for finding in all_findings:
         if finding.where.section is not None:
             sections.setdefault((finding.path, finding.where.section), len(sections))
-    places = list(memories) or [""] * len(every)
+    places = list(memories) or [""] * len(all_findings)
     results = [
         _result(finding, memory, paths, sections) | {"partialFingerprints": _partial(fingerprint)}
-        for finding, memory, fingerprint in zip(every, places, _fingerprints(every, places), strict=True)
+        for finding, memory, fingerprint in zip(all_findings, places, _fingerprints(all_findings, places), strict=True)
     ]
     if baselined:
         # SARIF 3.27.23: once one result says whether it is suppressed, all must.
@@ -112,7 +112,7 @@ def _descriptor(rule: Rule, url: str) -> dict[str, Any]:
         "name": "".join(part.capitalize() for part in rule.slug.split("-")),
         "shortDescription": _message(rule.what),
         "fullDescription": _message(rule.why),
-        # What GitHub shows beside an alert: the rule's whole page.
+        # GitHub shows this beside an alert: the rule's whole page.
         "help": {**_message(rule.fix), "markdown": rule_page(rule)},
         "defaultConfiguration": {"level": _LEVELS[rule.severity]},
         "properties": {"severity": rule.severity, "inputs": list(rule.inputs), "source": rule.citation},
@@ -120,7 +120,7 @@ def _descriptor(rule: Rule, url: str) -> dict[str, Any]:
 
 
 def _result(finding: Finding, memory: str, paths: dict[str, int], sections: _Sections) -> dict[str, Any]:
-    """A result; ``memory`` is empty for findings in files."""
+    """Make a result; ``memory`` is empty for findings in files."""
     where = finding.where
     named = {"memory": memory} if memory else {}
     after = f" (follows from {', '.join(finding.follows_from)})" if finding.follows_from else ""
@@ -172,20 +172,20 @@ def _location(finding: Finding, paths: dict[str, int], sections: _Sections) -> d
 
 
 def _unread(error: str, path: str, index: int) -> dict[str, Any]:
-    """Notification about a file that could not be verified."""
+    """Make the notification about a file that could not be verified."""
     where = {"physicalLocation": {"artifactLocation": {"uri": _uri(path), "index": index}}}
     return {"level": "error", "message": _message(error), "locations": [where]}
 
 
 def _partial(fingerprint: str) -> dict[str, str]:
-    """Fingerprints of a result; GitHub reads the one that has CodeQL's name only."""
+    """Return the fingerprints of a result; GitHub reads only the one with CodeQL's name."""
     return {"primaryLocationLineHash": f"{fingerprint[:16]}:1", "prologueFinding/v1": fingerprint}
 
 
 def _fingerprints(findings: Iterable[Finding], memories: Iterable[str]) -> list[str]:
-    """One for each finding: the same after a rebuild that moves the function, and unique within a run.
+    """Return a fingerprint for each finding: unique within a run, and the same after a rebuild that moves functions.
 
-    Addresses and section offsets change with every link, so they count only where there is no symbol. Static functions
+    Addresses and section offsets change with every link, so they count only if there is no symbol. Static functions
     of one name have the same identity; their order in the file separates them.
     """
     seen: Counter[tuple[str, ...]] = Counter()
@@ -206,12 +206,12 @@ def _suppression(entry: Known) -> dict[str, Any]:
 
 
 def _message(text: str) -> dict[str, str]:
-    """Text of a message: braces mean placeholders there, so braces of the text are doubled."""
+    """Make a message: braces mean placeholders there, so braces of the text are doubled."""
     return {"text": printable(text).replace("{", "{{").replace("}", "}}")}
 
 
 def _uri(path: str) -> str:
-    """URI reference of a path: a file URI if it is absolute, else relative to where the tool was run."""
+    """Return the URI reference of a path: a file URI if it is absolute, otherwise relative to the working directory."""
     pure = Path(path)
     try:
         raw = str(pure).encode("utf-8", "surrogateescape")  # what the file system has

@@ -1,4 +1,4 @@
-"""What ``prologue scan`` reports, as data and as text."""
+"""The report of ``prologue scan``, as data and as text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHOWN: Final = 8  # sections that the text names; JSON has them all
 
 
 def scan_data(binary: Binary, vmlinux: Kernel | None = None) -> dict[str, Any]:
-    """Everything about a vmlinux or a module, as documented in docs/json.md."""
+    """Describe a vmlinux or a module, as documented in docs/json.md."""
     subject, (findings, _) = judge_symbols(Subject(binary, vmlinux=vmlinux), RULES)
     binary = subject.binary
     data: dict[str, Any] = {"file": str(binary.path)}
@@ -89,7 +89,7 @@ def _by_section(binary: Binary) -> dict[str, int]:
 
 
 def scan_text(data: dict[str, Any]) -> str:
-    """The same as aligned text."""
+    """Return the same as aligned text."""
     rows = [("file", data["file"]), ("kernel", data["release"] or "unknown"), ("build-id", data["build_id"] or "none")]
     if data["kind"] == "module":
         stored = data["compression"] or "not compressed"
@@ -132,7 +132,7 @@ def scan_text(data: dict[str, Any]) -> str:
 
 
 def _sections(counts: dict[str, int]) -> str:
-    """How many sites the sections have; without -ffunction-sections there are few."""
+    """Count the sites of sections; without -ffunction-sections there are few sections."""
     shown = [f"{count:,} in {name}" for name, count in list(counts.items())[:_SHOWN]]
     others = list(counts.values())[_SHOWN:]
     if others:

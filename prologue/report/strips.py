@@ -1,4 +1,4 @@
-"""The words that each mechanism of a kernel could change in its text: what pictures and maps of text are drawn from."""
+"""The words that each mechanism of a kernel could change in its text, for pictures and maps of text."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Strip(NamedTuple):
 
     @property
     def changed(self) -> Bool:
-        """Which words differ from the file."""
+        """Mask of the words that differ from the file."""
         return np.not_equal(self.linked, self.live)
 
 
 def strips_of(file: AuditedFile) -> dict[str, Strip]:
-    """Strips by mechanism, without empty ones; what no mechanism owns has a strip if something is wrong there."""
+    """Make strips by mechanism, without empty ones; wrong words that no mechanism owns have a strip of their own."""
     words = file.audited.words
     wrong = np.array([word.vaddr + 4 * k for word in words for k in range(word.words)], np.uint64)
     tables: dict[str, list[OwnedWords]] = {}

@@ -1,6 +1,6 @@
-"""What an audit of running text could not decide, and words that did not come to rest: how many, why, what to do.
+"""Words that an audit of running text could not decide, or that did not come to rest: counts, reasons, remedies.
 
-And what nothing but the agreement of several places decided.
+And words that only the agreement of several places decided.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _SHOWN: Final = 5  # words of one file in the text
 
 
 def counted_undecided(audit: Audit) -> list[str]:
-    """How many, for the last line; nothing if all was decided."""
+    """Count undecided words, for the last line; nothing if all were decided."""
     count = sum(audit.undecided)
     return [f"{count:,} word{'s' if count != 1 else ''} not decided"] if count else []
 
 
 def why_undecided(audit: Audit) -> list[str]:
-    """A line for each reason, and what to do."""
+    """Return a line for each reason, with the remedy."""
     words = audit.undecided
     lines = []
     if words.restless:
         lines.append(f"not decided: being changed while they were read: {words.restless:,}; {_AGAIN}")
-    missing = sum(audited_file.audited.missing for every in audits_of(audit) for audited_file in every.files)
+    missing = sum(audited_file.audited.missing for look in audits_of(audit) for audited_file in look.files)
     if missing:
         lines.append(f"not decided: text that the kernel keeps and memory does not have: {missing:,}; {_MISSING}")
     if words.lacking > missing:
@@ -48,15 +48,15 @@ def why_undecided(audit: Audit) -> list[str]:
 
 
 def unknown_lines(audit: Audit, *, show_all: bool) -> list[str]:
-    """Words that do not fit, of which nothing can be said: the first few of each file."""
+    """List words that do not fit, and of which the right ones are not known: the first few of each file."""
     lines: list[str] = []
-    for every in audits_of(audit):
-        for audited_file in every.files:
+    for look in audits_of(audit):
+        for audited_file in look.files:
             if not audited_file.unknown:
                 continue
             shown = audited_file.unknown if show_all else audited_file.unknown[:_SHOWN]
             lines.append(
-                printable(f"{name_in(every.source, audited_file.path)}: not decided: {len(audited_file.unknown):,}")
+                printable(f"{name_in(look.source, audited_file.path)}: not decided: {len(audited_file.unknown):,}")
             )
             lines += [printable(f"  {where}: {word.message}") for where, word in shown]
             if len(audited_file.unknown) > len(shown):
@@ -65,7 +65,7 @@ def unknown_lines(audit: Audit, *, show_all: bool) -> list[str]:
 
 
 def agreement_lines(audit: Audit) -> list[str]:
-    """What was decided because all places of a value agree, as a line for each mechanism."""
+    """Return a line for each mechanism with words that are right because all places of a value agree."""
     counts: Counter[str] = Counter()
     for row in (row for item in audit.files for row in item.audited.mechanisms):
         counts[row.mechanism] += row.agreed
@@ -79,15 +79,15 @@ def agreement_lines(audit: Audit) -> list[str]:
 
 
 def unstable_lines(audit: Audit, findings: list[Finding]) -> list[str]:
-    """What PL504 found, with one line for each mechanism: a tracer that is switched leaves thousands of words."""
+    """List findings of PL504 by mechanism: a tracer that is switched leaves thousands of words."""
     lines: list[str] = []
-    for every in (audit.before, audit):
-        for audited_file in every.files if every is not None else ():
+    for look in audits_of(audit):
+        for audited_file in look.files:
             unstable = [finding for finding in audited_file.findings if finding.code == UNSTABLE.code]
             words = [word for word in audited_file.audited.words if word.kind == "unstable"]
-            if unstable and every is not None:
+            if unstable:
                 rule = f"{UNSTABLE.code} {unstable[0].slug} ({unstable[0].severity})"
-                head = f"{name_in(every.source, audited_file.path)}: {rule}: {len(unstable):,}"
+                head = f"{name_in(look.source, audited_file.path)}: {rule}: {len(unstable):,}"
                 lines += [printable(head), *(printable(f"  {text}") for text in _by_mechanism(audited_file, words))]
     fixes = dict.fromkeys(finding.fix for finding in findings if finding.code == UNSTABLE.code)
     return [*lines, *(f"  to do: {fix}" for fix in fixes)]

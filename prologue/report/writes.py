@@ -1,4 +1,4 @@
-"""What ``prologue writes judge`` reports: a table of all writes, what is wrong, and what could not be seen."""
+"""The report of ``prologue writes judge``: a table of all writes, findings, and facts that could not be seen."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _UNSEEN: Final[dict[Sight, str]] = {
 
 
 class TableRow(NamedTuple):
-    """Writes of one kind: ``why`` they were not live (empty: live), and the ``verdict``: allowed, data, or ``against``.
+    """Writes of one kind: ``why`` they were not live (empty if live), and the ``verdict``: allowed, data, or codes.
 
-    ``against`` are the codes of the rules that they violate. ``executed``: whether a CPU had executed the words, where
-    that decides: live writes that are on no list.
+    ``against`` are the codes of the rules that they violate. ``executed`` says whether a CPU had executed the words, if
+    that decides: for live writes that are on no list.
     """
 
     writer: str
@@ -46,7 +46,7 @@ class TableRow(NamedTuple):
 
 
 def table_of(judged: JudgedWrites) -> dict[TableRow, int]:
-    """How many words of each kind, most first."""
+    """Count the words of each kind, most first."""
     rows: Counter[TableRow] = Counter()
     for group, codes in zip(judged.groups, judged.verdicts, strict=True):
         rows[_row(group, codes)] += len(group.rows)
@@ -67,11 +67,11 @@ def _row(group: WriteGroup, codes: tuple[str, ...]) -> TableRow:
 
 
 def unseen(judged: JudgedWrites) -> list[str]:
-    """What the recorder could not see, knows that it lost, or says."""
+    """List facts that the recorder could not see, and its losses."""
     recording = judged.recording
     sees, ending = recording.origin.sees, recording.ending
     hidden = [sight for sight in SIGHTS if sight in _UNSEEN and sight not in sees]
-    # What nothing here depends on need not be said.
+    # Facts on which nothing here depends are left out.
     if "maintenance" in hidden or not any(group.live for group in judged.groups):
         hidden = [sight for sight in hidden if sight != "lines"]
     if not any(group.writer.why_unreachable or group.unlisted for group in judged.groups):
@@ -102,7 +102,7 @@ def render_writes(judged: JudgedWrites, kind: Format, *, show_all: bool) -> str:
     if kind == "json":
         return json.dumps(_data(judged), indent=2)
     files, findings = [judged.recording.path], list(judged.findings)
-    notes = [*_table(judged), *_said(judged), summary(judged)]
+    notes = [*_table(judged), *_note_lines(judged), summary(judged)]
     left = {f"writers of {judged.recording.path}": line for line in ["; ".join(_not_decided(judged))] if line}
     if kind == "sarif":
         from prologue.report.sarif import findings_sarif
@@ -119,17 +119,17 @@ def render_writes(judged: JudgedWrites, kind: Format, *, show_all: bool) -> str:
 
 def _text(judged: JudgedWrites, *, show_all: bool) -> str:
     lines = finding_lines(judged.findings, show_all=show_all)
-    return "\n".join([*lines, *_table(judged), *_said(judged), summary(judged)])
+    return "\n".join([*lines, *_table(judged), *_note_lines(judged), summary(judged)])
 
 
-def _said(judged: JudgedWrites) -> list[str]:
+def _note_lines(judged: JudgedWrites) -> list[str]:
     notes = [f"not decided: {printable(text)}" for text in _not_decided(judged)]
     notes += [f"not seen: {printable(text)}" for text in unseen(judged)]
     return notes + [f"note: {printable(text)}" for text in judged.recording.ending.notes]
 
 
 def _not_decided(judged: JudgedWrites) -> list[str]:
-    """Writers that may be the kernel's own, of a release that was never compared; writes that lack what decides."""
+    """Name writers that may be the kernel's own, in a release that was never compared, and other open questions."""
     lines = []
     for why in dict.fromkeys(question.reason for question in judged.questions):
         same = [question for question in judged.questions if question.reason == why]
@@ -160,22 +160,21 @@ def _live_text(row: TableRow) -> str:
 
 
 def summary(judged: JudgedWrites) -> str:
-    """The last line."""
+    """Return the last line."""
     recording = judged.recording
     live = sum(len(group.rows) for group in judged.groups if group.live)
     parts = [f"{count:,} {severity}" for severity, count in counts(judged.findings).items() if count]
     if judged.undecided:
         parts += [*([] if parts else ["no finding"]), f"{counted(len(judged.undecided), 'word')} not decided"]
     outcome = ", ".join(parts)
-    what = ", ".join(part for part in (recording.origin.source, recording.origin.release) if part)
+    origin = ", ".join(part for part in (recording.origin.source, recording.origin.release) if part)
     clean = "no finding" if not unseen(judged) else "no finding in what was seen"
-    return printable(
-        f"{recording.path}: {outcome or clean} ({counted(len(recording.rows), 'word')} written, {live:,} live; {what})"
-    )
+    written = f"{counted(len(recording.rows), 'word')} written, {live:,} live"
+    return printable(f"{recording.path}: {outcome or clean} ({written}; {origin})")
 
 
 def _data(judged: JudgedWrites) -> dict[str, Any]:
-    """The report as documented in docs/json.md."""
+    """Return the report as documented in docs/json.md."""
     recording = judged.recording
     origin, ending = recording.origin, recording.ending
     return {

@@ -18,7 +18,7 @@ _MANY = 12  # files from which on their table is folded
 
 
 def audit_page(audit: Audit, command: Sequence[str], *, lacking_allowed: bool) -> Page:
-    """Make the page; ``command`` is what makes it again."""
+    """Make the page; ``command`` has the words that make it again."""
     parts: list[PagePart] = [causes_part(_findings(audit))]
     if audit.transitions:
         parts.append(_transitions(audit))
@@ -45,12 +45,12 @@ def audit_page(audit: Audit, command: Sequence[str], *, lacking_allowed: bool) -
 
 def _findings(audit: Audit) -> Iterator[Finding]:
     """Yield all findings, the earlier memory's first; literals are data, and all other words are instructions."""
-    for every in audits_of(audit):
-        for file in every.files:
+    for look in audits_of(audit):
+        for file in look.files:
             data = {word.vaddr for word in file.audited.words if word.mechanism.endswith("literals")}
             for finding in file.findings:
                 is_insn = finding.where.vaddr is not None and finding.where.vaddr not in data
-                named = MemoryFinding(every.source, finding).named
+                named = MemoryFinding(look.source, finding).named
                 yield replace(named, finds_insns=finding.finds_insns or is_insn)
 
 
@@ -78,9 +78,9 @@ def _transitions(audit: Audit) -> Table:
 
 def _files(audit: Audit) -> Table:
     rows = [
-        (item.name, str(item.path), every.source, f"{item.audited.text:,}",
+        (item.name, str(item.path), look.source, f"{item.audited.text:,}",
          f"{sum(row.changed for row in item.audited.mechanisms):,}", f"{len(item.findings):,}")
-        for every in audits_of(audit) for item in every.files
+        for look in audits_of(audit) for item in look.files
     ]  # fmt: skip
     head = ("name", "file", "memory", "words of text", "changed", "findings")
     return Table(title="Files", head=head, rows=rows, numbers=(3, 4, 5), folded=len(rows) > _MANY)

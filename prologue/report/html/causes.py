@@ -53,7 +53,7 @@ def _cause(group: list[Finding], after: list[Finding], room: int) -> Cause:
 
 
 def rule_sections(rule: Rule) -> list[tuple[str, str]]:
-    """Headings and texts of a rule's page, except what to do, which its findings say."""
+    """Return headings and texts of a rule's page, except the fix, which its findings have."""
     return [
         ("What it finds", rule.what),
         ("Why it is unsafe", rule.why),
@@ -80,7 +80,7 @@ def _place(finding: Finding) -> FindingPlace:
 
 
 def _shown(finding: Finding, words: tuple[int, ...], start: int) -> list[str]:
-    """Instructions with their disassembly; addresses and bytes as they are."""
+    """Return instructions with their disassembly; addresses and bytes as they are."""
     if not finding.finds_insns or any(word >> 32 for word in words):
         lines = [f"{word:#x}" for word in words[:_WORDS]]
     else:

@@ -1,4 +1,4 @@
-"""The page that every HTML report is: a title, what came of it, and parts; one file that loads nothing else."""
+"""The page of an HTML report: a title, its outcome, and parts; one file that loads nothing else."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Picture:
     title: str
     light: bytes
     dark: bytes
-    words: str  # what it shows, for readers that see no pictures
+    words: str  # its content, for readers that see no pictures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class Flames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingPlace:
-    """A finding in its file: where, what is wrong, and instructions or values there and as they should be."""
+    """A finding in its file: place, message, and instructions or values there and as they should be."""
 
     file: str
     where: str
@@ -83,7 +83,7 @@ class FindingPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """A root cause: all findings of one rule, what follows from them, what to do, and the rule's own page."""
+    """A root cause: all findings of a rule, those that follow from them, fixes, and the rule's own page."""
 
     title: str
     severity: str
@@ -120,7 +120,7 @@ PagePart = Table | BulletList | Picture | Flames | Causes | TextMap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One report. ``command`` are the words that make it again."""
+    """A report. ``command`` are the words that make it again."""
 
     title: str
     outcome: Badge
@@ -167,7 +167,7 @@ def _environment() -> Environment:
 
 
 def _safe(value: object) -> object:
-    """Names of files and symbols may hold anything; Markup is our own text."""
+    """Make text printable: names of files and symbols may hold anything; Markup is prologue's own text."""
     return printable(value) if type(value) is str else value
 
 
@@ -178,7 +178,7 @@ def _base64(data: bytes) -> str:
 
 
 def _json_script(data: object) -> str:
-    """JSON that no browser takes for the end of its script element."""
+    """Return JSON that no browser takes for the end of its script element."""
     from markupsafe import Markup
 
     text = json.dumps(data, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""The map of a kernel's text for the script of a page: words of each mechanism, symbols, and what is wrong.
+"""The map of a kernel's text for the script of a page: words of each mechanism, symbols, and wrong words.
 
 Arrays are little-endian 32-bit words, their bytes by significance (all lowest bytes first: that compresses well), as
 zlib streams in base64. Offsets are in words from ``base``; sorted ones are differences to the one before.
@@ -31,8 +31,8 @@ _BRANCHES: Final = (0x14000000, 0x94000000)  # B and BL, whose targets the scrip
 def text_map(file: AuditedFile) -> TextMap:
     """Make the map of one file; 64 KiB without an owned or wrong word are left out."""
     strips = strips_of(file)
-    every = np.concatenate([strip.vaddrs for strip in strips.values()] or [np.zeros(0, np.uint64)])
-    blocks = sorted_unique(every // np.uint64(_BLOCK))
+    owned = np.concatenate([strip.vaddrs for strip in strips.values()] or [np.zeros(0, np.uint64)])
+    blocks = sorted_unique(owned // np.uint64(_BLOCK))
     base = int(blocks[0]) * _BLOCK if len(blocks) else 0
     symbols = Symbols(ElfImage(file.path))
     starts = sorted_unique(symbols.function_starts)
@@ -67,7 +67,7 @@ def _wrong_data(word: LiveWord, base: int) -> list[int | str]:
 
 
 def _texts(strips: dict[str, Strip]) -> dict[str, str]:
-    """Disassembly of every word that is the same at any address."""
+    """Return the disassembly of every word whose text is the same at any address."""
     from prologue.insn.disasm import insn_text
 
     words: U32 = np.unique(np.concatenate([words for strip in strips.values() for words in (strip.linked, strip.live)]))
@@ -76,7 +76,7 @@ def _texts(strips: dict[str, Strip]) -> dict[str, str]:
 
 
 def _is_relative(word: int) -> bool:
-    """Whether the text depends on the address: ADR, ADRP, B.cond, CBZ, TBZ, LDR (literal) (Arm ARM, C4.1)."""
+    """Return whether the text depends on the address: ADR, ADRP, B.cond, CBZ, TBZ, LDR (literal) (Arm ARM, C4.1)."""
     return (
         word & 0x1F000000 == 0x10000000
         or word & 0x7E000000 in (0x34000000, 0x36000000)

@@ -21,20 +21,20 @@ def stats_page(document: Document, notes: Sequence[str], stacks: Iterable[str], 
     images = document["images"]
     head = ("image", "instructions", "functions", "words executed", "words of text", "prologues", "functions with one")
     rows = [
-        (one["image"], *map(_number, (one["instructions"], len(one["functions"]), one["words_executed"],
-         one["text_words"], one["prologues"], one["first_slots"])))
-        for one in images
+        (image["image"], *map(_number, (image["instructions"], len(image["functions"]), image["words_executed"],
+         image["text_words"], image["prologues"], image["first_slots"])))
+        for image in images
     ]  # fmt: skip
     parts: list[PagePart] = [Table(title="What ran", head=head, rows=rows, numbers=range(1, 7))]
     bars, total = place_bars(stacks)
     if bars:
         parts.append(Flames(title="Instructions by call stack", bars=bars, total=total))
-    parts += [_functions(one, folded=len(one["functions"]) > _MANY) for one in images if one["functions"]]
+    parts += [_functions(image, folded=len(image["functions"]) > _MANY) for image in images if image["functions"]]
     parts.append(BulletList(title="What was read, and what was not", lines=notes))
     return Page(
         title=f"prologue trace stats: {document['trace']}",
         outcome="",
-        summary=", ".join(f"{document[what]:,} {what}" for what in ("instructions", "ranges", "gaps")),
+        summary=", ".join(f"{document[name]:,} {name}" for name in ("instructions", "ranges", "gaps")),
         parts=parts,
         command=command,
     )
@@ -90,7 +90,7 @@ def _functions(image: Document, *, folded: bool) -> Table:
 
 
 def _when(use: Document) -> tuple[str, ...]:
-    """The columns of time of a function; it has none before the first timestamp of its CPU."""
+    """Return the columns of time of a function; they are empty before the first timestamp of its CPU."""
     if "ns" not in use:
         return ("",) * len(_TIMES)
     seconds = (f"{use[name] // 10**9}.{use[name] % 10**9:09}" for name in ("first_ns", "last_ns"))

@@ -45,7 +45,7 @@ def _lines(verdict: Verdict, texts: Sequence[str]) -> list[str]:
 
 
 def _checked(verdict: Verdict) -> Table:
-    """Sums of files of one kind."""
+    """Make rows with the sums of files of each kind."""
     sites: Counter[tuple[str, str, str, int]] = Counter()
     files: Counter[tuple[str, str, str, int]] = Counter()
     for path, facts in verdict.facts.items():
@@ -65,7 +65,7 @@ def _checked(verdict: Verdict) -> Table:
 
 
 def _not_checked(verdict: Verdict) -> Iterator[str]:
-    """Files that could not be verified, rules that were left out, and rules whose input was not given."""
+    """List files that could not be verified, rules that were left out, and rules whose input was not given."""
     files = frozenset(verdict.files)
     errors = [split_path(error, files) for error in verdict.unreadable.values()]
     yield from (f"could not be verified: {line}" for line in one_line_each(errors))
