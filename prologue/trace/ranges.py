@@ -17,10 +17,10 @@ import numpy.typing as npt
 from prologue.arrays import I64, U64
 
 TOP: Final = (1 << 64) - 1
-"""The highest address: what sums of addresses are cut to."""
+"""The highest address; sums of addresses are cut to it."""
 RANGE: Final = np.dtype(
     [
-        ("time", "<u8"),  # ns; of the end of the range where the input has only that; 0 if it has none
+        ("time", "<u8"),  # ns; of the end of the range if the input has no other; 0 if it has none
         ("start", "<u8"),  # address of the first instruction
         ("end", "<u8"),  # address after the last
         ("cpu", "<i4"),
@@ -29,8 +29,8 @@ RANGE: Final = np.dtype(
         ("vmid", "<i4"),
         ("level", "u1"),  # exception level
         ("flags", "u1"),
-        ("source", "u2"),  # of several traces that were merged, which one; each has its own CPUs
-        ("insns", "<u4"),  # instructions, where these are not of four bytes each, as T32's are not; else 0
+        ("source", "u2"),  # number of the trace, if several were merged; each has its own CPUs
+        ("insns", "<u4"),  # instructions, if these are not of four bytes each, as T32's are not; otherwise 0
     ],
     align=True,
 )
@@ -61,7 +61,7 @@ LONGEST: Final = 1 << 20
 
 
 class TracedTask(NamedTuple):
-    """What ran, as the kernel names it; -1 for numbers that the input does not say."""
+    """A task as the kernel names it; -1 for numbers that the input does not have."""
 
     comm: str
     pid: int
@@ -72,7 +72,7 @@ NO_TASK: Final = TracedTask("", -1, -1)
 
 
 class Batch(NamedTuple):
-    """Some ranges, and the names that their rows ``task`` and ``dso`` refer to; row 0 is "not said"."""
+    """Ranges, and the names that their rows ``task`` and ``dso`` refer to; row 0 is "not known"."""
 
     ranges: TraceRanges
     tasks: list[TracedTask]
@@ -88,14 +88,14 @@ class BatchNames:
         self._dsos: dict[str, int] = {"": 0}
 
     def task(self, task: TracedTask) -> int:
-        """Its row."""
+        """Return the row of a task; a new one gets the next."""
         if task not in self._tasks:
             self._tasks[task] = len(self.tasks)
             self.tasks.append(task)
         return self._tasks[task]
 
     def dso(self, name: str) -> int:
-        """Its row."""
+        """Return the row of a program; a new one gets the next."""
         if name not in self._dsos:
             self._dsos[name] = len(self.dsos)
             self.dsos.append(name)
@@ -103,7 +103,7 @@ class BatchNames:
 
 
 class Onward(Enum):
-    """Where execution went after a range, as far as the input says it without a next range."""
+    """The way on from a range, as far as the input has it without a next range."""
 
     NEXT = "to the next instruction"
     TARGET = "to the target of its last instruction, a direct branch"
@@ -115,9 +115,9 @@ class BadImage:
     """A report of the decoder: the program image that it was given cannot be what ran.
 
     ``start`` to ``vmid`` are of the last range of that CPU before the report (0 to 0 if a gap came after it), and
-    ``onward`` is where the decoder went from there until it met what it reports. ``begin`` is the address that a trace
-    packet gave after that, 0 if none did, and ``atoms`` are the decisions of the packet that the report is about: E
-    (taken) and N for each branch; empty if the text has no packets.
+    ``onward`` is the way of the decoder from there. ``begin`` is the address in a later trace packet, 0 if there is
+    none, and ``atoms`` are the decisions of the packet that the report is about: E (taken) and N for each branch; empty
+    if the text has no packets.
     """
 
     why: str
@@ -133,7 +133,7 @@ class BadImage:
 
 @dataclass(slots=True, kw_only=True)
 class Reported:
-    """How often there was a report, and the CPU and time (ns, 0 if not known) of the first one."""
+    """A count of equal reports, and the CPU and time (ns, 0 if not known) of the first one."""
 
     count: int = 0
     cpu: int = NO_CPU
@@ -142,56 +142,55 @@ class Reported:
 
 @dataclass(slots=True)
 class Tally:
-    """What a reader met besides ranges, by its name; what it could not use is said, not dropped in silence."""
+    """Counts of all that a reader met besides ranges, by name: input that it cannot use is not dropped in silence."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    _one: dict[str, str] = field(default_factory=dict)
+    _singular: dict[str, str] = field(default_factory=dict)
     bad_images: dict[BadImage, Reported] = field(default_factory=dict)
     versions: set[bytes] = field(default_factory=set)
-    """What the banners of decoders say of their versions: a text may hold several runs."""
+    """Versions in the banners of decoders: a text may hold several runs."""
 
     def apart(self) -> Tally:
-        """The same counts, with reports of their own: those of a guest's trace are about the guest's image."""
-        return Tally(self.counts, self._one, versions=self.versions)
+        """Return a tally of the same counts with reports of its own: a guest's are about the guest's image."""
+        return Tally(self.counts, self._singular, versions=self.versions)
 
     def report(self, bad: BadImage, cpu: int, time: int) -> None:
         """Count a report of the decoder about its image."""
         reported = self.bad_images.setdefault(bad, Reported(cpu=cpu, time=time))
         reported.count += 1
 
-    def add(self, what: str, count: int = 1, *, singular: str = "") -> None:
-        """Count something; nothing if ``count`` is 0. ``one`` is what a single one is called, if not the same."""
+    def add(self, name: str, count: int = 1, *, singular: str = "") -> None:
+        """Count things of a name, a plural; ``singular`` is the name of a single one, if it is another."""
         if count:
-            self.counts[what] += count
-            self._one[what] = singular or what
+            self.counts[name] += count
+            self._singular[name] = singular or name
 
     def lines(self) -> list[str]:
-        """One line for each thing, the most frequent first."""
+        """Return a line for each name, the most frequent first."""
         return [
-            f"{count:,} {self._one.get(what, what) if count == 1 else what}"
-            for what, count in self.counts.most_common()
+            f"{count:,} {self._singular.get(name, name) if count == 1 else name}"
+            for name, count in self.counts.most_common()
         ]
 
 
 def new_ranges(count: int) -> TraceRanges:
-    """Ranges of which nothing is known yet."""
+    """Return ``count`` ranges of which nothing is known yet."""
     ranges = np.zeros(count, RANGE)
     ranges["cpu"], ranges["vmid"], ranges["level"] = NO_CPU, NO_VMID, NO_LEVEL
     return ranges
 
 
 def count_instructions(ranges: TraceRanges) -> I64:
-    """How many instructions each range has."""
+    """Count the instructions of each range; shape (n,)."""
     words = ((ranges["end"] - ranges["start"]) >> np.uint64(2)).astype(np.int64)
     counts = ranges["insns"]
     return np.where(counts != 0, counts.astype(np.int64), words) if counts.any() else words
 
 
-def shifted(times: U64, ns: int) -> U64:
-    """Times plus ns, which may be fewer than none: from 1, for 0 is no time, up to the last one of 64 bits."""
+def shift_times(times: U64, ns: int) -> U64:
+    """Shift times by ``ns``, which may be negative: to 1 at least, as 0 is no time, and to 64 bits at most."""
     if ns >= 0:
         most = np.uint64(ns)
         return np.minimum(times, ~most) + most
     less = np.uint64(-ns)
-    earlier: U64 = np.where(times > less, times - np.minimum(less, times), np.uint64(1))
-    return earlier
+    return np.where(times > less, times - np.minimum(less, times), np.uint64(1))

@@ -1,4 +1,4 @@
-"""OpenCSD's library (``libopencsd_c_api``) through ctypes: what of its C interface a decoder needs.
+"""OpenCSD's library (``libopencsd_c_api``) through ctypes: the part of its C interface that a decoder needs.
 
 Source: ``opencsd_c_api.h``, ``ocsd_if_types.h``, ``trc_gen_elem_types.h``, versions 1.3.3 and 1.5.5. From 1.4.0 on an
 element is longer, with all that is read here at the same place.
@@ -31,7 +31,7 @@ ELEMENT: Final = np.dtype(
         "itemsize": 80,
     }
 )  # fmt: skip
-"""``ocsd_generic_trace_elem`` without the pointer at its end. ``value`` is of the union: what it is, kind says."""
+"""``ocsd_generic_trace_elem`` without the pointer at its end. ``value`` is the union's, whose member ``kind`` says."""
 
 TIMESTAMP: Final = 11  # of ocsd_gen_trc_elem_t
 TICKS: Final = slice(48, 56)  # of its element, in bytes
@@ -41,12 +41,12 @@ DATA, END, FLUSH, RESET = range(4)
 FIRST_WAIT, FIRST_FATAL = 3, 6
 FRAMED, SINGLE = 0, 1
 FRAME_SYNC, ALIGNED = 1, 4
-ANY_SPACE: Final = {(1, 3): 0x1F}
 _NOWHERE: Final = 0xFFFF_FFFF_FFFF_FFF0  # an address where nothing is executed
-_ANY_SPACE: Final = 0xFF  # from 1.4 on, with Realm and Root
+_ANY_SPACE: Final = 0xFF  # of ocsd_mem_space_acc_t, with Realm and Root
+_ANY_SPACE_1_3: Final = 0x1F
 _FULL_DECODER: Final = 2
 _CHECKS: Final = 0x400 | 0x1000 | 0x20000
-"""N_UNCOND_DIR_BR_CHK, CHK_RANGE_CONTINUE, AA64_OPCODE_CHK: what perf turns on, too."""
+"""N_UNCOND_DIR_BR_CHK, CHK_RANGE_CONTINUE, AA64_OPCODE_CHK; perf turns them on, too."""
 _CHECKS_SINCE: Final = (1, 5, 4)
 _INFO: Final = 3  # OCSD_ERR_SEV_INFO
 _CORTEX_A: Final = 3
@@ -75,7 +75,7 @@ class _EteConfig(Structure):
 
 
 def require_library() -> LibraryVersion:
-    """The version of the library that is installed.
+    """Return the version of the library that is installed.
 
     Raises:
         InputError: there is none, or one whose interface is not known.
@@ -93,8 +93,8 @@ def require_library() -> LibraryVersion:
     version = (number >> 16, number >> 8 & 0xFF, number & 0xFF)
     if not _OLDEST <= version < _FIRST_UNKNOWN:
         known = ".".join(map(str, _OLDEST[:2]))
-        said = ".".join(map(str, version))
-        raise InputError(f"is of version {said}: known are {known} and later 1.x", path=NAME)
+        installed = ".".join(map(str, version))
+        raise InputError(f"is of version {installed}: known are {known} and later 1.x", path=NAME)
     return version
 
 
@@ -122,7 +122,7 @@ class Library:
         self._c.ocsd_def_errlog_config_output(0, None)
 
     def tree(self, *, framed: bool, flags: int, on_element: Any, on_text: Any) -> DecodeTree:
-        """A tree without decoders.
+        """Create a tree without decoders.
 
         Raises:
             OSError: the library refuses.
@@ -132,7 +132,7 @@ class Library:
 
 
 class DecodeTree:
-    """Decoders for what comes in one stream of bytes."""
+    """Decoders of one stream of bytes."""
 
     def __init__(self, library: Library, c: Any, source: int, flags: int, callbacks: tuple[Any, Any]) -> None:
         self._library, self._c = library, c
@@ -145,11 +145,11 @@ class DecodeTree:
         _require(c.ocsd_def_errlog_set_strprint_cb(self._handle, None, callbacks[1]), "takes no callback for messages")
 
     def close(self) -> None:
-        """Free all of it."""
+        """Release the tree and its decoders."""
         self._c.ocsd_destroy_dcd_tree(self._handle)
 
     def add_decoder(self, unit: TraceUnit, architecture: int | None, *, checks: bool) -> None:
-        """Decode what that trace unit sent. ``architecture`` is the core's, if more is known than the unit says.
+        """Decode packets of that trace unit. ``architecture`` is the core's, if more is known than the unit says.
 
         Raises:
             OSError: the library refuses.
@@ -171,15 +171,15 @@ class DecodeTree:
         name, number = unit.protocol.value.encode(), c_uint8()
         done = self._c.ocsd_dt_create_decoder(self._handle, name, flags, ctypes.byref(config), ctypes.byref(number))
         _require(done, f"makes no decoder for the trace unit of CPU {unit.cpu}")
-        # It counts for the decoders that are there.
+        # The library gives the callback to the decoders that the tree has by now.
         done = self._c.ocsd_dt_set_gen_elem_outfn(self._handle, self._callbacks[0], None)
         _require(done, "takes no callback for elements")
 
     def add_memory(self, vaddr: int, data: Any, space: int | None) -> None:
-        """Let it read ``data``, a writable or read-only buffer, at an address.
+        """Let decoders read ``data``, a writable or read-only buffer, at an address.
 
         Raises:
-            OSError: the library refuses, as where another one is there.
+            OSError: the library refuses, as it does if another buffer is there.
 
         """
         array = np.frombuffer(data, np.uint8)
@@ -190,7 +190,7 @@ class DecodeTree:
         _require(done, f"takes no memory at {vaddr:#x}")
 
     def text_changed(self) -> None:
-        """Have it read memory again: it keeps copies, which it drops where memory is taken away from it.
+        """Let decoders read memory again: the library keeps copies, which it drops if it has to remove memory.
 
         ``TrcMemAccMapper::RemoveAccessorByAddress`` (trc_mem_acc_mapper.cpp, 1.3.3 and 1.5.5).
         """
@@ -201,16 +201,16 @@ class DecodeTree:
 
     @property
     def _any_space(self) -> int:
-        return ANY_SPACE.get(self._library.version[:2], _ANY_SPACE)
+        return _ANY_SPACE_1_3 if self._library.version < (1, 4, 0) else _ANY_SPACE
 
     def process(self, operation: int, index: int = 0, address: int = 0, size: int = 0) -> tuple[int, int]:
-        """Pass on an operation, or ``size`` bytes of trace at ``address``: the response, and the bytes that it used."""
+        """Pass on an operation, or ``size`` bytes of trace at ``address``; return the response and the bytes used."""
         response = self._c.ocsd_dt_process_data(
             self._handle, operation, index, size, address or None, ctypes.byref(self._used)
         )
         return response, self._used.value
 
 
-def _require(error: int, what: str) -> None:
+def _require(error: int, refusal: str) -> None:
     if error:
-        raise OSError(f"the library {what} (error {error})")
+        raise OSError(f"the library {refusal} (error {error})")

@@ -1,7 +1,7 @@
-"""Decodes in a child process: what crashes OpenCSD's library takes nothing else with it.
+"""Decoding in a child process: input that crashes OpenCSD's library takes nothing else with it.
 
-The child is forked, so it has the program's text without a copy, and writes messages to a pipe: ``MESSAGE``, then so
-many bytes.
+The child is forked, so it has the program's text without a copy. It writes messages to a pipe: ``MESSAGE``, which is
+kind and size, then that many bytes.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _FLUSH_AT: Final = 1 << 20  # bytes of elements
 _MOST_ADDRESSES: Final = 1 << 12
 _LONGEST_TEXT: Final = 1 << 12
 _MOST_WAITS: Final = 1 << 10
-_LOW: Final = 0xFFFFFFFF  # of an index, which has 32 bits unless the library was built otherwise
+_INDEX_MASK: Final = 0xFFFFFFFF  # an index has 32 bits unless the library was built otherwise
 
 
 class CodeMemory(NamedTuple):
-    """What memory held at an address. ``space`` are bits of ``ocsd_mem_space_acc_t``; None: of all."""
+    """A piece of memory at an address. ``space`` are bits of ``ocsd_mem_space_acc_t``; None: all of them."""
 
     vaddr: int
     data: Any  # a buffer
@@ -62,7 +62,7 @@ class CodeMemory(NamedTuple):
 
 
 class TraceSource(NamedTuple):
-    """A stream of bytes: one trace unit's, or frames with those of several. ``flags`` are the deformatter's."""
+    """A stream of bytes: of one trace unit, or frames of several. ``flags`` are the deformatter's."""
 
     units: tuple[TraceUnit, ...]
     framed: bool
@@ -80,9 +80,10 @@ class TracePart(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeJob:
-    """What a child does. ``checks``: let the library compare the trace with the memory, where it can.
+    """The parts that a child decodes, and how.
 
-    ``indexed``: say of each element where in its part the packet is. ``changes`` are of ``memory`` while it was traced.
+    ``checks``: let the library compare the trace with the memory, as far as it can. ``indexed``: give each element the
+    offset of its packet in the part. ``changes`` are of ``memory`` while it was traced.
     """
 
     path: Path
@@ -95,13 +96,13 @@ class DecodeJob:
 
 
 class Begin(NamedTuple):
-    """A part begins: its row in the job."""
+    """The begin of a part: its row in the job."""
 
     part: int
 
 
 class Elements(NamedTuple):
-    """What the decoders found: rows of ``ELEMENT``, and of each the trace ID and, if asked for, the packet's offset."""
+    """Elements of the trace: rows of ``ELEMENT``, and of each the trace ID and, if asked for, the packet's offset."""
 
     rows: npt.NDArray[Any]
     ids: npt.NDArray[np.uint8]
@@ -115,7 +116,7 @@ class DecoderText(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """Decoding of a part ended there: the child crashed, or the library refuses to go on."""
+    """The end of decoding in the middle of a part: the child crashed, or the library refuses to go on."""
 
     part: int
     why: str
@@ -125,26 +126,26 @@ Decoded = Begin | Elements | DecoderText | Failed
 
 
 def decode(job: DecodeJob, version: LibraryVersion) -> Iterator[Decoded]:
-    """Everything that the library finds in the parts, in their order; after a crash with the next part."""
+    """Yield all that the library makes of the parts, in their order; after a crash it goes on with the next part."""
     first = 0
     while first < len(job.parts):
-        last, ended = first - 1, ""
+        last, why = first - 1, ""
         for message in _child(job, version, first):
             if isinstance(message, Begin):
                 last = message.part
             if isinstance(message, str):
-                ended = message
+                why = message
             else:
                 yield message
-        if not ended:
+        if not why:
             return
         last = max(last, first)
-        yield Failed(last, ended)
+        yield Failed(last, why)
         first = last + 1
 
 
 def _child(job: DecodeJob, version: LibraryVersion, first: int) -> Iterator[Decoded | str]:
-    """What one child finds from a part on; at last how it ended, if not well."""
+    """Yield the messages of one child, which begins with part ``first``; at last why it ended, if before its time."""
     reading, writing = os.pipe()
     with held_signals():
         child = os.fork()
@@ -165,10 +166,10 @@ def _child(job: DecodeJob, version: LibraryVersion, first: int) -> Iterator[Deco
                 os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
     if not whole:
-        yield _how(status)
+        yield _describe_end(status)
 
 
-def _how(status: int) -> str:
+def _describe_end(status: int) -> str:
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         with suppress(ValueError):
@@ -178,7 +179,7 @@ def _how(status: int) -> str:
 
 
 def _messages(stream: Any, *, indexed: bool) -> Iterator[Decoded | None]:
-    """What the pipe brings; None at last, if the child came to its end."""
+    """Yield the messages in the pipe; None at last, if the child came to its end."""
     while True:
         head = stream.read(MESSAGE.size)
         if len(head) < MESSAGE.size:
@@ -204,7 +205,7 @@ def _messages(stream: Any, *, indexed: bool) -> Iterator[Decoded | None]:
 
 
 def _be_child(job: DecodeJob, version: LibraryVersion, first: int, reading: int, writing: int) -> None:
-    """Decode, and never return. The library's own words on standard error are of no use to a user."""
+    """Decode, and never return. Messages of the library on standard error are of no use to a user."""
     code = 1
     try:
         for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
@@ -266,7 +267,7 @@ class _Child:
         self._send(_BEGIN, b"\xff\xff\xff\xff")
 
     def _decode(self, part: TracePart, base: int) -> str:
-        """Decode a part; say why, if that did not come to its end."""
+        """Decode a part; return why decoding stopped, empty at the end of the part."""
         tree = self._tree(part.source)
         at, index, waits = part.at, 0, 0
         stop = part.at + part.size
@@ -300,12 +301,12 @@ class _Child:
             for unit in source.units:
                 tree.add_decoder(unit, source.architecture, checks=self._job.checks)
             for memory in self._memory:
-                with suppress(OSError):  # text that is there already
+                with suppress(OSError):  # another piece covers this address already
                     tree.add_memory(*memory)
         return tree
 
     def _drop(self, number: int) -> None:
-        """After a fatal error a tree decodes nothing any more; the next part gets a new one."""
+        """Drop a tree, which decodes nothing after a fatal error; the next part gets a new one."""
         tree, self._trees[number] = self._trees[number], None
         if tree is not None:
             tree.close()
@@ -317,7 +318,7 @@ class _Child:
         def on_indexed(_context: int, index: int, number: int, element: int) -> int:
             add(views[element])
             add_id(number)
-            add_index(index & _LOW)
+            add_index(index & _INDEX_MASK)
             return 0
 
         def on_element(_context: int, _index: int, number: int, element: int) -> int:

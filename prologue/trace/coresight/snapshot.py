@@ -1,6 +1,6 @@
 """Snapshot directories of OpenCSD: what ``trc_pkt_lister -ss_dir`` reads.
 
-Form: OpenCSD's HOWTO "ARM CoreSight Snapshot File Format", and ``snapshot_parser.cpp`` (1.5.5) for what it leaves open.
+Form: OpenCSD's HOWTO "ARM CoreSight Snapshot File Format", and ``snapshot_parser.cpp`` (1.5.5) for its open questions.
 """
 
 from __future__ import annotations
@@ -31,21 +31,19 @@ _SPACES: Final = {
 }  # fmt: skip
 _DEFAULTS: Final = {"TRCIDR1": 0x4100F403, "TRCDEVARCH": 0x47705A13}
 _OLD: Final = ("ETM3", "PTM", "PFT")
-
-
 IniSections = dict[str, list[tuple[str, str]]]
 
 
 class _Device(NamedTuple):
     name: str
-    kind: str  # its type
+    kind: str  # "type" in the file
     registers: dict[str, int]
     dumps: tuple[dict[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotBuffer:
-    """A trace buffer of a snapshot, with what decodes it; ``left_out`` are trace units that have no decoder here."""
+    """A trace buffer of a snapshot, with its decoders and text; ``left_out`` are trace units without a decoder."""
 
     name: str
     path: Path
@@ -55,12 +53,12 @@ class SnapshotBuffer:
 
 
 def is_snapshot(path: Path) -> bool:
-    """Whether a path is a snapshot directory."""
+    """Tell whether a path is a snapshot directory."""
     return path.is_dir() and (path / INDEX).exists()
 
 
 def read_snapshot(directory: Path) -> list[SnapshotBuffer]:
-    """Its buffers, as far as trace units of cores are in them.
+    """Return the buffers of a snapshot, each with the trace units of cores that are in it.
 
     Raises:
         InputError: a file is missing or damaged.
@@ -100,14 +98,17 @@ def _buffers(directory: Path, trace: IniSections, devices: dict[str, _Device]) -
                 break
         flags = 0 if not framed else FRAME_SYNC if part.get("format") == "dstream_coresight" else ALIGNED
         architecture = architectures.pop() if len(architectures) == 1 else None
-        source_ = TraceSource(tuple(units), framed, flags, architecture)
         yield SnapshotBuffer(
-            name=name, path=directory / file, source=source_, memory=tuple(memory), left_out=tuple(left_out)
+            name=name,
+            path=directory / file,
+            source=TraceSource(tuple(units), framed, flags, architecture),
+            memory=tuple(memory),
+            left_out=tuple(left_out),
         )
 
 
 def _read(path: Path) -> IniSections:
-    """The sections of an ini file, each with its keys and values in their order: a key may be there twice."""
+    """Read the sections of an ini file, each with its keys and values in their order: a key may be there twice."""
     sections: IniSections = {}
     pairs: list[tuple[str, str]] = []
     for line in _bytes(path, 0, None, _MOST_SETTINGS).decode("utf-8", "replace").splitlines():
@@ -163,7 +164,7 @@ def _architecture(core: str) -> int | None:
 def _memory(core: _Device, directory: Path) -> Iterator[CodeMemory]:
     for dump in core.dumps:
         path = directory / dump.get("file", "")
-        if not path.is_file():  # as of a binary that was not given away
+        if not path.is_file():  # a snapshot may be passed on without its binaries
             continue
         offset = _number(dump.get("offset", "0"), path)
         length = _number(dump["length"], path) if dump.get("length") else None

@@ -23,7 +23,7 @@ from prologue.trace.path.branching import never_goes_on
 from prologue.trace.path.instants import UNBOUNDED, Instants
 from prologue.trace.path.possible_steps import may_be_exceptions, possible_steps
 from prologue.trace.path.programs import Program
-from prologue.trace.ranges import TOP, Batch, Tally, shifted
+from prologue.trace.ranges import TOP, Batch, Tally, shift_times
 from prologue.trace.readers.intern import Interner
 
 NO_TEXT: Final = -1
@@ -120,8 +120,8 @@ class TextHistory:
         if not self._end:
             raise InputError("needs times in the trace (time in -F of perf script; timestamps)", path=self._path)
         spans = self._numbers(low[hot] << _HALF | high[hot])
-        early = shifted(instants.latest[rows], self._skew) < self._first[spans]
-        late = instants.earliest[rows] > shifted(self._last[spans], self._skew)
+        early = shift_times(instants.latest[rows], self._skew) < self._first[spans]
+        late = instants.earliest[rows] > shift_times(self._last[spans], self._skew)
         found[rows[early]] = 0
         final = np.array([span.texts[-1] for span in self._spans], np.int64)
         found[rows[late]] = final[spans[late]]
@@ -145,7 +145,7 @@ class TextHistory:
             singular="write whose old word is not what the write before it left: one between is missing",
         )  # fmt: skip
         times = self._times
-        low, high = shifted(np.array([self._begin], np.uint64), -self._skew), self._end + self._skew
+        low, high = shift_times(np.array([self._begin], np.uint64), -self._skew), self._end + self._skew
         if self._end and not ((times >= low) & (times <= np.uint64(high))).any():
             of_writes = _seconds(int(times.min()), int(times.max()))
             of_trace = _seconds(self._begin, self._end)
@@ -217,7 +217,7 @@ class TextHistory:
         own = np.where((own == 0) & (latest < np.uint64(UNBOUNDED)), latest, own)
         found: I64 = span.texts[np.searchsorted(span.times, own, side="right")]
         low = np.searchsorted(span.times, earliest - np.minimum(earliest, np.uint64(self._skew)))
-        high = np.searchsorted(span.times, shifted(latest, self._skew), side="right")
+        high = np.searchsorted(span.times, shift_times(latest, self._skew), side="right")
         for k in np.flatnonzero(low < high).tolist():
             near = np.unique(span.texts[low[k] : high[k] + 1])
             if len(near) > 1:

@@ -13,7 +13,7 @@ from prologue.arrays import U64
 from prologue.errors import InputError, UsageError
 from prologue.live.memory.ranges import KERNEL_HALF
 from prologue.trace.path.assign import NESTED, guest_names
-from prologue.trace.ranges import Batch, BatchNames, Tally, TraceRanges, new_ranges, shifted
+from prologue.trace.ranges import Batch, BatchNames, Tally, TraceRanges, new_ranges, shift_times
 from prologue.trace.readers.decoders import common
 from prologue.trace.readers.opencsd import Counter
 from prologue.trace.readers.recording import RecordingHeader
@@ -228,5 +228,5 @@ class _Source:
                 ranges["dso"][ranges["vmid"] > 0] = self._names.dso(NESTED)
             ranges["vmid"] = self._guest.number
             there = ranges["time"] != 0
-            ranges["time"][there] = shifted(ranges["time"][there], self._guest.behind)
+            ranges["time"][there] = shift_times(ranges["time"][there], self._guest.behind)
         return ranges
