@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     """
     from prologue.trace.etm.linked_text import linked_text
     from prologue.trace.etm.snapshot import write_snapshot
-    from prologue.trace.readers.recording import load_recording, senseless
+    from prologue.trace.readers.recording import invalid_records, load_recording
 
     _require_fitting(args)
     if args.output.exists() or args.output.is_symlink():
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     header, records = load_recording(args.recording)
     if header.slide is None:
         raise InputError("has no slide: it ends before the kernel relocates itself; record longer", path=args.recording)
-    wrong = senseless(records, header.cpus) | (records["vmid"] > _HIGHEST_VMID) | (records["task"] > _HIGHEST_PID)
+    wrong = invalid_records(records, header.cpus) | (records["vmid"] > _HIGHEST_VMID) | (records["task"] > _HIGHEST_PID)
     if count := int(wrong.sum()):
         raise InputError(f"damaged: {count:,} of its records make no sense", path=args.recording)
     levels = tuple(sorted(set(args.level or _LEVELS)))

@@ -35,7 +35,7 @@ def test_counts() -> None:
         numbers = random.integers(0, upto, 60_000)
         counts.add(numbers)
         wanted.update(numbers.tolist())
-        assert counts.upto(100_001).tolist() == [wanted[k] for k in range(100_001)]
+        assert counts.up_to(100_001).tolist() == [wanted[k] for k in range(100_001)]
 
 
 @pytest.mark.parametrize("high", [3, 1 << 20])

@@ -43,7 +43,7 @@ class LcovExport:
             InputError: the vmlinux has no line tables, or damaged ones.
 
         """
-        done, notes = self._linked(executed(self._known, self._runs.upto(len(self._known.table)), 0))
+        done, notes = self._linked(executed(self._known, self._runs.up_to(len(self._known.table)), 0))
         for unit, start, stop in LineTables(self._program.kernel).units_of(done.vaddrs):
             self._take_lines(unit, start, stop, done)
             self._take_functions(unit, start, stop, done)

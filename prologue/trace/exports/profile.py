@@ -13,7 +13,7 @@ from prologue.trace.exports.subject import ExportSubject
 from prologue.trace.path.filters import Selection
 from prologue.trace.path.programs import Program
 from prologue.trace.ranges import TOP, Batch
-from prologue.trace.readers.intern import Interner, RunCounts, mixed
+from prologue.trace.readers.intern import Interner, RunCounts, mix_rows
 from prologue.words import counted
 
 _WORD: Final = np.uint64(4)
@@ -35,7 +35,7 @@ class _Pairs:
         self._first, self._second = np.zeros(0, np.uint64), np.zeros(0, np.uint64)
 
     def add(self, first: U64, second: U64) -> None:
-        numbers, fresh = self._interner.numbers(mixed(first, second))
+        numbers, fresh = self._interner.numbers(mix_rows(first, second))
         self._first = np.concatenate([self._first, first[fresh]])
         self._second = np.concatenate([self._second, second[fresh]])
         if (self._first[numbers] != first).any() or (self._second[numbers] != second).any():
@@ -44,7 +44,7 @@ class _Pairs:
 
     def counted(self) -> CountedPairs:
         order = np.lexsort((self._second, self._first))
-        counts = self._counts.upto(len(order))
+        counts = self._counts.up_to(len(order))
         return CountedPairs(self._first[order], self._second[order], counts[order])
 
 

@@ -177,7 +177,7 @@ class ImageCheck:
     @property
     def _left_out_runs(self) -> I64:
         count = len(self._known.table)
-        return self._broken_runs.upto(count) + self._unsure_runs.upto(count)
+        return self._broken_runs.up_to(count) + self._unsure_runs.up_to(count)
 
     def first_stop(self) -> str:
         """The instruction that the first range that was left out runs through, and its place."""
@@ -190,13 +190,13 @@ class ImageCheck:
         """Every word that cannot have been executed as it is."""
         words: dict[tuple[int, int, int], StaleWord] = {}
         evident: set[tuple[int, int, int]] = set()
-        steps = self._step_runs.upto(len(self._steps.table))
+        steps = self._step_runs.up_to(len(self._steps.table))
         for number in np.flatnonzero(steps).tolist():
             program, vaddr, word, went = self._steps.word(number)
             went = _NOT_TAKEN if went == vaddr + 4 else went
             self._note(words, evident, (program, vaddr, word), self._first.steps.get(number))
             words[program, vaddr, word].went[went] += int(steps[number])
-        runs = self._broken_runs.upto(len(self._known.table))
+        runs = self._broken_runs.up_to(len(self._known.table))
         for number in np.flatnonzero(runs).tolist():
             program = int(self._known.table["program"][number])
             stops = self._ranges.stops(number)

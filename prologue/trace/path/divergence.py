@@ -17,7 +17,7 @@ from prologue.trace.coresight.process import Begin, CodeMemory, DecodeJob, Eleme
 from prologue.trace.etm.waypoints import find_waypoints
 from prologue.trace.path.programs import Program
 from prologue.trace.readers.decoding import DecodedTrace
-from prologue.trace.readers.intern import mixed
+from prologue.trace.readers.intern import mix_rows
 
 _TRACE_ON, _RANGE = 2, 5  # ocsd_gen_trc_elem_t
 _ROW: Final = np.dtype([("index", "<u8"), ("start", "<u8"), ("end", "<u8"), ("count", "<u4"), ("kind", "<u4")])
@@ -230,4 +230,4 @@ class _Part:
 
 
 def _keys(rows: npt.NDArray[Any]) -> U64:
-    return mixed(rows["index"].copy(), rows["start"].copy(), rows["end"].copy())
+    return mix_rows(rows["index"].copy(), rows["start"].copy(), rows["end"].copy())

@@ -13,7 +13,7 @@ from prologue.errors import InternalError
 from prologue.trace.path.assign import Kernels
 from prologue.trace.path.history import NO_TEXT, TextHistory
 from prologue.trace.ranges import Batch
-from prologue.trace.readers.intern import Interner, mixed
+from prologue.trace.readers.intern import Interner, mix_rows
 from prologue.trace.readers.sources import Trace
 
 KNOWN: Final = np.dtype([("start", "<u8"), ("end", "<u8"), ("program", "<i4"), ("piece", "<i4"), ("text", "<i8")])
@@ -80,7 +80,7 @@ class KnownRanges:
     def _numbers(self, batch: Batch, program: I64, texts: I64 | None) -> I64:
         ranges = batch.ranges
         columns = [ranges["start"], ranges["end"], program.view(np.uint64)]
-        keys = mixed(*columns) if texts is None else mixed(*columns, texts.view(np.uint64))
+        keys = mix_rows(*columns) if texts is None else mix_rows(*columns, texts.view(np.uint64))
         numbers, fresh = self._interner.numbers(keys)
         if len(fresh):
             new = np.zeros(len(fresh), KNOWN)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from prologue.arrays import I64
 from prologue.trace.ranges import EXCEPTION, GAP, NO_CPU, RETURN, SAMPLE, TraceRanges
-from prologue.trace.readers.intern import Interner, by_lane, mixed
+from prologue.trace.readers.intern import Interner, by_lane, mix_rows
 
 STEP: Final = np.dtype(
     [
@@ -101,7 +101,7 @@ class Steps:
         there = np.flatnonzero((sequence.before >= 0) & (sequence.flags & np.uint8(GAP) == 0))
         before, after = sequence.before[there], sequence.numbers[there]
         kind = sequence.flags[there] & np.uint8(EXCEPTION | RETURN)
-        keys = mixed(before.view(np.uint64), after.view(np.uint64), kind.astype(np.uint64))
+        keys = mix_rows(before.view(np.uint64), after.view(np.uint64), kind.astype(np.uint64))
         found, fresh = self._interner.numbers(keys)
         if len(fresh):
             new = np.zeros(len(fresh), STEP)

@@ -37,7 +37,7 @@ from prologue.trace.path.possible_steps import may_be_exceptions, possible_steps
 from prologue.trace.path.steps import STEP
 from prologue.trace.ranges import RETURN
 from prologue.trace.readers.decoders import Decoder
-from prologue.trace.readers.intern import Interner, mixed
+from prologue.trace.readers.intern import Interner, mix_rows
 
 POSSIBLE, IMPOSSIBLE, UNJUDGED = range(3)
 
@@ -139,7 +139,7 @@ class StepVerdicts:
 
     def numbers(self, before: I64, after: I64, flags: npt.NDArray[np.uint8]) -> I64:
         """The row in ``table`` and ``verdicts`` of each step; new ones are judged."""
-        keys = mixed(before.view(np.uint64), after.view(np.uint64), flags.astype(np.uint64))
+        keys = mix_rows(before.view(np.uint64), after.view(np.uint64), flags.astype(np.uint64))
         numbers, fresh = self._interner.numbers(keys)
         if len(fresh):
             new = np.zeros(len(fresh), STEP)

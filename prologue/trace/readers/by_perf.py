@@ -1,4 +1,4 @@
-"""perf.data where OpenCSD's library is missing: perf itself decodes, and its text is read."""
+"""perf.data without OpenCSD's library: perf itself decodes, and its text is read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIELDS: Final = ("comm,pid,tid,cpu,time,event,ip,addr,dso", "comm,pid,tid,cpu,e
 
 
 def can_decode() -> bool:
-    """Whether perf is here; whether it was built with OpenCSD is seen when it runs."""
+    """Tell whether perf is installed; whether it was built with OpenCSD shows when it runs."""
     return shutil.which("perf") is not None
 
 
@@ -39,14 +39,14 @@ class TraceByPerf:
     _vmlinux: Path | None = None
 
     def follow(self, _pieces: Sequence[tuple[int, U32]], vmlinux: Path | None) -> None:
-        """Let perf decode: with kcore, which it finds itself, or else with this file."""
+        """Let perf decode with kcore, which it finds itself, otherwise with this file."""
         self._vmlinux = None if self.kcore is not None else vmlinux
 
     def batches(self) -> Iterator[Batch]:
-        """The ranges between the branches that it prints.
+        """Yield the ranges between the branches that perf prints.
 
         Raises:
-            InputError: perf fails; with what it says.
+            InputError: perf fails; the message has its last line.
 
         """
         complaint = ""
@@ -78,7 +78,7 @@ def _closing(child: subprocess.Popen[bytes], stream: Peekable, account: Tally) -
     try:
         yield from read_perf_script(stream, account)
     finally:
-        child.kill()  # if it is still there, what it prints is not wanted any more
+        child.kill()  # if it still runs, nobody reads its output any more
 
 
 def _last_line(output: bytes) -> str:

@@ -1,4 +1,4 @@
-"""What OpenCSD's versions know: an instruction that one of them takes for a plain one leads it astray.
+"""Instructions that versions of OpenCSD know: a branch that a version takes for a plain instruction leads it astray.
 
 Each version's ``trc_idec_arminst.cpp`` and the list of versions in OpenCSD's README.md, from 1.2 to 1.8.
 """
@@ -26,14 +26,12 @@ _SINCE: Final = (
     (decode.CB_COND, (1, 6, 0)),
     (_TEXIT, (1, 8, 0)),
 )
-"""From which version on instructions are followed; a later one replaces the one before it."""
-_AUTHENTICATED: Final = (
-    (0xFFDFF800, 0xD71F0800),  # BRAA, BRAB, BLRAA, BLRAB
-    (0xFFDFF81F, 0xD61F081F),  # BRAAZ, BRABZ, BLRAAZ, BLRABZ
-    (0xFFFFFBFF, 0xD69F0BFF),  # ERETAA, ERETAB
-    (0xFFFFFBFF, 0xD65F0BFF),  # RETAA, RETAB
+"""First versions that follow instructions; a later row replaces an earlier one."""
+_AUTHENTICATED: Final = tuple(
+    table.pattern(name)
+    for name in ("BRAA, BRAB", "BLRAA, BLRAB", "BRAAZ, BRABZ", "BLRAAZ, BLRABZ", "ERETAA, ERETAB", "RETAA, RETAB")
 )
-"""What every version follows where it was told that the core has Armv8.3."""
+"""Instructions that every version follows if it was told that the core has Armv8.3."""
 _NAMES: Final = {0xD6FF03E0: "texit", 0xD6FF07E0: "texit nb"}
 _BANNER: Final = re.compile(rb"\*\* Library Version : (\d+)\.(\d+)\.(\d+)")
 _ETE: Final = b"Protocol printer ETE on"  # its decoder always knows Armv8.3 and more
@@ -48,7 +46,7 @@ class Decoder(NamedTuple):
     """Whether it surely follows branches with pointer authentication."""
 
     def may_ignore(self, words: U32) -> Bool:
-        """Which instructions it may have taken for ones that go on; shape of ``words``."""
+        """Tell which branches it may have taken for plain instructions; shape of ``words``."""
         is_unknown = np.zeros(words.shape, np.bool_)
         for pattern, since in _SINCE:
             if self.version is None or self.version < since:
@@ -78,13 +76,13 @@ def decoder_of(head: bytes) -> Decoder:
 
 
 def common(decoders: Sequence[Decoder]) -> Decoder:
-    """What holds for several texts that are read as one."""
+    """Return a decoder with the abilities that all of these have: several texts are read as one."""
     versions = {decoder.version for decoder in decoders}
-    return Decoder(versions.pop() if len(versions) == 1 else None, all(one.authenticates for one in decoders))
+    return Decoder(versions.pop() if len(versions) == 1 else None, all(decoder.authenticates for decoder in decoders))
 
 
 def name_of(word: int) -> str:
-    """The mnemonic, also of what capstone does not know."""
+    """Return the mnemonic of a word, also if capstone does not know the instruction."""
     number = np.array([word], np.uint32)
     if decode.matches(number, _CONDITIONAL_BC)[0]:
         return "bc" + insn_text(word & ~0x10).partition(" ")[0].removeprefix("b")
@@ -98,7 +96,7 @@ def name_of(word: int) -> str:
 
 
 def _since(word: int) -> DecoderVersion | None:
-    """The version that knows an instruction first; None for what depends on the core that it is told."""
+    """Return the first version that knows an instruction; None if that depends on the core that it was told."""
     number = np.array([word], np.uint32)
     if any(decode.matches(number, pattern)[0] for pattern in _AUTHENTICATED):
         return None

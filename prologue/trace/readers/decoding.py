@@ -43,11 +43,11 @@ _OLD_UNITS: Final = "an ETMv3 or PTM, of which nothing is decoded here: only ETM
 
 @dataclass(slots=True, kw_only=True)
 class DecodedTrace:
-    """A trace and what it says of the kernel that ran.
+    """A trace, and its facts about the kernel that ran.
 
     ``kernel_symbols`` are run-time addresses of some symbols; ``kcore`` is the directory that holds kcore_dir;
-    ``poked``: where it says itself which text changed while it was traced, and ``changes``, which the decoder follows.
-    ``own_memory``: it brings the text with it. ``is_vhe``: its kernel asked for CONTEXTIDR_EL2.
+    ``poked`` is the file if it has text pokes of the time of the trace, and ``changes`` are these, for the decoder.
+    ``own_memory``: the trace has the text in it. ``is_vhe``: its kernel asked for CONTEXTIDR_EL2.
     """
 
     version: LibraryVersion
@@ -66,7 +66,7 @@ class DecodedTrace:
 
     @property
     def authenticates(self) -> bool:
-        """Whether every decoder is one for cores with pointer authentication."""
+        """True if every decoder is one for cores with pointer authentication."""
         return all(
             unit.protocol is TraceProtocol.ETE or unit.idr1 >> 4 & 15 >= 4
             for job, _ in self.jobs for source in job.sources for unit in source.units
@@ -79,14 +79,14 @@ class DecodedTrace:
 
     @property
     def memory(self) -> tuple[CodeMemory, ...]:
-        """The text that it follows."""
+        """The text that the decoder follows."""
         return self._memory or ()
 
     def batches(self) -> Iterator[Batch]:
-        """The ranges that ran, recording after recording.
+        """Yield the ranges that ran, recording after recording.
 
         Raises:
-            InputError: there are none.
+            InputError: the trace has no ranges.
 
         """
         some = False
@@ -129,7 +129,7 @@ class DecodedTrace:
 
 
 def open_snapshot(directory: Path, account: Tally, counter: Counter | None) -> DecodedTrace:
-    """Read what a snapshot directory says of its buffers; its dumps are the text.
+    """Open the buffers of a snapshot directory; its dumps are the text.
 
     Raises:
         InputError: damaged; without a buffer that can be decoded; or the library is missing.
@@ -142,8 +142,8 @@ def open_snapshot(directory: Path, account: Tally, counter: Counter | None) -> D
     usable = [buffer for buffer in buffers if buffer.source.units and buffer.path.is_file()]
     if not usable:
         units = sorted({unit for buffer in buffers for unit in buffer.left_out})
-        which = f": its trace units are {', '.join(units)}" if units else ""
-        raise InputError(f"has no trace of an ETMv4 or ETE{which}", path=directory)
+        reason = f": its trace units are {', '.join(units)}" if units else ""
+        raise InputError(f"has no trace of an ETMv4 or ETE{reason}", path=directory)
     version = require_library()
     time = (counter or Counter()).time
     naming = ElementNaming(cpu=same_number, time=time, task=plain_task, checks_images=version >= _CHECKING)
@@ -167,17 +167,17 @@ def open_perf_trace(path: Path, account: Tally, counter: Counter | None) -> Deco
 
     """
     session = read_session(path)
-    for what, count in session.counts.items():
-        first, blank, rest = what.partition(" ")
-        account.add(what, count, singular=first.removesuffix("s") + blank + rest)
-    plan = _Plan(session, account)
+    for name, count in session.counts.items():
+        first, blank, rest = name.partition(" ")
+        account.add(name, count, singular=first.removesuffix("s") + blank + rest)
+    streams = _Streams(session, account)
     try:
         version = require_library()
     except InputError:
         if can_decode():
             return trace_by_perf(path, session, account)
         raise
-    sources, parts, cpus = plan.sources()
+    sources, parts, cpus = streams.sources()
     if not parts:
         raise InputError("has no bytes of trace that can be decoded", path=session.path)
     namings = tuple(
@@ -204,14 +204,16 @@ def open_perf_trace(path: Path, account: Tally, counter: Counter | None) -> Deco
 
 
 def _changes(session: TraceSession, path: Path, namings: Sequence[ElementNaming], account: Tally) -> TextChanges | None:
-    """What the file says of changes of the text while it was traced, if the trace's times are those of perf."""
+    """Return the text pokes of the file, if the trace's times are those of perf; otherwise count them."""
     if not session.pokes:
         return None
     clock = namings[0].time
     stamped = all(unit.has_times for unit in session.units)
     if not stamped or clock == _no_time or any(naming.time != clock for naming in namings):
-        what = "changes of text while tracing (text pokes), which the decoder did not follow: the trace has no times"
-        account.add(what, session.pokes)
+        account.add(
+            "changes of text while tracing (text pokes), which the decoder did not follow: the trace has no times",
+            session.pokes,
+        )
         return None
     rows = read_any(path).rows
     rows = rows[rows["flags"] & np.uint32(Flag.OLD_UNKNOWN) == 0]
@@ -251,7 +253,7 @@ def _naming(
 
 
 def _by_switches(session: TraceSession) -> Callable[[TraceRanges, BatchNames], None] | None:
-    """Name the task of each range by what its CPU switched to before its time, where the trace has no context IDs."""
+    """Return a function that names the task of each range by the last switch of its CPU; None without switches."""
     if not session.switches.times:
         return None
     times, cpus, tids = (
@@ -262,13 +264,13 @@ def _by_switches(session: TraceSession) -> Callable[[TraceRanges, BatchNames], N
 
     def name(ranges: TraceRanges, names: BatchNames) -> None:
         for cpu, rows in by_cpu.items():
-            mine = np.flatnonzero((ranges["cpu"] == cpu) & (ranges["time"] != 0))
-            at = np.searchsorted(times[rows], ranges["time"][mine], side="right") - 1
+            timed = np.flatnonzero((ranges["cpu"] == cpu) & (ranges["time"] != 0))
+            at = np.searchsorted(times[rows], ranges["time"][timed], side="right") - 1
             for row in np.unique(at[at >= 0]).tolist():
                 switch = rows[row]
                 tid = int(tids[switch])
                 task = TracedTask(session.tasks.name(tid, int(times[switch])), session.tasks.pid(tid), tid)
-                ranges["task"][mine[at == row]] = names.task(task)
+                ranges["task"][timed[at == row]] = names.task(task)
 
     return name
 
@@ -277,8 +279,8 @@ def _no_time(_ticks: int) -> int:
     return 0
 
 
-class _Plan:
-    """Which decoders each recording needs."""
+class _Streams:
+    """The streams of a file, and the trace units of each."""
 
     def __init__(self, session: TraceSession, account: Tally) -> None:
         self._session, self._account = session, account
@@ -290,7 +292,7 @@ class _Plan:
             raise InputError(f"was recorded by {_OLD_UNITS}", path=session.path)
 
     def sources(self) -> tuple[list[TraceSource], list[TracePart], list[dict[int, int]]]:
-        """The streams, the recordings, and for each stream the CPU of each trace ID."""
+        """Return the streams, the recordings, and for each stream the CPU of each trace ID."""
         rows: dict[tuple[bool, int], int] = {}
         sources, parts, cpus = list[TraceSource](), list[TracePart](), list[dict[int, int]]()
         for fragment in self._session.fragments:
@@ -303,19 +305,19 @@ class _Plan:
                     sources.append(TraceSource(units, framed, ALIGNED if framed else 0))
                     cpus.append({unit.trace_id: unit.cpu for unit in units})
             if rows[key] < 0:
-                what = "of CPUs whose trace unit is not described: a gap"
-                self._account.add(f"recordings {what}", singular=f"recording {what}")
+                reason = "of CPUs whose trace unit is not described: a gap"
+                self._account.add(f"recordings {reason}", singular=f"recording {reason}")
             else:
                 parts.append(TracePart(rows[key], fragment.at, fragment.size))
         return sources, parts, cpus
 
     def _sink(self, fragment: AuxFragment) -> int:
-        """The sink that the fragment's CPU sends to; -1: all send to one, as far as the file says."""
+        """Return the sink that the fragment's CPU sends to; -1 if the file names none: all send to the same."""
         known = self._session.ids.get(fragment.cpu)
         return -1 if known is None or known.sink is None else known.sink
 
     def _usable(self, fragment: AuxFragment, sink: int) -> tuple[TraceUnit, ...]:
-        """Trace units that may have sent it, each ID once."""
+        """Return the trace units that may have sent a fragment, each ID once."""
         wanted = [self._units[fragment.cpu]] if fragment.cpu in self._units else []
         if not fragment.raw:
             wanted = [
@@ -328,8 +330,8 @@ class _Plan:
             if unit.protocol is TraceProtocol.ETM3:
                 self._account.add(f"trace units left out: {_OLD_UNITS}", singular=f"trace unit left out: {_OLD_UNITS}")
             elif unit.trace_id in units:
-                what = "whose trace ID another one has"
-                self._account.add(f"trace units {what}", singular=f"trace unit {what}")
+                reason = "whose trace ID another one has"
+                self._account.add(f"trace units {reason}", singular=f"trace unit {reason}")
             elif fragment.raw or 0 < unit.trace_id < 0x70:
                 units[unit.trace_id] = unit
         return tuple(units.values())

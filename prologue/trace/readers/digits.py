@@ -1,4 +1,4 @@
-"""Numbers in text, many at once: eight characters are one 64-bit word, and a few operations convert all of them.
+"""Digits of many numbers in text: eight characters are one 64-bit word, and a few operations convert all of them.
 
 Text is little-endian in a word: its first character is the lowest byte. Blanks before a number count as zeros.
 """
@@ -20,12 +20,12 @@ def _every(byte: int) -> np.uint64:
 
 
 def words_view(block: bytes) -> npt.NDArray[Any]:
-    """Eight characters from every place on; the block must be padded, so that the last line has eight after it."""
+    """View the eight characters from every place on, shape (bytes - 7,), dtype uint64; pad the block by eight."""
     return np.ndarray((max(len(block) - 7, 0),), "<u8", block, 0, (1,))
 
 
 def hexadecimal(text: U64) -> tuple[U64, Bool]:
-    """Eight characters of right-aligned lower-case hexadecimal digits.
+    """Parse eight characters each of right-aligned lower-case hexadecimal digits.
 
     Returns:
         Their values, and which are valid: digits and blanks; shape of ``text``.
@@ -46,9 +46,11 @@ def hexadecimal(text: U64) -> tuple[U64, Bool]:
 
 
 def hex16(words: npt.NDArray[Any], at: I64) -> tuple[U64, Bool]:
-    """Sixteen such characters from each place ``at`` on: 64-bit numbers, and which are valid and not blank.
+    """Parse sixteen such characters from each place ``at`` on.
 
-    Shape of ``at``.
+    Returns:
+        64-bit numbers, and which are valid and not blank; shape of ``at``.
+
     """
     top, low = words[at], words[at + 8]
     # Addresses of one kernel nearly all begin with the same digits.
@@ -60,7 +62,7 @@ def hex16(words: npt.NDArray[Any], at: I64) -> tuple[U64, Bool]:
 
 
 def _is_padding(blank: U64) -> Bool:
-    """Whether blanks (1 in their bytes) stand before all digits, not among or after them."""
+    """Tell whether blanks (1 in their bytes) stand before all digits, not among or after them."""
     padding: Bool = (~blank & _every(1)) << np.uint64(8) & blank == 0
     return padding
 
@@ -70,7 +72,7 @@ def _are_equal(text: U64) -> bool:
 
 
 def _join(digits: U64, bits: int) -> U64:
-    """Digits of ``bits`` bits in bytes, the first the most significant, as one number."""
+    """Join digits of ``bits`` bits in bytes, the first the most significant, to one number."""
     weight = np.uint64(1 << bits)
     pairs = (digits & np.uint64(0x00FF00FF00FF00FF)) * weight + (digits >> np.uint64(8) & np.uint64(0x00FF00FF00FF00FF))
     weight = np.uint64(1 << 2 * bits)
@@ -80,13 +82,18 @@ def _join(digits: U64, bits: int) -> U64:
 
 
 def is_blank(words: npt.NDArray[Any], at: I64) -> Bool:
-    """Whether a blank is in each place; shape of ``at``."""
+    """Tell whether a blank is in each place; shape of ``at``."""
     blank: Bool = words[at] & np.uint64(0xFF) == np.uint64(0x20)
     return blank
 
 
 def decimal(words: npt.NDArray[Any], end: I64, width: int) -> tuple[U64, Bool]:
-    """Decimal numbers of up to eight characters that end before each place ``end``, right-aligned in ``width``."""
+    """Parse decimal numbers that end before each place ``end``, right-aligned in ``width``, up to eight characters.
+
+    Returns:
+        Their values, and which are valid; shape of ``end``.
+
+    """
     read = words[end - 8]
     text = (read[:1] if _are_equal(read) else read) >> np.uint64(8 * (8 - width)) << np.uint64(8 * (8 - width))
     padding = np.uint64(0x2020202020202020 & ((1 << 8 * (8 - width)) - 1))

@@ -1,4 +1,4 @@
-"""Makes ranges of what OpenCSD's library finds, with the rules by which its text is read (``opencsd``)."""
+"""The reader of elements of OpenCSD's library into ranges, by the same rules as of its text (``opencsd``)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from prologue.trace.ranges import (
     OTHER_WORLD,
     RETURN,
     UNSURE,
-    BadImage,
     BatchNames,
     Onward,
     Tally,
@@ -32,6 +31,7 @@ from prologue.trace.ranges import (
     TraceRanges,
     new_ranges,
 )
+from prologue.trace.readers.decoder_reports import HIGHEST_VMID, OF_IMAGE, DecoderReports, LastRange, SourceState
 from prologue.trace.readers.opencsd_lines import BREAKS, read_error
 from prologue.trace.readers.return_stack import ReturnStack
 
@@ -44,8 +44,8 @@ _BREAKS: Final = {
     _NO_MEMORY: b"ADDR_NACC", _NO_ADDRESS: b"ADDR_UNKNOWN",
 }  # fmt: skip
 _OVERFLOW: Final = 1  # trace_on_reason_t
-_BEGUN: Final = (1, 2)  # unsync_info_t: the decoder was made, or reset
-_BAD_IMAGE: Final = 6  # unsync_info_t, from 1.5.4 on; before, it was another one
+_BEGUN: Final = (1, 2)  # unsync_info_t: the decoder was created, or reset
+_BAD_IMAGE: Final = 6  # unsync_info_t, from 1.5.4 on; before, 6 was another reason
 _ROLLED_BACK: Final = 3  # trace_memtrans_t
 _A64: Final = 2  # ocsd_isa
 _WORDS, _HALVES = (0, 2), (1, 3)  # A32 and A64; T32 and ThumbEE
@@ -55,33 +55,15 @@ _NONSECURE: Final = 1  # ocsd_sec_level
 _HAS_CONTEXT, _HAS_VMID, _HAS_LEVEL = 2, 4, 8
 _BRANCH, _INDIRECT = 1, 2  # ocsd_instr_type
 _EXECUTED: Final = 1  # of flags
-_HIGHEST_VMID: Final = (1 << 31) - 1
-_OF_IMAGE: Final = frozenset(("OCSD_ERR_BAD_DECODE_IMAGE", "OCSD_ERR_INVALID_OPCODE"))
-_MOST_KINDS: Final = 64
-
-
-@dataclass(slots=True, kw_only=True)
-class _Source:
-    """What holds for the next range of a CPU; ``last`` is the last range with its element, if nothing came after."""
-
-    flags: int = GAP
-    time: int = 0
-    task: int = 0
-    vmid: int = NO_VMID
-    level: int = NO_LEVEL
-    world: int = 0
-    last: tuple[int, int, int, int, int] | None = None  # start, end, flags, kind of its last instruction, its flags
-    failed: bool = False
-    calls: ReturnStack | None = None  # from code on that the decoder does not know
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElementNaming:
-    """How what the trace says becomes what ranges have.
+    """The names of ranges for numbers of the trace.
 
-    ``cpu`` is that of a trace ID, ``time`` makes ns of ticks, ``task`` names a process by its number and a time.
-    ``process_in_vmid``: what stands as VMID is CONTEXTIDR_EL2, at every level. ``checks_images``: the library is one
-    that reports what its image cannot be. ``return_stack``: trace units leave out addresses that theirs foretells.
+    ``cpu`` returns the CPU of a trace ID, ``time`` ns of ticks, ``task`` the task of a process number at a time (ns).
+    ``process_in_vmid``: an element's VMID is CONTEXTIDR_EL2, at every level. ``checks_images``: the library reports
+    bad images. ``return_stack``: trace units leave out addresses that their return stack predicts.
     """
 
     cpu: Callable[[int], int]
@@ -93,92 +75,94 @@ class ElementNaming:
 
 
 class ElementReader:
-    """Keeps the state of each CPU between blocks of elements."""
+    """The reader of elements, with the state of each CPU between blocks of them."""
 
     def __init__(self, account: Tally, naming: ElementNaming) -> None:
         self._account, self.naming = account, naming
-        self._sources: dict[int, _Source] = {}
-        self._kinds: set[str] = set()
+        self._sources: dict[int, SourceState] = {}
+        self._reports = DecoderReports(account)
         self.names = BatchNames()
 
     def begin(self) -> None:
-        """A recording begins: what ran before it is not known."""
+        """Start a recording: nothing is known of what ran before it."""
         for source in self._sources.values():
             source.flags, source.last, source.failed, source.calls = GAP, None, False, None
 
     def failed(self, failure: Failed) -> None:
-        """Decoding of a recording ended in the middle: a gap on every CPU of it."""
-        self._named("recordings whose decoding ended early", f": {failure.why}", "recording whose decoding ended early")
+        """Note that decoding of a recording ended in the middle: a gap on each of its CPUs."""
+        self._reports.count_kind(
+            "recordings whose decoding ended early", f": {failure.why}", "recording whose decoding ended early"
+        )
         self._forget()
 
     def text(self, text: DecoderText) -> None:
-        """Use a message of the library."""
+        """Take a message of the library."""
         error = read_error(text.line.strip())
         if error is None:
             return
         source = None if error.source is None else self._sources.get(self.naming.cpu(error.source))
         line = f"{error.name}, {error.message}" if error.message else error.name
         where = "" if error.source is None else f" on trace ID {error.source:#x}"
-        self._named("errors of the decoder", f"{where}: {line}", "error of the decoder")
+        self._reports.count_kind("errors of the decoder", f"{where}: {line}", "error of the decoder")
         if error.source is None:
             self._forget()
             return
-        if error.name in _OF_IMAGE:
-            self._blame(source or _Source(), self.naming.cpu(error.source), line)
+        if error.name in OF_IMAGE:
+            self._report_image(source or SourceState(), self.naming.cpu(error.source), line)
         if source is not None:
             source.flags, source.last, source.failed = GAP | LOST, None, True
 
     def ranges(self, elements: Elements) -> TraceRanges:
-        """The ranges among some elements, in their order."""
+        """Return the ranges among some elements, in their order."""
         rows = elements.rows
         is_range = rows["kind"] == _RANGE
         ranges = new_ranges(int(is_range.sum()))
-        place = np.cumsum(is_range) - 1  # of each range's element: its row in ranges
+        place = np.cumsum(is_range) - 1  # row in ranges of each element of a range
         for number in np.unique(elements.ids).tolist():
             at = np.flatnonzero(elements.ids == number)
             cpu = self.naming.cpu(number)
-            source = self._sources.setdefault(cpu, _Source())
-            self._of_source(rows[at], ranges, place[at], source, cpu)
+            source = self._sources.setdefault(cpu, SourceState())
+            self._fill_in(rows[at], ranges, place[at], source, cpu)
         return ranges if (good := ranges["end"] != 0).all() else ranges[good]
 
-    def _of_source(self, rows: npt.NDArray[Any], ranges: TraceRanges, place: I64, source: _Source, cpu: int) -> None:
-        """Fill in the ranges of one CPU, of which ``rows`` are the elements."""
+    def _fill_in(self, rows: npt.NDArray[Any], ranges: TraceRanges, place: I64, source: SourceState, cpu: int) -> None:
+        """Fill in the ranges of one CPU; ``rows`` are its elements."""
         kinds = rows["kind"]
         at = np.flatnonzero(kinds == _RANGE)
-        mine = place[at]
+        own = place[at]
         count = len(at)
         # Each other element counts for the first range after it; row ``count`` is for ranges to come.
         flags = np.zeros(count + 1, np.uint8)
         flags[0] = source.flags
         self._apply_flags(rows, at, flags, source, cpu)
         level, vmid, task, world = self._contexts(rows, at, source)
-        ranges["cpu"][mine] = cpu
-        ranges["time"][mine] = self._times(rows, at, source)
-        ranges["start"][mine], ranges["end"][mine] = rows["start"][at], rows["end"][at]
-        ranges["level"][mine], ranges["vmid"][mine], ranges["task"][mine] = level, vmid, task
-        own = np.where(rows["isa"][at] == _A64, 0, AARCH32).astype(np.uint8)
-        ranges["flags"][mine] = flags[:count] | own | world
+        ranges["cpu"][own] = cpu
+        ranges["time"][own] = self._times(rows, at, source)
+        ranges["start"][own], ranges["end"][own] = rows["start"][at], rows["end"][at]
+        ranges["level"][own], ranges["vmid"][own], ranges["task"][own] = level, vmid, task
+        state = np.where(rows["isa"][at] == _A64, 0, AARCH32).astype(np.uint8)
+        ranges["flags"][own] = flags[:count] | state | world
         if self.naming.return_stack:
-            ranges["flags"][mine] |= self._unsure(rows, source)
+            ranges["flags"][own] |= self._unsure(rows, source)
         counts = rows["value"][at]
         wide = rows["end"][at] - rows["start"][at] == 4 * counts.astype(np.uint64)
-        ranges["insns"][mine] = np.where((own != 0) & ~wide, counts, 0)
+        ranges["insns"][own] = np.where((state != 0) & ~wide, counts, 0)
         source.flags = int(flags[count])
-        bad = ~_can_be(rows[at])
+        bad = ~_is_possible(rows[at])
         if bad.any():
-            self._leave_out(ranges, mine, bad, source)
+            self._leave_out(ranges, own, bad, source)
         if count:
             last = rows[at[-1]]
             start, end, kind, executed = last[["start", "end", "last_kind", "flags"]].tolist()
-            source.last = (start, end, int(own[-1] | world[-1]), kind, executed)
+            source.last = (start, end, int(state[-1] | world[-1]), kind, executed)
         if source.flags & GAP:
             source.last = None
 
     @staticmethod
-    def _unsure(rows: npt.NDArray[Any], source: _Source) -> npt.NDArray[np.uint8]:
-        """``UNSURE`` for each range after which the decoder may have followed a wrong return, as ``opencsd`` has it.
+    def _unsure(rows: npt.NDArray[Any], source: SourceState) -> npt.NDArray[np.uint8]:
+        """Return ``UNSURE`` for each range that the decoder may have reached by a wrong return; see ``ReturnStack``.
 
-        What packets say is not known here, so every return may have been taken from the stack.
+        Elements come without their packets, so every return may have been taken from the stack.
         """
         kinds = rows["kind"]
         unsure = np.zeros(int((kinds == _RANGE).sum()), np.uint8)
@@ -204,20 +188,20 @@ class ElementReader:
                 number += 1
         return unsure
 
-    def _leave_out(self, ranges: TraceRanges, mine: I64, bad: Bool, source: _Source) -> None:
-        """Ranges that cannot be are damage in the library or the pipe; the next range has a gap before it."""
+    def _leave_out(self, ranges: TraceRanges, own: I64, bad: Bool, source: SourceState) -> None:
+        """Drop ranges that cannot be, by damage in the library or the pipe; the next range has a gap before it."""
         self._account.add("ranges that cannot be: a gap", int(bad.sum()), singular="range that cannot be: a gap")
-        ranges["end"][mine[bad]] = 0
+        ranges["end"][own[bad]] = 0
         after = np.flatnonzero(bad) + 1
-        inside = after[after < len(mine)]
-        ranges["flags"][mine[inside]] |= np.uint8(GAP)
+        inside = after[after < len(own)]
+        ranges["flags"][own[inside]] |= np.uint8(GAP)
         if bad[-1]:
             source.flags |= GAP
 
     def _apply_flags(
-        self, rows: npt.NDArray[Any], at: I64, flags: npt.NDArray[np.uint8], source: _Source, cpu: int
+        self, rows: npt.NDArray[Any], at: I64, flags: npt.NDArray[np.uint8], source: SourceState, cpu: int
     ) -> None:
-        """Exceptions, returns from them, and what leaves a gap; after a gap, what came before it no longer counts."""
+        """Set flags of exceptions, returns from them, and gaps; a gap clears the flags that came before it."""
         kinds, value = rows["kind"], rows["value"]
         undone = (kinds == _TRANSACTION) & (value == _ROLLED_BACK)
         breaks = np.flatnonzero(np.isin(kinds, list(_BREAKS)) | undone)
@@ -239,8 +223,8 @@ class ElementReader:
         if len(at):
             source.failed = False
 
-    def _count_process(self, context: npt.NDArray[Any] | None, source: _Source) -> None:
-        """Count, by its name, a process of whose text the decoder has nothing; ``context`` is the last of its CPU."""
+    def _count_process(self, context: npt.NDArray[Any] | None, source: SourceState) -> None:
+        """Count a process without text by its name; ``context`` is the last of its CPU."""
         level, task = source.level, source.task
         if context is not None:
             fields = context[["security", "level", "context", "vmid", "valid"]].tolist()
@@ -248,18 +232,17 @@ class ElementReader:
         if level != 0:
             return
         name = self.names.tasks[task].comm or "that the trace does not name"
-        self._named("of these in processes", f": {name}", "of these in processes")
+        self._reports.count_kind("of these in processes", f": {name}", "of these in processes")
 
-    def _break(self, row: npt.NDArray[Any], source: _Source, cpu: int, *, had_range: bool) -> int:
-        """Count what leaves a gap; return ``LOST`` where data were lost."""
+    def _break(self, row: npt.NDArray[Any], source: SourceState, cpu: int, *, had_range: bool) -> int:
+        """Count an element that leaves a gap; return ``LOST`` if data were lost, otherwise 0."""
         kind, value = int(row["kind"]), int(row["value"])
         if kind == _TRANSACTION:
-            undone = "that failed and were rolled back: a gap"
-            self._account.add(f"transactions {undone}", singular="transaction that failed and was rolled back: a gap")
+            self._reports.count_rollback()
             return 0
         failed = source.failed and not had_range
         if kind == _NO_SYNC and value == _BAD_IMAGE and self.naming.checks_images and not failed:
-            self._blame(source, cpu, "bad-program-image")
+            self._report_image(source, cpu, "bad-program-image")
         begun = kind == _END or (kind == _NO_SYNC and value in _BEGUN)
         if not begun and not (kind == _NO_SYNC and failed):
             singular, many, rest = BREAKS[_BREAKS[kind]]
@@ -267,8 +250,8 @@ class ElementReader:
         source.failed = False
         return LOST if kind != _TRACE_ON or value == _OVERFLOW else 0
 
-    def _contexts(self, rows: npt.NDArray[Any], at: I64, source: _Source) -> tuple[Any, Any, Any, Any]:
-        """Level, VMID, task and world of each range: as the last context before it says."""
+    def _contexts(self, rows: npt.NDArray[Any], at: I64, source: SourceState) -> tuple[Any, Any, Any, Any]:
+        """Return level, VMID, task and world of each range, from the last context before it."""
         contexts = np.flatnonzero(rows["kind"] == _CONTEXT)
         known = [(source.level, source.vmid, source.task, source.world)]
         fields = rows[["security", "level", "context", "vmid", "valid"]][contexts].tolist()
@@ -287,7 +270,7 @@ class ElementReader:
 
     def _context(self, fields: tuple[int, int, int, int, int], time: int) -> tuple[int, int, int, int]:
         security, level, context, vmid, valid = fields
-        own_vmid = vmid if valid & _HAS_VMID and vmid <= _HIGHEST_VMID else NO_VMID
+        own_vmid = vmid if valid & _HAS_VMID and vmid <= HIGHEST_VMID else NO_VMID
         process = context if valid & _HAS_CONTEXT else 0
         if self.naming.process_in_vmid and valid & _HAS_VMID:
             process = vmid
@@ -298,8 +281,8 @@ class ElementReader:
             0 if security == _NONSECURE else OTHER_WORLD,
         )
 
-    def _times(self, rows: npt.NDArray[Any], at: I64, source: _Source, *, keep: bool = True) -> Any:
-        """Time at each of these elements: that of the last timestamp before it."""
+    def _times(self, rows: npt.NDArray[Any], at: I64, source: SourceState, *, keep: bool = True) -> Any:
+        """Return the time (ns) at each of these elements: of the last timestamp before it."""
         stamps = np.flatnonzero(rows["kind"] == _TIMESTAMP)
         known = [source.time, *(self.naming.time(ticks) for ticks in rows["timestamp"][stamps].tolist())]
         times = np.array(known, np.uint64)[np.searchsorted(stamps, at)]
@@ -309,42 +292,23 @@ class ElementReader:
 
     # reports
 
-    def _blame(self, source: _Source, cpu: int, why: str) -> None:
-        """Report that the decoder says of its image that it cannot be what ran."""
-        if source.calls is not None and source.calls.may_be_astray:
-            what = "of the decoder on its image, after a return that it may have followed wrongly: not judged"
-            self._account.add(f"reports {what}", singular=f"report {what}")
-            return
-        last, onward = source.last, Onward.UNKNOWN
-        if last is not None and not source.flags and last[3] != _INDIRECT:
-            onward = Onward.TARGET if last[3] == _BRANCH and last[4] & _EXECUTED else Onward.NEXT
-        bad = BadImage(
-            why=why,
-            start=last[0] if last else 0,
-            end=last[1] if last else 0,
-            flags=(last[2] if last else 0) & AARCH32 | source.world,
-            level=source.level,
-            vmid=source.vmid,
-            onward=onward,
-        )
-        self._account.report(bad, cpu, source.time)
-
-    def _named(self, what: str, which: str, singular: str) -> None:
-        """Count something by its name, as long as not too many have one: a damaged trace has many."""
-        if which not in self._kinds and len(self._kinds) >= _MOST_KINDS:
-            which = ", others"
-        self._kinds.add(which)
-        self._account.add(what + which, singular=singular + which)
+    def _report_image(self, source: SourceState, cpu: int, why: str) -> None:
+        """Report that the decoder refused its image; ``source.last`` ends with the kind and flags of an instruction."""
+        last = LastRange()
+        if source.last is not None:
+            start, end, flags, kind, executed = source.last
+            onward = Onward.UNKNOWN
+            if not source.flags and kind != _INDIRECT:
+                onward = Onward.TARGET if kind == _BRANCH and executed & _EXECUTED else Onward.NEXT
+            last = LastRange(start, end, flags, onward)
+        self._reports.add_image(source, cpu, why, last)
 
     def _forget(self) -> None:
         for source in self._sources.values():
-            source.flags, source.last = GAP, None
-            if source.calls is not None:
-                source.calls.lose()
-            source.level, source.vmid, source.task, source.world = NO_LEVEL, NO_VMID, 0, 0
+            source.forget()
 
 
-def _can_be(rows: npt.NDArray[Any]) -> Bool:
+def _is_possible(rows: npt.NDArray[Any]) -> Bool:
     start, end = rows["start"], rows["end"]
     size = end - start
     good = (end > start) & (size < np.uint64(LONGEST))
@@ -356,16 +320,16 @@ def _can_be(rows: npt.NDArray[Any]) -> Bool:
 
 
 def _tail(kind: int, subkind: int, flags: int) -> bytes:
-    """How a range ends, as an element's text says it: what ``ReturnStack`` reads."""
+    """Describe the last instruction of a range as an element's text does, for ``ReturnStack``."""
     parts = [b"E" if flags & _EXECUTED else b"N", b"iBR" if kind == _INDIRECT else b""]
     return b" ".join([*parts, {_LINK: b"b+link", _ERET: b"eret"}.get(subkind, b"")])
 
 
 def plain_task(process: int, _time: int) -> TracedTask:
-    """A process of which the trace says the number only."""
+    """Return the task of a process of which the trace has the number only."""
     return TracedTask("", process, process)
 
 
 def same_number(number: int) -> int:
-    """The trace ID stands for the CPU."""
+    """Return the CPU of a trace ID, which stands for it."""
     return number if number >= 0 else NO_CPU

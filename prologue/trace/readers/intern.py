@@ -1,4 +1,4 @@
-"""Numbers for distinct keys, given to millions of rows at once."""
+"""Interned keys: a number for each distinct key, for millions of rows at once."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _MIX: Final = (np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9))
 
 
 class Interner:
-    """Gives each distinct 64-bit key a number from 0 on, in the order of first sight.
+    """A number for each distinct 64-bit key, from 0 on in the order of first sight.
 
-    A hash table with open addressing: a key is in the first free slot from its own on. Each step looks at all rows that
-    are not found yet, and at most half of the slots are taken, so there are few steps.
+    A hash table with open addressing: a key is in the first free slot from its own on. Each step looks up all rows that
+    are left, and at most half of the slots are taken, so there are few steps.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Interner:
         return self._count
 
     def numbers(self, keys: U64) -> tuple[I64, I64]:
-        """The number of each key, and for those never seen before the row where each was first seen.
+        """Return the number of each key, and the first row of each key that was never seen before.
 
         Returns:
             Numbers, shape of ``keys``; rows, ascending with their new numbers.
@@ -58,7 +58,7 @@ class Interner:
         return (keys * _SPREAD >> self._shift).view(np.int64)
 
     def _find(self, keys: U64) -> I64:
-        """The number of each key; -1 for those that are not there."""
+        """Look up the number of each key; -1 for new keys."""
         slots = self._slots(keys)
         candidates = self._values[slots]
         rest = np.flatnonzero((self._keys[slots] != keys) & (candidates >= 0))
@@ -71,7 +71,7 @@ class Interner:
         return candidates
 
     def _add(self, keys: U64, numbers: I64) -> None:
-        """Put in keys that are not there, each once."""
+        """Add new keys, each once."""
         self._count += len(keys)
         if 2 * self._count > len(self._keys):
             there = self._values >= 0
@@ -85,13 +85,13 @@ class Interner:
         while len(keys):
             free = self._values[slots] < 0
             self._values[slots[free]] = numbers[free]  # of several keys with one slot, one gets it
-            mine = self._values[slots] == numbers
-            self._keys[slots[mine]] = keys[mine]
-            keys, numbers, slots = keys[~mine], numbers[~mine], slots[~mine] + 1 & self._mask
+            placed = self._values[slots] == numbers
+            self._keys[slots[placed]] = keys[placed]
+            keys, numbers, slots = keys[~placed], numbers[~placed], slots[~placed] + 1 & self._mask
 
 
 class RunCounts:
-    """How often each number was met."""
+    """Counts of numbers from 0 on."""
 
     def __init__(self) -> None:
         self._counts = np.zeros(0, np.int64)
@@ -105,8 +105,8 @@ class RunCounts:
         if self._size > max(len(self._counts), _AT_ONCE):  # a sum over all counts is worth it
             self._settle()
 
-    def upto(self, count: int) -> I64:
-        """The counts of the numbers below ``count``, which all that were met are."""
+    def up_to(self, count: int) -> I64:
+        """Return the counts of the numbers below ``count``, which has to be above all that were counted."""
         self._settle()
         grown = np.zeros(count, np.int64)
         grown[: len(self._counts)] = self._counts
@@ -119,8 +119,8 @@ class RunCounts:
             self._counts, self._waiting, self._size = new, [], 0
 
 
-def mixed(*columns: npt.NDArray[np.uint64]) -> U64:
-    """One key for several columns. Different rows may get one key (once in 2^64): compare what matters."""
+def mix_rows(*columns: U64) -> U64:
+    """Mix several columns into a key for each row. Different rows may get one key (once in 2^64): compare the rest."""
     key = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
         key = (key ^ column) * _MIX[0]
@@ -130,7 +130,7 @@ def mixed(*columns: npt.NDArray[np.uint64]) -> U64:
 
 
 def run_starts(*columns: npt.NDArray[np.uint64] | I64) -> Bool:
-    """Which rows differ from the one before; the first one does."""
+    """Find rows that differ from the one before, as the first one does; shape (n,)."""
     fresh = np.zeros(len(columns[0]), np.bool_)
     fresh[:1] = True
     for column in columns:
@@ -139,7 +139,7 @@ def run_starts(*columns: npt.NDArray[np.uint64] | I64) -> Bool:
 
 
 def by_lane(lanes: npt.NDArray[np.int64] | npt.NDArray[np.int32]) -> I64 | None:
-    """Rows lane after lane, each lane's in their own order; None if there is one lane only."""
+    """Return the indices of rows, lane after lane, each in its own order; None if there is one lane only."""
     if not len(lanes) or (lanes == lanes[0]).all():
         return None
     low, high = int(lanes.min()), int(lanes.max())

@@ -1,6 +1,6 @@
-"""Reads what OpenCSD's ``trc_pkt_lister -decode`` prints: ranges that ran, with the context that trace packets gave.
+"""The reader of text of OpenCSD's ``trc_pkt_lister -decode``: ranges that ran, with the context in trace packets.
 
-A trace ID stands for a CPU. IDs of other sources (STM, ITM) have no ranges, and nothing of them is a gap.
+A trace ID stands for a CPU. IDs of other sources (STM, ITM) have no ranges, and none of their elements is a gap.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from prologue.trace.ranges import (
     RANGE,
     RETURN,
     UNSURE,
-    BadImage,
     Batch,
     BatchNames,
     Onward,
     Tally,
     TracedTask,
 )
+from prologue.trace.readers.decoder_reports import HIGHEST_VMID, OF_IMAGE, DecoderReports, LastRange, SourceState
 from prologue.trace.readers.opencsd_lines import (
     BANNER,
     BESIDE,
@@ -46,9 +46,9 @@ from prologue.trace.readers.opencsd_lines import (
     DecoderError,
     Packets,
     flow_packets,
+    has_unknown_code,
     is_fatal,
     is_remark,
-    loses_the_way,
     packets_before,
     read_error,
     whole_lines,
@@ -57,40 +57,23 @@ from prologue.trace.readers.return_stack import ReturnStack
 from prologue.trace.readers.streams import Peekable, blocks
 
 _HIGHEST_ID: Final = 0x7F  # CoreSight's trace IDs have seven bits
-_HIGHEST_VMID: Final = (1 << 31) - 1  # what ranges, and guests' numbers, can be
 _HIGHEST_CONTEXT: Final = (1 << 32) - 1  # CONTEXTIDR_EL1 has 32 bits
-_LATEST: Final = (1 << 64) - 1
-_OF_IMAGE: Final = frozenset(("OCSD_ERR_BAD_DECODE_IMAGE", "OCSD_ERR_INVALID_OPCODE"))
-"""Errors that blame the program image: trace packets that do not fit its branches, and words that are none."""
+_LATEST: Final = (1 << 64) - 1  # ns
 _BAD_IMAGE: Final = b"[bad-program-image]"
-_MOST_KINDS: Final = 64  # of errors and unknown elements that are named
+_MOST_VERSIONS: Final = 64
 _LOST_LINE: Final = b"(lost)"
 _Row = tuple[int, ...]
 
 
 @dataclass(slots=True, kw_only=True)
-class _Source:
-    """What holds for the next range of a trace ID, and what was last of it."""
+class _Source(SourceState):
+    """A trace ID; ``last`` is a row of ``RANGE``."""
 
-    flags: int = GAP
-    time: int = 0
-    task: int = 0
-    vmid: int = NO_VMID
-    level: int = NO_LEVEL
-    world: int = 0  # OTHER_WORLD, or 0
-    calls: ReturnStack | None = None  # from code on that the decoder does not know
-    last: _Row | None = None  # the last range, if nothing came after it
-    tail: bytes = b""  # how that range ended
-    failed: bool = False  # an error of the decoder was the last thing
-
-    def interrupt(self) -> None:
-        """Take an exception, or return from one."""
-        if self.calls is not None:
-            self.calls.interrupt()
+    tail: bytes = b""  # the end of the last range's line, which describes its last instruction
 
 
 class Counter(NamedTuple):
-    """What timestamps count: ``frequency`` ticks a second (CNTFRQ_EL0), from ``start`` ns on.
+    """The counter of timestamps: ``frequency`` ticks a second (CNTFRQ_EL0), from ``start`` ns on.
 
     From Armv8.6 on the system counter ticks once a ns (Arm ARM, "The Generic Timer"); older ones are slower.
     """
@@ -99,15 +82,15 @@ class Counter(NamedTuple):
     start: int = 0
 
     def time(self, ticks: int) -> int:
-        """In ns. 0 is no time, for ticks, too; no other becomes 0."""
+        """Turn ticks into ns. 0 ticks are no time and become 0; any other time is 1 at least."""
         return ticks and min(max(ticks * 10**9 // self.frequency + self.start, 1), _LATEST)
 
 
 def read_opencsd(stream: Peekable, account: Tally, counter: Counter | None = None) -> Iterator[Batch]:
-    """Give the ranges in the order of the text; ``counter`` is what its timestamps count, ns if it is not given.
+    """Yield the ranges in the order of the text; its timestamps are ns if no ``counter`` is given.
 
     Raises:
-        InputError: there are none.
+        InputError: the text has no ranges.
 
     """
     reader = _Reader(account, counter or Counter())
@@ -121,8 +104,8 @@ def read_opencsd(stream: Peekable, account: Tally, counter: Counter | None = Non
         raise InputError("has no instruction ranges: is it text of trc_pkt_lister -decode ?", path=stream.name)
 
 
-def _can_be(first: int, last: int, count: bytes, isa: bytes) -> bool:
-    """Whether a range of so many instructions (decimal digits) can be."""
+def _is_possible(first: int, last: int, count: bytes, isa: bytes) -> bool:
+    """Tell whether a range can have that number of instructions (decimal digits)."""
     size = last - first
     if isa not in ISAS or not 0 < size < LONGEST or last >> 64 or len(count) > len(str(LONGEST)):
         return False
@@ -136,15 +119,15 @@ class _Reader:
         self._account, self._counter = account, counter
         self._sources: dict[bytes, _Source] = {}
         self._error: DecoderError | None = None
-        self._block, self._at = b"", 0  # what is read, and where the last report about an image is in it
-        self._kinds: set[str] = set()
+        self._block, self._at = b"", 0  # the lines, and the offset of the last report about an image in them
+        self._reports = DecoderReports(account)
         self.names = BatchNames()
 
     def ranges(self, block: bytes) -> Any:
-        """The ranges of some lines."""
+        """Return the ranges of a block of whole lines."""
         rows: list[_Row] = []
         self._block, self._at = whole_lines(block, _LOST_LINE), 0
-        watched = loses_the_way(self._block) or any(source.calls for source in self._sources.values())
+        watched = has_unknown_code(self._block) or any(source.calls for source in self._sources.values())
         lines = self._after_packets() if watched else ELEMENT.findall(self._block)
         for name, start, end, count, isa, tail, element, content, other in lines:
             if not name:
@@ -156,7 +139,7 @@ class _Reader:
                 continue
             if start:
                 first, last = int(start, 16), int(end, 16)
-                if not _can_be(first, last, count, isa):
+                if not _is_possible(first, last, count, isa):
                     self._unreadable()
                     continue
                 flags, insns = source.flags | source.world, 0
@@ -178,13 +161,13 @@ class _Reader:
         return np.array(rows, RANGE)
 
     def _after_packets(self) -> Iterator[tuple[bytes, ...]]:
-        """The same lines as of ``findall``, each when the packets before it are known."""
+        """Yield the same lines as ``findall``, each after a look at the packets before it."""
         for line in ELEMENT.finditer(self._block):
-            self._addresses(self._block[line.start() : line.end()])
+            self._note_addresses(self._block[line.start() : line.end()])
             yield line.groups(b"")
 
-    def _addresses(self, packets: bytes) -> None:
-        """Take note of the trace IDs for which the trace has an address."""
+    def _note_addresses(self, packets: bytes) -> None:
+        """Note the trace IDs for which the trace has an address."""
         for name, kind in flow_packets(packets):
             # The packets of a single source without frames have ID 0.
             source = self._sources.get(name) or (next(iter(self._sources.values()), None) if name == b"0" else None)
@@ -192,11 +175,11 @@ class _Reader:
                 source.calls.packet(kind)
 
     def _begin(self, name: bytes, element: bytes) -> _Source | None:
-        """A trace ID that was not met before; None if it is of other data, or none."""
+        """Start a trace ID that was not met before; return None if it cannot be one, or has no program's trace."""
         if int(name, 16) > _HIGHEST_ID:
             self._unreadable()
             return None
-        if element in BESIDE:  # of a source of other data, as STM
+        if element in BESIDE:  # a source of other data, as STM
             return None
         if self._sources and element not in FIRST:
             self._lose(
@@ -207,7 +190,7 @@ class _Reader:
         return source
 
     def _host_task(self, process: int) -> int:
-        """The task of a VHE host's range: only such a host's kernel runs at EL2 at a kernel's address.
+        """Return the task of a range of a VHE host's kernel: no other runs at EL2 at a kernel's address.
 
         Its process is in CONTEXTIDR_EL2, which trace packets give as the virtual context ID (TRCCONFIGR.VMIDOPT), and
         OpenCSD prints that as VMID. CONTEXTIDR_EL1 is a guest's then.
@@ -226,117 +209,89 @@ class _Reader:
                 singular="fatal error of the decoder: what comes after is missing",
             )
         elif line.startswith(BANNER):
-            # Another run, perhaps of another trace: all begins anew, as at the start of the text.
+            # Another run, perhaps of another trace: nothing of the one before holds.
             self._sources.clear()
         elif line.startswith(VERSION):
-            if len(self._account.versions) < _MOST_KINDS:
+            if len(self._account.versions) < _MOST_VERSIONS:
                 self._account.versions.add(line[: len(VERSION) + 20])
         elif self._sources and not is_remark(line):
             self._unreadable()
 
     def _failed(self, error: DecoderError, line: bytes) -> None:
-        """An error is a gap of its source, and of every CPU if it names none."""
+        """Count an error, which leaves a gap of its source, or of every CPU if it names no source."""
         repeated, self._error = error == self._error, error
         if repeated and error.offset is not None:  # a fatal error is printed a second time
             return
         source = None if error.source is None else self._sources.get(b"%x" % error.source)
         text = f"{error.name}, {error.message}" if error.message else error.name
         if error.source is None:
-            self._named("errors of the decoder", f": {text}", "error of the decoder")
+            self._reports.count_kind("errors of the decoder", f": {text}", "error of the decoder")
             self._forget()
         else:
-            self._named("errors of the decoder", f" on trace ID {error.source:#x}: {text}", "error of the decoder")
-        if error.name in _OF_IMAGE and error.source is not None:
+            kind = f" on trace ID {error.source:#x}: {text}"
+            self._reports.count_kind("errors of the decoder", kind, "error of the decoder")
+        if error.name in OF_IMAGE and error.source is not None:
             self._at = max(self._block.find(line, self._at), 0)
-            self._blame(source or _Source(), error.source, text, packets_before(self._block, self._at, error))
+            self._report_image(source or _Source(), error.source, text, packets_before(self._block, self._at, error))
             self._at += 1
         if source is not None:
             source.flags, source.last, source.failed = GAP | LOST, None, True
 
-    def _named(self, what: str, which: str, singular: str) -> None:
-        """Count something by its name, as long as not too many have one: a damaged text has many."""
-        if which not in self._kinds and len(self._kinds) >= _MOST_KINDS:
-            which = ", others"
-        self._kinds.add(which)
-        self._account.add(what + which, singular=singular + which)
-
-    def _blame(self, source: _Source, cpu: int, why: str, packets: Packets) -> None:
-        """Report that the decoder says of its image that it cannot be what ran."""
-        if source.calls is not None and source.calls.may_be_astray:
-            what = "of the decoder on its image, after a return that it may have followed wrongly: not judged"
-            self._account.add(f"reports {what}", singular=f"report {what}")
-            return
-        last = source.last
-        onward = Onward.NEXT
-        if source.flags or b"iBR" in source.tail:  # an exception or its return stands after it
+    def _report_image(self, source: _Source, cpu: int, why: str, packets: Packets) -> None:
+        """Report that the decoder refused its image."""
+        last = LastRange()
+        if source.last is not None:
             onward = Onward.UNKNOWN
-        elif source.tail.startswith(b"E BR"):
-            onward = Onward.TARGET
-        bad = BadImage(
-            why=why,
-            start=last[1] if last else 0,
-            end=last[2] if last else 0,
-            flags=(last[8] if last else 0) & AARCH32 | source.world,
-            level=source.level,
-            vmid=source.vmid,
-            onward=onward if last else Onward.UNKNOWN,
-            begin=packets.address,
-            atoms=packets.atoms,
-        )
-        self._account.report(bad, cpu, source.time)
+            if not source.flags and b"iBR" not in source.tail:  # no exception, and no return, came after it
+                onward = Onward.TARGET if source.tail.startswith(b"E BR") else Onward.NEXT
+            last = LastRange(source.last[1], source.last[2], source.last[8], onward)
+        self._reports.add_image(source, cpu, why, last, packets)
 
     def _unreadable(self) -> None:
         self._lose(
             "lines that cannot be read: a gap on every CPU", singular="line that cannot be read: a gap on every CPU"
         )
 
-    def _lose(self, what: str, *, singular: str) -> None:
-        """Whatever it was, it may have been of any CPU, and a change of its context."""
-        self._account.add(what, singular=singular)
+    def _lose(self, name: str, *, singular: str) -> None:
+        """Count lost input, which may have been of any CPU, and may have changed its context."""
+        self._account.add(name, singular=singular)
         self._forget()
 
     def _forget(self) -> None:
         for source in self._sources.values():
-            source.flags, source.last = GAP, None
-            if source.calls is not None:
-                source.calls.lose()
-            source.level, source.vmid, source.task, source.world = NO_LEVEL, NO_VMID, 0, 0
+            source.forget()
 
     # elements
 
     def _apply(self, source: _Source, cpu: int, element: bytes, content: bytes) -> None:
         if element in BREAKS:
             self._break(source, cpu, element, content)
-        elif element == b"EXCEPTION":
-            source.flags |= EXCEPTION
-            source.interrupt()
-        elif element == b"EXCEPTION_RET":
-            source.flags |= RETURN
-            source.interrupt()
+        elif element in (b"EXCEPTION", b"EXCEPTION_RET"):
+            source.flags |= EXCEPTION if element == b"EXCEPTION" else RETURN
+            if source.calls is not None:
+                source.calls.interrupt()
         elif element == b"TIMESTAMP" and (time := TIME.fullmatch(content)) and int(time[1], 16) <= _LATEST:
             source.time = self._counter.time(int(time[1], 16))
         elif element == b"PE_CONTEXT" and (context := CONTEXT.fullmatch(content)):
             self._context(source, *context.groups())
         elif element == b"MEMTRANS" and (kind := content.partition(b" ")[0]) in TRANSACTIONS:
-            if kind == b"Fail":  # what ran since its start was undone, and execution went on after the TSTART
+            if kind == b"Fail":  # everything since its start was undone, and execution went on after the TSTART
                 source.flags, source.last = GAP, None
                 if source.calls is not None:
                     source.calls.lose()
-                undone = "that failed and were rolled back: a gap"
-                self._account.add(
-                    f"transactions {undone}", singular="transaction that failed and was rolled back: a gap"
-                )
+                self._reports.count_rollback()
         elif element in (b"PE_CONTEXT", b"TIMESTAMP", b"MEMTRANS", b"INSTR_RANGE"):
             self._unreadable()
         elif element not in BESIDE:
             name = element[:40].decode("ascii", "backslashreplace")
-            self._named("elements", f" of a kind that is not known here, {name}: a gap on every CPU", "element")
+            unknown = f" of a kind that is not known here, {name}: a gap on every CPU"
+            self._reports.count_kind("elements", unknown, "element")
             self._forget()
 
     def _break(self, source: _Source, cpu: int, element: bytes, content: bytes) -> None:
         lost = LOST if b"overflow" in content or element != b"TRACE_ON" else 0
         if element == b"NO_SYNC" and _BAD_IMAGE in content and not source.failed:
-            self._blame(source, cpu, "bad-program-image", Packets())
+            self._report_image(source, cpu, "bad-program-image", Packets())
         # A decoder that reported an error says next that it is out of synchronisation: one gap, counted once.
         if element != b"NO_SYNC" or not source.failed:
             singular, many, rest = BREAKS[element]
@@ -355,7 +310,7 @@ class _Reader:
         source.world = 0 if security == b"N" else OTHER_WORLD
         source.vmid = NO_VMID if vmid is None else int(vmid, 16)
         task = 0 if context is None else int(context, 16)
-        if source.vmid > _HIGHEST_VMID or task > _HIGHEST_CONTEXT:
+        if source.vmid > HIGHEST_VMID or task > _HIGHEST_CONTEXT:
             self._unreadable()
         else:
             source.task = self.names.task(TracedTask("", task, task)) if task else 0

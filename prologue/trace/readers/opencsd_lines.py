@@ -1,4 +1,4 @@
-"""Lines of ``trc_pkt_lister``: packets, elements, errors, and what it prints besides.
+"""Lines of ``trc_pkt_lister``: packets, elements, errors, and remarks.
 
 OpenCSD 0.14 to 1.5.5, and later releases as far as their source shows it: ``trc_gen_elem.cpp`` (elements),
 ``ocsd_error.cpp`` and ``ocsd_error_logger.cpp`` (errors), ``trc_pkt_elem_*.cpp`` (packets), ``trc_pkt_lister.cpp``.
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 MARK: Final = b"OCSD_GEN_TRC_ELEM_"
 BANNER: Final = b"Trace Packet Lister: CS Decode library testing"
 VERSION: Final = b"** Library Version"
-# What no packet and no error has: a hole in the text would join one of them with the end of an element.
+# No packet and no error has these: a hole in the text would join one of them with the end of an element.
 _NO_ELEMENT: Final = rb"(?!OCSD_GEN|ELEM_|range=0x|num_i\()[^\n]"
 # ETM and PTM print "NAME : TEXT"; STM "NAME:Text", with bits in figures for data; ITM "NAME: Text".
 _PACKET: Final = (
@@ -45,19 +45,19 @@ BREAKS: Final = {
     b"ADDR_UNKNOWN": ("place", "places", " where the decoder did not know the address"),
     b"EO_TRACE": ("end", "ends", " of trace"),
 }
-"""Elements that leave a gap, and what they are called in the summary."""
+"""Elements that leave a gap, with their names in the summary: singular, plural, and the rest of both."""
 FIRST: Final = frozenset((b"NO_SYNC", b"TRACE_ON", b"EO_TRACE"))
-"""What the decoders say first of an ID: what begins with another element is one whose digits are damaged.
+"""The first elements of an ID; an ID that begins with another one has damaged digits.
 
-After these the return stack of the decoder is empty, as that of the trace unit is.
+After these elements the return stacks of decoder and trace unit are empty.
 """
 _UNKNOWN_CODE: Final = BREAKS.keys() - FIRST
 BESIDE: Final = frozenset(
     (b"CYCLE_COUNT", b"EVENT", b"SWTRACE", b"SYNC_MARKER", b"INSTRUMENTATION", b"ITMTRACE", b"CUSTOM")
 )
-"""Elements that say nothing of where execution went."""
+"""Elements that do not change where execution goes on."""
 TRANSACTIONS: Final = frozenset((b"Init", b"Start", b"Commit", b"Fail"))
-"""What MEMTRANS says: tracing began in a transaction; it began; it succeeded; it was rolled back."""
+"""Kinds of MEMTRANS: tracing began in a transaction; it began; it succeeded; it was rolled back."""
 _NUMBERS: Final = (
     rb"(?:Total Bytes|Bad Header Errors|Trace data bytes [\w ]+|Frame demux bytes[\w, ]*|Total bytes [\w ]+)"
 )
@@ -87,7 +87,7 @@ _FATAL: Final = b"Trace Packet Lister : Data Path fatal error"
 
 
 class DecoderError(NamedTuple):
-    """An error that OpenCSD reports: its name and words, its offset in the trace and the trace ID, if it says them."""
+    """An error that OpenCSD reports: its name, message, and, if printed, its offset in the trace and the trace ID."""
 
     name: str
     message: str
@@ -96,7 +96,7 @@ class DecoderError(NamedTuple):
 
 
 def read_error(line: bytes) -> DecoderError | None:
-    """Read the line of an error; None if it is none."""
+    """Read the line of an error; return None if it is another line."""
     error = _ERROR.fullmatch(line) if b"; " in line[:_LONGEST_ERROR] and len(line) <= _LONGEST_ERROR else None
     if error is None:
         return None
@@ -109,21 +109,20 @@ def read_error(line: bytes) -> DecoderError | None:
 
 
 def is_remark(line: bytes) -> bool:
-    """Whether a line is one that the program prints besides its trace."""
+    """Tell whether the program prints a line besides its trace."""
     return _REMARK.match(line) is not None
 
 
 def is_fatal(line: bytes) -> bool:
-    """Whether a line says that decoding ended there."""
+    """Tell whether a line says that decoding ended there."""
     return line.startswith(_FATAL)
 
 
 def whole_lines(block: bytes, lost: bytes) -> bytes:
-    """A block in which what was printed after a message without a line end begins a line of its own.
+    """Break the lines of a block after each message that has no line end.
 
-    Most messages of errors have none: the next element, packet, error or remark stands on their line.
-    ``lost`` is a line that is put where an element or packet begins in the middle of anything but an error: there the
-    text has a hole.
+    Most messages of errors have none: the next element, packet, error or remark stands on their line. The line
+    ``lost`` is put before an element or packet that begins in the middle of any other line: there the text has a hole.
     """
     starts = [program.start() for program in _PROGRAM.finditer(block)]
     for code in _CODE.finditer(block):
@@ -150,13 +149,13 @@ def flow_packets(packets: bytes) -> list[tuple[bytes, bytes]]:
     return _FLOW.findall(packets)
 
 
-def loses_the_way(block: bytes) -> bool:
-    """Whether the decoder met code in it that it does not know."""
+def has_unknown_code(block: bytes) -> bool:
+    """Tell whether the decoder met code that it does not know in a block of lines."""
     return any(b"ELEM_%s(" % name in block for name in _UNKNOWN_CODE)
 
 
 class Packets(NamedTuple):
-    """What trace packets said that an error is about: where execution went on (0: not said), and the atoms from there.
+    """Trace packets that an error is about: the address where execution went on (0: none), and the atoms from there.
 
     ``atoms`` are E (taken) and N (not taken), one for each branch; empty if the text has no packets (-decode_only).
     """
@@ -166,7 +165,7 @@ class Packets(NamedTuple):
 
 
 def packets_before(block: bytes, end: int, error: DecoderError) -> Packets:
-    """The packets of an error's source in the lines before a place, as far as no element shows what they did."""
+    """Return the packets of an error's source in the lines before a place that no element has used."""
     atoms, ranges = "", 0
     for line in reversed(block[max(end - _LOOK_BACK, 0) : end].split(b"\n")):
         if (element := _LEADS.match(line)) and int(element[2], 16) == error.source:

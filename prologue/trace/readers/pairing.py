@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from prologue.arrays import Bool
+from prologue.arrays import U64, Bool
 from prologue.live.memory.ranges import KERNEL_HALF
 from prologue.trace.ranges import AARCH32, GAP, LONGEST, SAMPLE, Tally, TraceRanges, new_ranges
 from prologue.trace.readers.intern import by_lane
@@ -18,10 +18,10 @@ BRANCH: Final = np.dtype(
         ("ip", "<u8"),  # the branch; 0: trace on
         ("addr", "<u8"),  # its target; 0: the trace ends here
         ("cpu", "<i4"),
-        ("lane", "<i4"),  # rows of one lane are one sequence: the CPU, or the task where no CPU is said
+        ("lane", "<i4"),  # rows of one lane are one sequence: the CPU, or the task if no CPU is printed
         ("task", "<u4"),
         ("dso", "<u4"),  # of ip
-        ("era", "<u4"),  # grows where any CPU may have lost something
+        ("era", "<u4"),  # grows at each place where any CPU may have lost branches
         ("sample", "?"),  # an instruction sample: no branch
     ],
     align=True,
@@ -31,7 +31,7 @@ BranchRows = npt.NDArray[Any]
 
 
 class _Last(NamedTuple):
-    """What is remembered of a lane between two batches."""
+    """The last branch of a lane before a batch; ``ranged``: a range ended with it."""
 
     addr: int
     era: int
@@ -39,14 +39,14 @@ class _Last(NamedTuple):
 
 
 class Pairing:
-    """Makes ranges of branches, batch by batch."""
+    """The pairing of branches, batch by batch: a range is between the target of one and the next of its lane."""
 
     def __init__(self, account: Tally) -> None:
         self._account = account
         self._last: dict[int, _Last] = {}
 
     def ranges(self, rows: BranchRows) -> TraceRanges:
-        """The ranges that rows end, in the order of the rows."""
+        """Return the ranges that rows end, in the order of the rows."""
         ranges = new_ranges(len(rows))
         for name in ("time", "cpu", "task", "dso"):
             ranges[name] = rows[name]
@@ -58,18 +58,18 @@ class Pairing:
             branch = np.flatnonzero(~rows["sample"])
             start, whole, joined = self._pair(rows[branch])
             t32 = _may_be_t32(rows["ip"])
-            good = rows["sample"] & (_can_be(rows["ip"]) | t32)
+            good = rows["sample"] & (_is_possible(rows["ip"]) | t32)
             homeless = int((rows["sample"] & ~good).sum())
-            what = "at no instruction's address"
-            self._account.add(f"samples {what}", homeless, singular=f"sample {what}")
+            at = "at no instruction's address"
+            self._account.add(f"samples {at}", homeless, singular=f"sample {at}")
             good[branch] = whole
             ranges["start"], ranges["flags"] = rows["ip"], np.where(t32, np.uint8(SAMPLE | AARCH32), np.uint8(SAMPLE))
             ranges["start"][branch] = start
             ranges["flags"][branch] = np.where(joined, np.uint8(0), np.uint8(GAP))
         return ranges if good.all() else ranges[good]
 
-    def _pair(self, rows: BranchRows) -> tuple[npt.NDArray[np.uint64], Bool, Bool]:
-        """For each branch: where its range starts, whether there is one, and whether one stands just before it."""
+    def _pair(self, rows: BranchRows) -> tuple[U64, Bool, Bool]:
+        """Return for each branch where its range starts, whether it has a range, and whether the one before has."""
         order = by_lane(rows["lane"])
         columns = (rows[name] for name in ("lane", "ip", "addr", "era"))
         lane, ip, addr, era = columns if order is None else (column[order] for column in columns)
@@ -83,7 +83,7 @@ class Pairing:
             start[k], before[k] = (last.addr, last.era) if last else (0, 0)
         there = (start != 0) & (ip != 0) & (before == era)
         size = ip - start  # wraps if the end is before the start
-        whole = there & (size < np.uint64(LONGEST)) & _can_be(start) & _can_be(ip)
+        whole = there & (size < np.uint64(LONGEST)) & _is_possible(start) & _is_possible(ip)
         impossible = int((there & ~whole).sum())
         self._account.add(
             "ranges that end before they begin, or are too long: samples are missing", impossible,
@@ -105,13 +105,13 @@ class Pairing:
         return start[back], whole[back], joined[back]
 
 
-def _can_be(vaddrs: npt.NDArray[np.uint64]) -> Bool:
-    """Which are addresses of instructions: also of the one after it, so the last word of all is none."""
+def _is_possible(vaddrs: U64) -> Bool:
+    """Tell which are addresses of instructions; the last word of all is not: the end of its range would be 0."""
     is_possible: Bool = (vaddrs & np.uint64(3) == 0) & (vaddrs < np.uint64(_LAST))
     return is_possible
 
 
-def _may_be_t32(vaddrs: npt.NDArray[np.uint64]) -> Bool:
-    """Which are addresses of T32 instructions only: compat tasks have them, kernels do not."""
+def _may_be_t32(vaddrs: U64) -> Bool:
+    """Tell which are addresses of T32 instructions only: compat tasks have them, kernels do not."""
     is_t32: Bool = (vaddrs & np.uint64(3) == 2) & (vaddrs < np.uint64(KERNEL_HALF))
     return is_t32

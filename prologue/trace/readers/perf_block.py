@@ -1,4 +1,4 @@
-"""A block of lines as arrays: which lines have a shape, and what stands at one place of each."""
+"""A block of lines as arrays: lines of one shape, and the fields in their columns."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from prologue.trace.readers.digits import decimal, is_blank, words_view
 from prologue.trace.readers.perf_lines import MOST_SECONDS, Shape
 
 BEFORE: Final = b"\n" * 16
-"""So that the characters before a number at the start of a block are there."""
+"""Padding for a number at the start of a block, which is read with the characters before it."""
 AFTER: Final = b"\n" * 1024
-"""... and those after one at its end."""
+"""Padding for a number at the end of a block."""
 _TO: Final = int.from_bytes(b" => ", "little")
 _OFFSET: Final = int.from_bytes(b"+0x", "little")
 _WIDEST: Final = 16  # digits of an offset
@@ -41,47 +41,47 @@ class TextBlock:
         self._colons, _ = self._by_line(colons)
 
     def _by_line(self, places: I64) -> tuple[I64, I64]:
-        """For each line how many places are in it, and the row of the first place at or after its start."""
-        each = len(places) // self.count if self.count else 0
-        if each and len(places) == each * self.count:  # nearly always all lines have as many
-            table = places.reshape(self.count, each)
+        """Return for each line how many places are in it, and the row of the first place at or after its start."""
+        width = len(places) // self.count if self.count else 0
+        if width and len(places) == width * self.count:  # nearly always all lines have as many
+            table = places.reshape(self.count, width)
             if (table[:, 0] >= self.starts).all() and (table[:, -1] < self.ends).all():
-                return np.full(self.count, each), np.arange(0, len(places), each)
+                return np.full(self.count, width), np.arange(0, len(places), width)
         first = np.searchsorted(places, np.append(self.starts, len(self._block)))
         return np.diff(first), first[:-1]
 
     def line(self, at: int) -> bytes:
-        """One line with its end."""
+        """Return a line with its end."""
         return self._block[self.starts[at] : self.ends[at] + 1]
 
     def has_stack(self, at: int) -> bool:
-        """Whether a line of a stack comes after a line."""
+        """Tell whether a line of a stack comes after a line."""
         return self._block[self.ends[at] + 1 : self.ends[at] + 2] == b"\t"
 
     def before(self, end: int) -> bytes:
-        """What stands in the line before a place."""
+        """Return the part of a line before a place."""
         return self._block[self._block.rfind(b"\n", 0, end) + 1 : end]
 
     def fitting(self, shape: Shape, rest: I64) -> tuple[Bool, I64]:
-        """Which of the lines have a shape, and where their arrow is, if it has one."""
-        mine = (self._arrow_counts[rest] == int(shape.has_target)) & (self._colons[rest] == shape.colons)
-        mine &= self.ends[rest] - self.starts[rest] + 1 >= shape.length
-        chosen = rest[mine]
+        """Find the lines of a shape, and the places of their arrows, if it has one."""
+        fitting = (self._arrow_counts[rest] == int(shape.has_target)) & (self._colons[rest] == shape.colons)
+        fitting &= self.ends[rest] - self.starts[rest] + 1 >= shape.length
+        chosen = rest[fitting]
         fits = shape.fits(self.words, self.starts[chosen])
         at = self._arrows[self._first_arrow[chosen]]
         if shape.has_target:
             fits &= (at >= self.starts[chosen] + shape.length - 1) & (at + 20 <= self.ends[chosen])
             after = self._letters_at(at + 20)
             fits &= (after == 32) | (after == 10)
-        mine[mine] = fits
-        return mine, at[fits]
+        fitting[fitting] = fits
+        return fitting, at[fits]
 
     def _letters_at(self, at: I64) -> npt.NDArray[np.uint8]:
         letters = np.frombuffer(self._block, np.uint8)
         return letters[np.minimum(at, len(letters) - 1)]
 
     def times(self, sec: tuple[int, int], frac: tuple[int, int], starts: I64) -> tuple[U64, Bool]:
-        """Times in ns, and which are valid."""
+        """Parse times into ns; return them, and which are valid."""
         seconds, good = self._long(starts, *sec)
         fraction, valid = self._long(starts, *frac)
         scale = 10 ** (9 - (frac[1] - frac[0]))
@@ -90,7 +90,7 @@ class TextBlock:
         return seconds * np.uint64(10**9) + fraction * np.uint64(scale), good
 
     def _long(self, starts: I64, begin: int, end: int) -> tuple[U64, Bool]:
-        """Decimal numbers of any width."""
+        """Parse decimal numbers of any width; return them, and which are valid."""
         low, good = decimal(self.words, starts + end, min(end - begin, 8))
         if end - begin <= 8:
             return low, good
@@ -100,7 +100,7 @@ class TextBlock:
         return high * np.uint64(10**8) + low, good
 
     def before_offsets(self, ends: I64) -> I64:
-        """Where the names of programs end, ``(NAME+0x10)`` or ``(NAME)``, whose bracket ends at each place; else 0."""
+        """Find the ends of programs' names in brackets that end at ``ends``, ``(NAME+0x10)`` or ``(NAME)``; or 0."""
         letters = np.frombuffer(self._block, np.uint8)
         last = ends - 1
         at = last - 1
@@ -113,7 +113,7 @@ class TextBlock:
         return np.where(letters[last] == ord(")"), np.where(offset, at - 2, last), 0)
 
     def ends_with(self, ends: I64, wanted: bytes) -> Bool:
-        """Before which of the places these characters stand."""
+        """Tell which of the places have these characters before them."""
         same = np.ones(len(ends), np.bool_)
         size = len(wanted)
         for at in range(0, size, 8):

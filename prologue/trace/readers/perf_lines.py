@@ -1,4 +1,4 @@
-"""Lines of ``perf script``: what a line is, and its shape, by which millions of lines alike are read at once.
+"""Lines of ``perf script``: the kind of a line, and its shape, by which millions of lines alike are read at once.
 
 perf prints its fields in one order, whatever the order after ``-F`` (``process_event`` and
 ``perf_sample__fprintf_start``, tools/perf/builtin-script.c, 6.1-6.12): machine, comm, pid/tid, cpu, time, period,
@@ -21,7 +21,7 @@ _HEAD: Final = rb"""
     (?P<machine>VM:\ *\d+\ )?(?P<vcpu>VCPU:\d+\ )?
     (?P<task>%s
         (?:\ {0,16}(?P<pid>-?\d{1,10})/(?P<tid>-?\d{1,10})\ {1,16}
-            |(?=[\ \d-]{5}\ |\d{6,8}\ )\ {0,4}(?P<one>-?\d{1,8})\ )?)  # a period is at least 10 wide
+            |(?=[\ \d-]{5}\ |\d{6,8}\ )\ {0,4}(?P<id>-?\d{1,8})\ )?)  # a period is at least 10 wide
     (?:\[(?P<cpu>\d{3,8}|-\d{2,8})\]\ )?  # at least three digits
     (?:[KUHGg]{1,5}\ {1,5})?  # misc
     (?:\d{4}-\d\d-\d\d\ \d\d:\d\d:\d\d\.\d{6,9}\ )?  # tod
@@ -44,17 +44,17 @@ _REST: Final = rb"""
     (?:\ *(?P<period>\d+)\ )?
     (?:\ *(?P<event>[a-z][^\s:=]*(?::[a-zA-Z]*)?):\ )?
     (?P<flags>%s)?(?:%s)?
-    (?:\ *(?P<data>[0-9a-f]{1,16})%s(?=\ \ *[0-9a-f]{9,16}[\ \n]))?  # what a sample says of data
+    (?:\ *(?P<data>[0-9a-f]{1,16})%s(?=\ \ *[0-9a-f]{9,16}[\ \n]))?  # a sample's data
     \ *(?P<ip>(?<=\ )[0-9a-f]{1,16})(?=[\ \n\t])
     (?P<from>%s)
     (?:\ =>\ (?P<arrow>)(?=[\ 0-9a-f]{16}[\ \n\t])\ *(?P<addr>[0-9a-f]{1,16})(?P<to>%s))?
     %s(?P<more>[^\n]*)\n
 """ % (_FLAGS, _CALL_INDENT, _DATA_MORE, _WORDS, _WORDS, _MORE)
 MOST_SECONDS: Final = 10**10
-"""Times of more digits are none: 64 bits of ns end at 18 * 10^9 s."""
-_WIDEST: Final = 16  # characters in which columns of seconds are read, and of an address
-# Names have at most 15 characters (those of kernel threads 63) and are padded to 16, but for samples with stacks.
-# What comes after a name is in none: a line that was cut, with another one glued to it.
+"""Times of more digits are invalid: 64 bits of ns end at 18 * 10^9 s."""
+_WIDEST: Final = 16  # characters of a column of seconds, and of an address
+# Names have at most 15 characters (kernel threads 63) and are padded to 16, except in samples with stacks.
+# No name has the text of the fields after it: that is a cut line with another one joined to it.
 _NAME: Final = rb"(?:(?!\[-?\d{3,8}\]\ |\d/-?\d+\ |\.\d{6,9}:\ )[^\n])"
 _COMMS: Final = (
     b"",
@@ -62,8 +62,8 @@ _COMMS: Final = (
     rb"(?P<comm>(?=\S)%s{1,63}?)\ (?=\ {0,16}-?\d|\[)" % _NAME,
 )
 _LINES: Final = tuple(re.compile(_HEAD % comm + _REST, re.VERBOSE) for comm in _COMMS)
-_SAID: Final = rb"(?P<rest>\ *(?:\d+\ +)?(?:(?P<event>[a-zA-Z][^\s=]*?):(?=\s)|PERF_RECORD_)(?P<after>[^\n]*))\n"
-_HEADS: Final = tuple(re.compile(_HEAD % comm + _SAID, re.VERBOSE) for comm in _COMMS)
+_EVENT: Final = rb"(?P<rest>\ *(?:\d+\ +)?(?:(?P<event>[a-zA-Z][^\s=]*?):(?=\s)|PERF_RECORD_)(?P<after>[^\n]*))\n"
+_HEADS: Final = tuple(re.compile(_HEAD % comm + _EVENT, re.VERBOSE) for comm in _COMMS)
 _DATA_ENDS: Final = (16, 24 + 16)
 """Columns after the event at which an address of data ends, without and with flags; a blank precedes others."""
 _WAITING: Final = rb"\ ?(?:%s)?(?:\ *[0-9a-f]{1,16}%s)?\s*" % (_FLAGS, _DATA_MORE)
@@ -71,21 +71,21 @@ _WAITS: Final = re.compile(_WAITING, re.VERBOSE)
 _BARE: Final = tuple(re.compile(_HEAD % comm + rb"(?P<rest>)" + _WAITING + rb"\Z", re.VERBOSE) for comm in _COMMS)
 _STACK: Final = re.compile(rb"\t(?=[ 0-9a-f]{16}[ \n]) *(?P<ip>[0-9a-f]{1,16})(?P<from>(?:(?! =>)[^\n])*)\n?$")
 _TARGET: Final = re.compile(rb" => (?=[ 0-9a-f]{16}[ \n]) *(?P<addr>[0-9a-f]{1,16})(?:[ \n].*)?\n?$")
-# A line of source by name, or an address without one; of +srccode, its text; or the fields after a stack.
+# A line of source by name, or an address without a name; with +srccode its text; or the fields after a stack.
 _NOTE: Final = re.compile(
     rb"(?:(?:\ \ \S+(?:\.[a-zA-Z]+:\d+|\+\d+|\[[0-9a-f]+\])(?:\ \([a-z][^()]*\))*)?%s|\|\d+\ [^\n]*)\n?$" % _MORE,
     re.VERBOSE,
 )
 _LOSS: Final = re.compile(rb"PERF_RECORD_LOST|PERF_RECORD_AUX .*flags: 0x[0-9a-f]*[1357bd9f]\b|trace error")
 _PLACE: Final = rb"[^\s/()]{1,512}(?:\([^()\n]{0,4096}\))?"
-# What stands after a stack: branches (FROM/TO/P/-/-/0/), the instruction, a physical address, sizes of pages; or _MORE.
+# Fields after a stack: branches (FROM/TO/P/-/-/0/), the instruction, a physical address, sizes of pages; or _MORE.
 _FIELDS: Final = re.compile(
     rb"""(?:%s|(?:\ ?%s/%s(?:/[^/\s]{0,64}){3,9}\ )*(?:\ ilen:\ \d+)?(?:\ insn:(?:\ [0-9a-f]{2})*)?
     (?:(?=[\ 0-9a-f]{16}\s)\ *[0-9a-f]{1,16})?(?:\ (?:\d{1,4}[KMG]?|N/A)){0,2})\n?$"""
     % (_MORE, _PLACE, _PLACE),
     re.VERBOSE,
 )
-# What a line of another event has not.
+# No line of another event has these.
 _OF_BRANCHES: Final = re.compile(rb" => [ 0-9a-f]{8}[0-9a-f]{8}[ \n]|branches(?::[a-zA-Z]*)?: ")
 _COMMENT: Final = (b"# ", b"#\n", b"#\r")
 _LONGEST: Final = 1 << 16  # bytes; perf's longest are stacks of branches (brstacksym)
@@ -94,7 +94,7 @@ _DSO_OFFSET: Final = re.compile(rb"\+0x[0-9a-f]{1,16}\Z")  # of the field dsoff:
 
 
 class LineKind(Enum):
-    """What a line is."""
+    """The kind of a line."""
 
     BRANCH = "branch"
     SAMPLE = "sample"
@@ -111,35 +111,41 @@ class LineKind(Enum):
 
 
 class PerfLine(NamedTuple):
-    """One line, read alone; numbers are -1 where they are not said, ``ip`` and ``addr`` 0."""
+    """A line that was read alone, with the match of its fields."""
 
     kind: LineKind
-    found: re.Match[bytes] | None = None
+    match: re.Match[bytes] | None = None
     event: str = ""
 
     def number(self, name: str, base: int = 10) -> int | None:
-        """A field as a number; None if it is not printed."""
-        if self.found is None or name not in self.found.re.groupindex or self.found[name] is None:
-            return None
-        return int(self.found[name], base)
+        """Return a field as a number; None if it is not printed."""
+        field = self._field(name)
+        return None if field is None else int(field, base)
 
     def time(self) -> int:
-        """In ns; 0 if it is not printed."""
-        if self.found is None or "sec" not in self.found.re.groupindex or self.found["sec"] is None:
+        """Return the time in ns; 0 if it is not printed."""
+        seconds, fraction = self._field("sec"), self._field("frac")
+        if seconds is None or fraction is None:
             return 0
-        return int(self.found["sec"]) * 10**9 + int(self.found["frac"].ljust(9, b"0"))
+        return int(seconds) * 10**9 + int(fraction.ljust(9, b"0"))
 
     def text(self, name: str) -> str:
-        """A field as text, without padding; empty if it is not printed."""
-        if self.found is None or name not in self.found.re.groupindex or self.found[name] is None:
-            return ""
-        return self.found[name].decode("utf-8", "backslashreplace").strip()
+        """Return a field as text, without padding; empty if it is not printed."""
+        return (self._field(name) or b"").decode("utf-8", "backslashreplace").strip()
+
+    def dso(self) -> str:
+        """Return the program of ``ip``; empty if it is not printed."""
+        return dso_of(self._field("from") or b"")
+
+    def _field(self, name: str) -> bytes | None:
+        """Return a field; None if it is not printed, or no line of this kind has it."""
+        return self.match[name] if self.match is not None and name in self.match.re.groupindex else None
 
 
 def read_line(line: bytes) -> PerfLine:
-    """Say what a line (with its line end) is."""
+    """Read a line, with its line end."""
     read = _read_line(line)
-    # A task may have a name with a "#", and then its line is no comment; a command line in a header may say anything.
+    # A line that begins with "#" is a comment, unless a task has such a name. A comment may look like another event.
     if line.startswith(_COMMENT) and read.kind not in (LineKind.BRANCH, LineKind.SAMPLE, LineKind.HEAD):
         return PerfLine(LineKind.COMMENT)
     return read
@@ -163,7 +169,7 @@ def _read_line(line: bytes) -> PerfLine:
     for pattern in _LINES:
         match = pattern.match(line)
         if match and _is_whole(match):
-            if not _can_be(match):
+            if not _is_possible(match):
                 return PerfLine(LineKind.UNREADABLE)
             return PerfLine(_kind(match), match, (match["event"] or b"").decode("ascii", "backslashreplace"))
     if _FIELDS.match(line):
@@ -181,24 +187,24 @@ def _first_head(line: bytes) -> PerfLine | None:
 
 
 def read_head(line: bytes) -> PerfLine:
-    """Read a line without the name of an event as the head of a sample; what looks like an address is one of data."""
+    """Read a line without the name of an event as the head of a sample, in which an address is one of data."""
     for pattern in _BARE:
         bare = pattern.match(line)
-        if bare and (bare["cpu"] or bare["sec"] or bare["tid"] or bare["one"]) and _can_be(bare):
+        if bare and (bare["cpu"] or bare["sec"] or bare["tid"] or bare["id"]) and _is_possible(bare):
             return PerfLine(LineKind.HEAD, bare)
     return PerfLine(LineKind.UNREADABLE)
 
 
 def _read_head(head: re.Match[bytes] | None) -> PerfLine | None:
-    """A line that has no address: of another event, or of a sample whose stack follows; None if it is neither."""
+    """Read a line without an address: of another event, or of a sample whose stack follows; None for other lines."""
     if head is None:
         return None
-    if not _can_be(head):
+    if not _is_possible(head):
         return PerfLine(LineKind.UNREADABLE)
     given = head["cpu"] or head["sec"] or head["tid"]
     name = (head["event"] or head["rest"].split()[0]).decode("ascii", "backslashreplace")
-    if head["one"] and name.startswith("PERF_RECORD_"):
-        given = head["one"]
+    if head["id"] and name.startswith("PERF_RECORD_"):
+        given = head["id"]
     if not name.startswith(("branches", "instructions")):
         damaged = _OF_BRANCHES.search(head.string, head.start("rest")) is not None
         return PerfLine(LineKind.OTHER, head, name) if given and not damaged else None
@@ -206,9 +212,9 @@ def _read_head(head: re.Match[bytes] | None) -> PerfLine | None:
 
 
 def _is_whole(match: re.Match[bytes]) -> bool:
-    """Whether a match says something: an address alone is a line of a stack, and a line may not hold a second one.
+    """Tell whether a match is a whole sample: an address alone is a line of a stack, and no line has a second one.
 
-    perf prints addresses 16 columns wide: one that has fewer was cut.
+    perf prints addresses 16 columns wide: a narrower one was cut.
     """
     arrow, end = match["arrow"] is not None, match.end("ip")
     if match["event"] and not arrow and match["data"] is None and end - match.end("event") - 2 in _DATA_ENDS:
@@ -225,8 +231,8 @@ def _is_whole(match: re.Match[bytes]) -> bool:
     return b" => " not in match["more"] and not match["more"].startswith(b": ")
 
 
-def _can_be(match: re.Match[bytes]) -> bool:
-    """Whether there can be such a CPU; perf prints -1 where it does not know."""
+def _is_possible(match: re.Match[bytes]) -> bool:
+    """Tell whether a line's CPU can be; perf prints -1 if it does not know."""
     return match["cpu"] is None or NO_CPU <= int(match["cpu"]) <= HIGHEST_CPU
 
 
@@ -243,13 +249,13 @@ def _kind(match: re.Match[bytes]) -> LineKind:
 
 
 def dso_of(text: bytes) -> str:
-    """The program after a symbol, ``sym+0x10 (PROGRAM)`` or ``(PROGRAM+0x10)``; empty if there is none."""
+    """Return the program after a symbol, ``sym+0x10 (PROGRAM)`` or ``(PROGRAM+0x10)``; empty if it is not there."""
     match = _DSO.search(text)
     return _DSO_OFFSET.sub(b"", match["dso"]).decode("utf-8", "backslashreplace") if match else ""
 
 
 class Shape:
-    """The columns of a line's fields. What is no field (brackets, colons, the event) must be equal in other lines."""
+    """The columns of a line's fields; other text (brackets, colons, the event) is the same in lines of the shape."""
 
     def __init__(self, line: bytes, match: re.Match[bytes]) -> None:
         self.kind = _kind(match)
@@ -268,8 +274,8 @@ class Shape:
 
     @staticmethod
     def is_common(match: re.Match[bytes]) -> bool:
-        """Whether other lines may have the shape of this one."""
-        # With --call-trace the name that is called, and so where the address is, are others in each line.
+        """Tell whether other lines may have the shape of this one."""
+        # With --call-trace each line has another callee before the address, and so another column of it.
         if match["callee"] or match["more"].strip():
             return False
         return match["arrow"] is not None or (_kind(match) is LineKind.SAMPLE and not match["fields"])
@@ -301,7 +307,7 @@ class Shape:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What makes two shapes one."""
+        """The key of a shape: equal shapes have equal keys."""
         return (
             self.has_target,
             self.dso,
@@ -315,7 +321,7 @@ class Shape:
         )
 
     def fits(self, words: npt.NDArray[Any], starts: I64) -> Bool:
-        """Which lines have these separators in these columns."""
+        """Tell which lines have these separators in these columns."""
         good = np.ones(len(starts), np.bool_)
         for at, mask, value in self._masks:
             good &= words[starts + at] & mask == value

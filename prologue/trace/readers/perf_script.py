@@ -1,7 +1,7 @@
-"""Reads the text of ``perf script``: taken branches (``--itrace=b``) or instruction samples, some megabytes at once.
+"""The reader of text of ``perf script``: taken branches (``--itrace=b``) or instruction samples, megabytes at once.
 
-Lines that have the shape of one seen before are read as columns of a whole block; only a line of a new shape, a line of
-a stack or what is no sample at all is looked at alone.
+Lines of a known shape are read as columns of a whole block. Only a line of a new shape, a line of a stack and a line
+that is no sample are read alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from prologue.arrays import I64, Bool
 from prologue.errors import InputError
 from prologue.trace.ranges import HIGHEST_CPU, NO_CPU, Batch, BatchNames, Tally, TracedTask
 from prologue.trace.readers.digits import decimal, hex16, is_blank
-from prologue.trace.readers.intern import Interner, mixed, run_starts
+from prologue.trace.readers.intern import Interner, mix_rows, run_starts
 from prologue.trace.readers.pairing import BRANCH, Pairing
 from prologue.trace.readers.perf_block import AFTER, BEFORE, TextBlock
 from prologue.trace.readers.perf_lines import LineKind, PerfLine, Shape, dso_of, read_head, read_line
@@ -27,7 +27,7 @@ _BY_CPU: Final = 2
 
 
 def read_perf_script(stream: Peekable, account: Tally) -> Iterator[Batch]:
-    """Give the ranges between branches, and sampled instructions, in the order of the text.
+    """Yield the ranges between branches, and sampled instructions, in the order of the text.
 
     Raises:
         InputError: no line is a branch or an instruction sample with an address.
@@ -40,11 +40,11 @@ def read_perf_script(stream: Peekable, account: Tally) -> Iterator[Batch]:
         if len(rows):
             yield Batch(pairing.ranges(rows), reader.names.tasks, reader.names.dsos)
     if not reader.samples:
-        raise InputError(reader.nothing(), path=stream.name)
+        raise InputError(reader.why_no_samples(), path=stream.name)
 
 
 class _Reader:
-    """Keeps what was learned of the lines: their shapes, tasks and programs."""
+    """The state between blocks: shapes, tasks and programs of lines, and a sample whose stack is not complete."""
 
     def __init__(self, account: Tally) -> None:
         self._account = account
@@ -57,42 +57,42 @@ class _Reader:
         self.names = BatchNames()
         self.samples = 0
         self._untargeted = 0
-        self._sorted_by: int | None = None  # what the last line said of where it ran, see _part_unlike
-        self._has_event = self._has_arrow = False  # whether a line had it: perf prints it in all of them or in none
+        self._sorted_by: int | None = None  # how the last line named its lane, see _gap_where_fields_change
+        self._has_event = self._has_arrow = False  # whether a line had it: perf prints it in all lines or in none
         self._has_stacks = False  # whether there are stacks below samples whose event is not printed
         self._note = -1  # line of the block that was a line of source
         self._comment = -1  # line of the block after one of a header
 
-    def nothing(self) -> str:
-        """Why there is no sample, in one line."""
+    def why_no_samples(self) -> str:
+        """Explain in one line why there is no sample."""
         if self._untargeted:
             return "prints branches without their targets: add addr to -F of perf script"
         return "has no branches and no instruction samples: is it text of perf script --itrace=b -F +addr ?"
 
     def rows(self, block: bytes) -> npt.NDArray[Any]:
-        """The branches and samples of a block of lines."""
+        """Return the branches and samples of a block of lines."""
         text = TextBlock(block)
-        rows_read = _Found(text.count)
+        rows_read = BlockRows(text.count)
         rest = np.arange(text.count)
         for shape in list(self._shapes):
-            rest = self._take(shape, text, rest, rows_read)
+            rest = self._parse_shape(shape, text, rest, rows_read)
         while len(rest):
-            rest = self._look(text, rest, rows_read)
+            rest = self._parse_next(text, rest, rows_read)
         if self._next != text.count:
             self._give_up(rows_read)
         self._next -= text.count
         rows = rows_read.rows(self._era)
         self._era += len(rows_read.breaks)
-        self._part_unlike(rows)
+        self._gap_where_fields_change(rows)
         self._note -= text.count
         self._comment -= text.count
         self.samples += len(rows)
         return self._in_lanes(rows)
 
     def _in_lanes(self, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Say which follow each other: those of a CPU, else of a thread, whose name may change.
+        """Give each row its lane: its CPU, otherwise its thread, whose name may change.
 
-        Idle tasks of all CPUs are thread 0: those that do not say their CPU are left out.
+        Idle tasks of all CPUs are thread 0: rows of it without a CPU are left out.
         """
         tids = np.array([task.tid for task in self.names.tasks], np.int32)[rows["task"]]
         rows["lane"] = np.where(rows["cpu"] >= 0, rows["cpu"], -2 - tids)
@@ -107,10 +107,10 @@ class _Reader:
         )  # fmt: skip
         return rows[~idle] if idle.any() else rows
 
-    def _part_unlike(self, rows: npt.NDArray[Any]) -> None:
-        """Leave a gap where a line says its CPU, or its task, and the one before it does not: perf does so for all.
+    def _gap_where_fields_change(self, rows: npt.NDArray[Any]) -> None:
+        """Leave a gap between a line with a CPU, or a task, and one without: perf prints it for all lines or for none.
 
-        The one that lacks it was damaged, and no other line shows which CPU's branch is missing.
+        The line without was damaged, and no other line shows which CPU's branch is missing.
         """
         if not len(rows):
             return
@@ -125,11 +125,11 @@ class _Reader:
         if unlike.any():
             rows["era"] += np.cumsum(unlike).astype(np.uint32)
             self._era += int(unlike.sum())
-            what = "with other fields than the one before: a gap on every CPU"
-            self._account.add(f"lines {what}", int(unlike.sum()), singular=f"line {what}")
+            reason = "with other fields than the one before: a gap on every CPU"
+            self._account.add(f"lines {reason}", int(unlike.sum()), singular=f"line {reason}")
 
-    def _look(self, text: TextBlock, rest: I64, rows_read: _Found) -> I64:
-        """Read the first of the remaining lines alone; if it has a new shape, others may have it, too."""
+    def _parse_next(self, text: TextBlock, rest: I64, rows_read: BlockRows) -> I64:
+        """Parse the first of the remaining lines alone, or, if it has a new shape, all lines of the shape."""
         at = int(rest[0])
         line = text.line(at)
         read = read_line(line)
@@ -137,21 +137,21 @@ class _Reader:
         self._has_stacks |= read.kind is LineKind.SAMPLE and not read.event and text.has_stack(at)
         if self._has_stacks and read.kind is LineKind.SAMPLE and not read.event:
             read = read_head(line)
-        read = self._like_others(read)
+        read = self._require_same_fields(read)
         is_single = read.kind in (LineKind.BRANCH, LineKind.SAMPLE) and self._waiting is None
-        if is_single and read.found is not None and Shape.is_common(read.found):
-            shape = Shape(line, read.found)
+        if is_single and read.match is not None and Shape.is_common(read.match):
+            shape = Shape(line, read.match)
             if shape.key not in [known.key for known in self._shapes]:
-                left = self._take(shape, text, rest, rows_read)
+                left = self._parse_shape(shape, text, rest, rows_read)
                 if not len(left) or left[0] != at:
                     self._shapes = [shape, *self._shapes][:_MOST_SHAPES]
                     return left
-        self._alone(read, at, rows_read)
+        self._take_line(read, at, rows_read)
         return rest[1:]
 
-    def _like_others(self, read: PerfLine) -> PerfLine:
-        """The same line, or an unreadable one if it lacks the event or the arrow that lines before it have."""
-        if read.kind not in (LineKind.BRANCH, LineKind.SAMPLE) or read.found is None:
+    def _require_same_fields(self, read: PerfLine) -> PerfLine:
+        """Return the line, or an unreadable one if it lacks the event or the arrow that lines before it have."""
+        if read.kind not in (LineKind.BRANCH, LineKind.SAMPLE) or read.match is None:
             return read
         if read.event:
             self._has_event = True
@@ -160,12 +160,12 @@ class _Reader:
         self._has_arrow |= read.kind is LineKind.BRANCH
         return read
 
-    def _take(self, shape: Shape, text: TextBlock, rest: I64, rows_read: _Found) -> I64:
-        """Read all remaining lines that have a shape; return the others."""
+    def _parse_shape(self, shape: Shape, text: TextBlock, rest: I64, rows_read: BlockRows) -> I64:
+        """Parse all remaining lines that have a shape; return the others."""
         if not len(rest):
             return rest
-        mine, target = text.fitting(shape, rest)
-        lines = rest if mine.all() else rest[mine]
+        fitting, target = text.fitting(shape, rest)
+        lines = rest if fitting.all() else rest[fitting]
         starts = text.starts[lines]
         rows = np.zeros(len(lines), BRANCH)
         rows["cpu"] = NO_CPU
@@ -193,11 +193,11 @@ class _Reader:
         if len(lines) == len(rest):
             return rest[:0]
         left = np.ones(len(rest), np.bool_)
-        left[np.flatnonzero(mine)[good]] = False
+        left[np.flatnonzero(fitting)[good]] = False
         return rest[left]
 
     def _tasks_of(self, text: TextBlock, lines: I64, shape: Shape) -> I64:
-        """Row of each line's task: the characters before the CPU are its key."""
+        """Return the row of each line's task: the characters before the CPU are its key."""
         if not shape.task_end or not len(lines):
             return np.zeros(len(lines), np.int64)
         starts = text.starts[lines]
@@ -206,7 +206,7 @@ class _Reader:
             over = max(at + 8 - shape.task_end, 0)
             parts.append(text.words[starts + at] << np.uint64(8 * over))
         fresh = run_starts(*parts)
-        keys = mixed(*(part[fresh] for part in parts), np.full(int(fresh.sum()), shape.task_end, np.uint64))
+        keys = mix_rows(*(part[fresh] for part in parts), np.full(int(fresh.sum()), shape.task_end, np.uint64))
         numbers, new = self._task_keys.numbers(keys)
         heads = np.flatnonzero(fresh)
         for row in new.tolist():
@@ -215,13 +215,13 @@ class _Reader:
         return tasks
 
     def _task(self, line: PerfLine) -> int:
-        number = line.number("one")
+        number = line.number("id")
         pid, tid = line.number("pid"), line.number("tid")
         pid, tid = (number, number) if pid is None else (pid, tid)
         return self.names.task(TracedTask(line.text("comm"), -1 if pid is None else pid, -1 if tid is None else tid))
 
     def _dsos_before(self, text: TextBlock, ends: I64, shape: Shape) -> tuple[I64, Bool]:
-        """Row of the program in brackets that ends at each place; and where one does."""
+        """Return the row of the program in brackets that ends at each place, and whether there is one."""
         numbers = np.zeros(len(ends), np.int64)
         rest = np.arange(len(ends))
         prefix = f"{shape.machine} " if shape.machine else ""
@@ -235,20 +235,20 @@ class _Reader:
             if not len(rest):
                 break
         good = np.ones(len(ends), np.bool_)
-        while len(rest):  # a program not met before, or one of more than are worth a comparison each time
-            lines_before = text.before(int(ends[rest[0]]))
-            name = dso_of(lines_before)
+        while len(rest):  # a new program, or one beyond those that each block is compared with
+            before = text.before(int(ends[rest[0]]))
+            name = dso_of(before)
             if name:
                 same = text.ends_with(names[rest], f" ({name}".encode())
             else:
-                same = text.ends_with(ends[rest], lines_before[-_MOST_SHAPES:])
+                same = text.ends_with(ends[rest], before[-_MOST_SHAPES:])
             same[0] = True
             numbers[rest[same]], good[rest[same]] = self.names.dso(prefix + name) if name else 0, bool(name)
             rest = rest[~same]
         return numbers, good
 
-    def _alone(self, line: PerfLine, at: int, rows_read: _Found) -> None:
-        """Use a line that was read alone."""
+    def _take_line(self, line: PerfLine, at: int, rows_read: BlockRows) -> None:
+        """Take a line that was read alone."""
         kind = line.kind
         if kind in (LineKind.STACK, LineKind.TARGET, LineKind.NOTE, LineKind.FIELDS):
             self._stack(line, at, rows_read)
@@ -285,24 +285,24 @@ class _Reader:
         elif kind is LineKind.OTHER:
             self._account.add(f"other events: {line.event}", singular=f"other event: {line.event}")
 
-    def _header(self, at: int, rows_read: _Found) -> None:
-        """Use a line of perf script --header: after rows another run begins, and no row before it leads to the next."""
+    def _header(self, at: int, rows_read: BlockRows) -> None:
+        """Take a line of perf script --header: after rows another run begins, and no branch leads there."""
         if at != self._comment and (self.samples or rows_read.any_before(at)):
             rows_read.breaks.append(at)
             self._account.add("other headers: a gap on every CPU", singular="other header: a gap on every CPU")
         self._comment = at + 1
 
-    def _unreadable(self, at: int, rows_read: _Found) -> None:
+    def _unreadable(self, at: int, rows_read: BlockRows) -> None:
         rows_read.breaks.append(at)
         self._account.add(
             "lines that are none of perf script's: a gap on every CPU",
             singular="line that is none of perf script's: a gap on every CPU",
         )
 
-    def _give_up(self, rows_read: _Found) -> None:
-        """Of a branch whose target does not follow, nothing but that it was there is known.
+    def _give_up(self, rows_read: BlockRows) -> None:
+        """End the sample whose stack was expected: a branch without its target is an unreadable line.
 
-        Where perf prints neither events nor targets, it is no branch.
+        If perf prints neither events nor targets, it is no branch.
         """
         waiting, self._waiting = self._waiting, None
         if waiting is None or waiting["sample"]:
@@ -313,11 +313,11 @@ class _Reader:
         else:
             self._unreadable(self._next, rows_read)
 
-    def _stack(self, line: PerfLine, at: int, rows_read: _Found) -> None:
-        """Use one of the lines after a sample: the first address of its stack, and the target, complete it."""
+    def _stack(self, line: PerfLine, at: int, rows_read: BlockRows) -> None:
+        """Take one of the lines after a sample: the first address of its stack, and the target, complete it."""
         if at != self._next:
             self._give_up(rows_read)
-            # A line of source comes after a sample that was read among others; of two, one belongs to what is lost.
+            # A line of source may come after a sample of a known shape; the second of two belongs to a lost sample.
             if line.kind is not LineKind.NOTE or at - 1 == self._note:
                 self._unreadable(at, rows_read)
             self._note = at
@@ -334,7 +334,7 @@ class _Reader:
             return
         if ip is not None and not waiting["ip"]:
             waiting["ip"] = ip
-            waiting["dso"] = self.names.dso(dso_of(line.found["from"])) if line.found else 0
+            waiting["dso"] = self.names.dso(line.dso())
         if addr is not None:
             waiting["addr"] = addr
         if (waiting["ip"] and waiting["sample"]) or line.kind is LineKind.TARGET:
@@ -349,13 +349,13 @@ class _Reader:
         row["ip"], row["addr"] = line.number("ip", 16) or 0, line.number("addr", 16) or 0
         row["sample"] = line.kind is LineKind.SAMPLE or line.event.startswith("instructions")
         machine = line.text("machine").replace(" ", "")
-        name = dso_of(line.found["from"]) if line.found and "from" in line.found.re.groupindex else ""
+        name = line.dso()
         row["dso"] = self.names.dso(f"{machine} {name}" if machine and name else name)
         return row
 
 
-class _Found:
-    """What was read of a block of lines: rows by line, and lines at which any CPU may have lost something."""
+class BlockRows:
+    """The rows of a block of lines, and the lines at which any CPU may have lost branches."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -363,15 +363,15 @@ class _Found:
         self.breaks: list[int] = []
 
     def add(self, lines: I64, rows: npt.NDArray[Any]) -> None:
-        """Rows of these lines, or one row; later ones of a line replace earlier ones."""
+        """Add rows of these lines, or one row; later ones of a line replace earlier ones."""
         self._parts.append((lines, np.atleast_1d(rows)))
 
     def any_before(self, line: int) -> bool:
-        """Whether a row is of a line before this one."""
+        """Tell whether a row is of a line before this one."""
         return any(len(lines) and int(lines[0]) < line for lines, _ in self._parts)
 
     def rows(self, era: int) -> npt.NDArray[Any]:
-        """All rows in the order of their lines; ``era`` is that of the first line."""
+        """Return all rows in the order of their lines; ``era`` is that of the first line."""
         if len(self._parts) == 1 and len(self._parts[0][0]) == self._count and not self.breaks:
             rows = self._parts[0][1]
             rows["era"] = era

@@ -1,7 +1,7 @@
 """Recordings: ranges as ``trace record`` streams them. 64 bytes of header, then 32 bytes for each range, until the end.
 
-Nothing is seeked and there is no end mark: a recording may come through a pipe, and that of a machine that was killed
-reads up to its last whole record. All is little-endian. docs/trace.md describes the fields.
+There is no end mark and no need to seek: a recording may come through a pipe, and the recording of a machine that was
+killed reads up to its last whole record. All is little-endian. docs/trace.md describes the fields.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ _HIGHEST_LEVEL: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingHeader:
-    """What a recording says of itself; ``start_time`` in ns since 1970, 0 if unknown; ``build_id`` empty if unknown.
+    """The header of a recording; ``start_time`` in ns since 1970, 0 if unknown; ``build_id`` empty if unknown.
 
-    ``clocked``: times are ns, else only an order. ``slide`` is the kernel's run-time minus its link-time address, None
-    if unknown.
+    ``clocked``: times are ns, otherwise only an order. ``slide`` is the kernel's run-time minus its link-time address,
+    None if unknown.
     """
 
     start_time: int = 0
@@ -73,18 +73,18 @@ class RecordingHeader:
     slide: int | None = None
 
     def pack(self) -> bytes:
-        """The header's bytes."""
+        """Return the header's 64 bytes."""
         flags = int(self.clocked) | (self.slide is not None) << 1
-        own = self.start_time, flags, self.cpus, _kept(self.build_id), self.slide or 0
+        own = self.start_time, flags, self.cpus, _fit(self.build_id), self.slide or 0
         return _HEADER.pack(MAGIC, VERSION, RECORD.itemsize, *own)
 
     def may_be_of(self, build_id: str) -> bool:
-        """Whether a kernel with this build-id (hex, of any size) may be the one; yes if the recording says none."""
-        return not self.build_id or _kept(self.build_id) == _kept(bytes.fromhex(build_id))
+        """Tell whether a kernel with this build-id (hex, of any size) may have run; yes if the header has none."""
+        return not self.build_id or _fit(self.build_id) == _fit(bytes.fromhex(build_id))
 
 
-def _kept(build_id: bytes) -> bytes:
-    """What a header has of a build-id: those of ``ld --build-id=md5`` are shorter, others may be longer."""
+def _fit(build_id: bytes) -> bytes:
+    """Cut or fill up a build-id for a header: some are shorter (``ld --build-id=md5``), others longer."""
     return build_id[:_ID_BYTES].ljust(_ID_BYTES, b"\0")
 
 
@@ -92,7 +92,7 @@ def read_header(stream: BinaryIO, name: str) -> RecordingHeader:
     """Read the first 64 bytes.
 
     Raises:
-        InputError: they are no header, or of another version.
+        InputError: the stream is no recording, or one of another version.
 
     """
     data = stream.read(_HEADER.size)
@@ -112,10 +112,10 @@ def read_header(stream: BinaryIO, name: str) -> RecordingHeader:
 
 
 def load_recording(path: Path) -> tuple[RecordingHeader, TraceRecords]:
-    """The header and all records (notes too) at once: 32 bytes each.
+    """Read the header and all records (notes, too) at once: 32 bytes each.
 
     Raises:
-        InputError: not a recording, or it cannot be read.
+        InputError: the file is no recording, or cannot be read.
 
     """
     try:
@@ -128,7 +128,7 @@ def load_recording(path: Path) -> tuple[RecordingHeader, TraceRecords]:
 
 
 def read_records(stream: BinaryIO, account: Tally, cpus: int = 0, name: str = "") -> Iterator[Batch]:
-    """Give the ranges after the header, which may say how many ``cpus`` there are.
+    """Yield the ranges after the header, whose number of ``cpus`` is 0 if unknown.
 
     A record that cannot be is counted, and leaves a gap.
 
@@ -155,7 +155,7 @@ def read_records(stream: BinaryIO, account: Tally, cpus: int = 0, name: str = ""
 
 
 def _second_header(data: bytes) -> int | None:
-    """Where the header of another recording is among records, as after ``cat A B``."""
+    """Find the header of another recording among records, as after ``cat A B``; return its offset."""
     at = data.find(MAGIC)
     while at >= 0:
         if not at % RECORD.itemsize:
@@ -164,10 +164,10 @@ def _second_header(data: bytes) -> int | None:
     return None
 
 
-def senseless(records: npt.NDArray[Any], cpus: int = 0) -> Bool:
-    """Which of ``records`` (dtype ``RECORD``) are ranges that no CPU can execute, or notes of nothing; shape (n,).
+def invalid_records(records: TraceRecords, cpus: int = 0) -> Bool:
+    """Find ranges that no CPU can execute, and notes of nothing; shape (n,).
 
-    ``cpus`` is how many there are; 0 if that is not known.
+    ``cpus`` is the number of CPUs; 0 if that is not known.
     """
     last = min(cpus - 1, HIGHEST_CPU) if cpus else HIGHEST_CPU
     size = records["count"].astype(np.uint64) * np.uint64(4)
@@ -175,7 +175,7 @@ def senseless(records: npt.NDArray[Any], cpus: int = 0) -> Bool:
     wrong: Bool = start & np.uint64(3) != 0
     wrong |= ((level > _HIGHEST_LEVEL) & (level != NO_LEVEL)) | (records["vmid"] < NO_VMID)
     wrong |= (size > np.uint64(LONGEST)) | (start + size < start)
-    # A hole in a file is zeros.
+    # A hole in a file reads as zeros.
     note_of_nothing = records["flags"] & np.uint8(GAP | EXCEPTION | LOST) == 0
     return np.where(size != 0, wrong, note_of_nothing) | (records["cpu"] > last)
 
@@ -187,13 +187,13 @@ class _Reader:
         self.names = BatchNames()
         self._joined: set[int] = set()  # CPUs whose last record was a range
 
-    def ranges(self, records: npt.NDArray[Any]) -> TraceRanges:
-        """The ranges among records."""
-        # The address of an exception to come: it is for those who write packets, and no range.
+    def ranges(self, records: TraceRecords) -> TraceRanges:
+        """Return the ranges among records."""
+        # A note of the address where an exception will be taken serves writers of packets only.
         exception = records["flags"] & np.uint8(EXCEPTION | GAP | LOST) == np.uint8(EXCEPTION)
         records = records[(records["count"] != 0) | ~exception]
         size = records["count"].astype(np.uint64) * np.uint64(4)
-        wrong = senseless(records, self._cpus)
+        wrong = invalid_records(records, self._cpus)
         notes = (size == 0) & ~wrong
         lost = "where the recorder lost data"
         self._account.add(f"places {lost}", int(notes.sum()), singular=f"place {lost}")
@@ -212,7 +212,7 @@ class _Reader:
         return kept
 
     def _mark_gaps(self, ranges: TraceRanges, notes: Bool, wrong: Bool) -> None:
-        """The first range of a CPU, the one after a note, and all first ones after a record that makes no sense."""
+        """Set ``GAP`` for the first range of a CPU, after a note, and for each CPU's first after an invalid record."""
         era = np.cumsum(wrong)
         for cpu in np.unique(ranges["cpu"][~wrong]).tolist():
             rows = np.flatnonzero((ranges["cpu"] == cpu) & ~wrong)

@@ -1,12 +1,12 @@
 """Returns whose address the decoder took from a stale stack of calls.
 
-A trace unit leaves out the address of a return that its own return stack foretells, and the decoder takes it from a
+A trace unit leaves out the address of a return that its own return stack predicts, and the decoder takes it from a
 stack of the calls that it followed. Calls in code that it has no memory for are in the unit's stack only. So after such
 code, until tracing begins anew and empties both, a return beyond the calls that were followed since leads the decoder
-to an older call's address, which may be wrong. What follows did not run, up to the next address in the trace (OpenCSD
-``trc_pkt_decode_etmv4i.cpp``).
+to an older call's address, which may be wrong. The instructions from there to the next address in the trace did not run
+(OpenCSD ``trc_pkt_decode_etmv4i.cpp``).
 
-Packets show which returns have an address in the trace. Where a text has none (``-decode_only``), each of them may have
+Packets show which returns have an address in the trace. If a text has none (``-decode_only``), each return may have
 been taken from the stack.
 """
 
@@ -18,9 +18,9 @@ _DEPTH: Final = 16  # of the decoder's stack
 
 
 class ReturnStack:
-    """What one trace ID's decoder knows of calls since code without memory.
+    """The calls that the decoder of one trace ID followed since code without memory.
 
-    ``unsure``: it may be astray, whatever its image.
+    ``unsure``: the decoder may be astray, whatever its image.
     """
 
     __slots__ = ("_calls", "_excepting", "_given", "_interrupted", "_packets", "_returning", "unsure")
@@ -28,14 +28,14 @@ class ReturnStack:
     def __init__(self) -> None:
         self._calls = 0
         self._returning = False
-        self._packets: bool | None = False  # the text has those of addresses; None if elements come long after them
-        self._given = False  # there was one since the last range
-        self._excepting = False  # the next one says where an exception was taken
+        self._packets: bool | None = False  # the text has address packets; None if elements come long after them
+        self._given = False  # an address packet came since the last range
+        self._excepting = False  # the next address packet says where an exception was taken
         self._interrupted = False  # an exception came since the last range, or its return
         self.unsure = False
 
     def packet(self, kind: bytes) -> None:
-        """Take note of a packet, by the beginning of its name."""
+        """Note a packet, by the beginning of its name."""
         if kind.startswith(b"EXCEPT"):
             self._excepting = True
         elif not kind.startswith(b"ADDR"):  # a unit that speculates
@@ -47,10 +47,10 @@ class ReturnStack:
             self._packets = self._packets is not None
 
     def enter(self) -> bool:
-        """Go on after a range; whether this step, or what follows, is unsure."""
+        """Go on into the next range; tell whether this step, or a later one, is unsure."""
         before = self.unsure
-        if self._is_found:
-            if before:  # calls on a way that did not run are no calls
+        if self._has_address:
+            if before:  # calls on a way that did not run do not count
                 self.lose()
         elif self._returning:
             self._pop()
@@ -58,7 +58,7 @@ class ReturnStack:
         return before or self.unsure
 
     def leave(self, tail: bytes) -> None:
-        """Follow the last instruction of a range, of which an element says what it is."""
+        """Follow the last instruction of a range, as an element describes it."""
         if tail[:1] != b"E":  # not taken
             return
         if b"b+link" in tail:
@@ -68,8 +68,8 @@ class ReturnStack:
 
     @property
     def may_be_astray(self) -> bool:
-        """Whether the decoder may be astray where it went after the last range."""
-        return not self._is_found and (self.unsure or (self._returning and not self._calls))
+        """True if the decoder may have gone astray after the last range."""
+        return not self._has_address and (self.unsure or (self._returning and not self._calls))
 
     def interrupt(self) -> None:
         """Take an exception, or return from one: the trace gives the address."""
@@ -83,8 +83,8 @@ class ReturnStack:
         self._returning = self.unsure = False
 
     @property
-    def _is_found(self) -> bool:
-        """Whether the trace says where execution went on after the last range."""
+    def _has_address(self) -> bool:
+        """True if the trace has the address where execution went on after the last range."""
         return self._interrupted or (self._packets is True and self._given)
 
     def _pop(self) -> None:

@@ -1,4 +1,4 @@
-"""Opens a trace of any kind: its first bytes say which."""
+"""Traces of any kind, which their first bytes show."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from prologue.elf.files import open_regular
+from prologue.errors import InputError
 from prologue.perf.container import is_perf_data
 from prologue.trace.coresight.snapshot import is_snapshot
 from prologue.trace.ranges import Batch, Tally
@@ -35,17 +36,17 @@ class Trace:
     account: Tally
     header: RecordingHeader | None = None
     decoder: Decoder | None = None
-    """Which one followed the program; None for a recording."""
+    """The decoder that followed the program; None for a recording."""
     guests: list[tuple[int, Trace]] = field(default_factory=list)
-    """Those that were merged into it, with the guests' numbers."""
+    """Traces that were merged into this one, with the guests' numbers."""
     decoded: DecodedTrace | TraceByPerf | None = None
-    """What decodes it; it must be told what text to follow before the batches are read."""
+    """The trace before decoding; its ``follow`` needs the text before the batches are read."""
 
     @property
     def followed_by(self) -> Decoder | None:
-        """The decoder of this trace and of all that were merged into it, as far as they were read; None for recordings.
+        """The decoder of this trace and of those merged into it, as far as they were read; None for recordings.
 
-        Runs of several versions in one text have no version that is known.
+        The version of a text with runs of several versions is not known.
         """
         decoders = [
             trace.decoder for trace in (self, *(guest for _, guest in self.guests)) if trace.decoder is not None
@@ -60,7 +61,7 @@ class Trace:
 def open_trace(source: str, account: Tally | None = None, counter: Counter | None = None) -> Iterator[Trace]:
     """Open a trace of any kind that docs/trace.md names; ``-`` is standard input.
 
-    ``account`` is that of another trace, if both are to share one. ``counter``: see ``read_opencsd``.
+    ``account`` is that of another trace, if both are to share it. ``counter``: see ``read_opencsd``.
 
     Raises:
         InputError: it cannot be opened, or is damaged from the start; its batches raise it, too.
@@ -96,7 +97,7 @@ def open_trace(source: str, account: Tally | None = None, counter: Counter | Non
 
 
 def _open_decoded(source: str, account: Tally, counter: Counter | None) -> DecodedTrace | TraceByPerf | None:
-    """What has to be decoded first: it is read from a file, for its parts refer to each other."""
+    """Open a trace that has to be decoded, from a file, as its parts refer to each other; None for other kinds."""
     path = Path(source)
     if is_snapshot(path):
         return open_snapshot(path, account, counter)
@@ -110,8 +111,6 @@ def _open_decoded(source: str, account: Tally, counter: Counter | None) -> Decod
 
 
 def _require_text(stream: Peekable, head: bytes) -> None:
-    from prologue.errors import InputError
-
     if head.startswith(b"PERFILE2"):
         raise InputError(
             "is perf's data, compressed or from a pipe: name the file itself, for its parts refer to each other",

@@ -1,4 +1,4 @@
-"""Traces as streams: files, standard input, and what is compressed; text in blocks of whole lines."""
+"""Streams of traces: files and standard input, compressed or not; text in blocks of whole lines."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from prologue.errors import InputError
 
 STDIN: Final = "-"
 BLOCK: Final = 2 << 20
-"""Bytes of text that are looked at together: what the caches of a CPU hold, and enough for numpy's calls to be few."""
-_STEP: Final = 1 << 12  # bytes of zstd's: what damage loses, with what comes before it in the step
-_WINDOW: Final = 128 << 20  # what zstd -22 --ultra asks for: a damaged header gets no more
+"""Bytes of text that are parsed together: few enough for the caches of a CPU, enough for numpy's calls to be few."""
+_STEP: Final = 1 << 12  # bytes of zstd at once; damage loses all of the step that it is in
+_WINDOW: Final = 128 << 20  # as zstd -22 --ultra asks for; a damaged header gets no more
 LONGEST_LINE: Final = 1 << 20
 """No tool prints a longer one; without a bound, a file without line ends would be read into memory whole."""
 
 
 class Peekable:
-    """A stream whose first bytes can be looked at; reads are as long as asked for, but for the last one."""
+    """A stream whose first bytes can be looked at; reads are as long as asked for, except for the last one."""
 
     def __init__(self, raw: Any, name: str) -> None:
-        # read() of what Python decompresses loses all of a call in which the damage stands.
+        # A read() of Python's decompressors returns nothing of a call that meets damage.
         self._read_some = getattr(raw, "read1", raw.read)
         self.name = name
         self._head = b""
         self._damage: InputError | None = None
 
     def peek(self, size: int) -> bytes:
-        """Up to ``size`` bytes that the next read begins with."""
+        """Return up to ``size`` bytes that the next read begins with; errors as ``read``."""
         if len(self._head) < size:
             self._head += self._fill(size - len(self._head))
         self._raise_at_the_end()
         return self._head[:size]
 
     def read(self, size: int) -> bytes:
-        """The next bytes; fewer than ``size`` at the end, and before damage, only.
+        """Return the next bytes; fewer than ``size`` at the end, and before damage, only.
 
         Raises:
-            InputError: the file or what is compressed in it is damaged, and all before the damage was read.
+            InputError: the file or its compressed content is damaged, and all before the damage was read.
 
         """
         if len(self._head) < size:
@@ -94,7 +94,7 @@ class _Zstd:
         self._input = b""
 
     def read(self, size: int) -> bytes:
-        """Some bytes, perhaps more than ``size``; none at the end.
+        """Return some bytes, perhaps more than ``size``; no bytes at the end.
 
         Raises:
             EOFError: the last frame was cut.
@@ -123,7 +123,7 @@ def open_stream(source: str) -> Iterator[Peekable]:
     """Open a file, or standard input for ``-``, and decompress it if it is compressed.
 
     Raises:
-        InputError: there is none, or it is a directory.
+        InputError: there is no such file, or it is a directory.
 
     """
     with ExitStack() as stack:
@@ -148,19 +148,19 @@ def open_stream(source: str) -> Iterator[Peekable]:
 
 @contextmanager
 def _open(path: Path) -> Iterator[BinaryIO]:
-    """A regular file, or a FIFO, as a process substitution of the shell gives."""
+    """Open a regular file, or a FIFO, as a process substitution of the shell gives."""
     if path.is_fifo() or path.is_char_device():
         with path.open("rb") as stream:
             yield stream
         return
     with open_regular(path) as (fd, _):
         stream = os.fdopen(os.dup(fd), "rb")
-    with stream:  # what goes wrong from here on may be the fault of an output
+    with stream:  # apart from open_regular: errors of the caller are not this file's
         yield stream
 
 
 def blocks(stream: Peekable, before: bytes = b"", after: bytes = b"") -> Iterator[bytes]:
-    """Whole lines, 2 MB at once, between ``before`` and ``after``; the last line may lack its end, and gets it.
+    """Yield whole lines, 2 MB at once, between ``before`` and ``after``; the last line may lack its end, and gets it.
 
     Raises:
         InputError: there are no lines, or the stream is damaged; then after the last whole line before the damage.

@@ -73,7 +73,7 @@ class TraceSummary:
     @property
     def runs(self) -> I64:
         """How often each distinct range ran; shape of the table of known ranges."""
-        return self._runs.upto(len(self._known.table))
+        return self._runs.up_to(len(self._known.table))
 
     @property
     def instructions(self) -> int:

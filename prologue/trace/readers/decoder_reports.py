@@ -1,0 +1,91 @@
+"""A decoder's sources and reports: for text of OpenCSD (``opencsd``) and for its library (``elements``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from prologue.trace.ranges import AARCH32, GAP, NO_LEVEL, NO_VMID, BadImage, Onward, Tally
+from prologue.trace.readers.opencsd_lines import Packets
+from prologue.trace.readers.return_stack import ReturnStack
+
+HIGHEST_VMID: Final = (1 << 31) - 1
+"""The highest that a range has place for."""
+OF_IMAGE: Final = frozenset(("OCSD_ERR_BAD_DECODE_IMAGE", "OCSD_ERR_INVALID_OPCODE"))
+"""Errors that blame the program image: trace packets do not fit its branches, or its words are no instructions."""
+_MOST_KINDS: Final = 64  # of errors and unknown elements that are named
+_NO_PACKETS: Final = Packets()
+
+
+@dataclass(slots=True, kw_only=True)
+class SourceState:
+    """A trace ID or a CPU: its context, which holds for the next range, and its last range, if nothing came after."""
+
+    flags: int = GAP
+    time: int = 0
+    task: int = 0
+    vmid: int = NO_VMID
+    level: int = NO_LEVEL
+    world: int = 0  # OTHER_WORLD, or 0
+    calls: ReturnStack | None = None  # None until the decoder meets code that it does not know
+    last: tuple[int, ...] | None = None
+    failed: bool = False  # an error of the decoder came last
+
+    def forget(self) -> None:
+        """Drop the context, which lost input may have changed."""
+        self.flags, self.last = GAP, None
+        if self.calls is not None:
+            self.calls.lose()
+        self.level, self.vmid, self.task, self.world = NO_LEVEL, NO_VMID, 0, 0
+
+
+class LastRange(NamedTuple):
+    """The range before a report, and the way on from it; 0 to 0 if a gap came after it."""
+
+    start: int = 0
+    end: int = 0
+    flags: int = 0
+    onward: Onward = Onward.UNKNOWN
+
+
+class DecoderReports:
+    """The reports of a decoder, counted by kind, and by range if they are about its image."""
+
+    def __init__(self, account: Tally) -> None:
+        self._account = account
+        self._kinds: set[str] = set()
+
+    def count_kind(self, plural: str, kind: str, singular: str) -> None:
+        """Count reports of a kind; of a damaged trace, which has many kinds, only the first by their names."""
+        if kind not in self._kinds and len(self._kinds) >= _MOST_KINDS:
+            kind = ", others"
+        self._kinds.add(kind)
+        self._account.add(plural + kind, singular=singular + kind)
+
+    def count_rollback(self) -> None:
+        """Count a transaction that failed: all since its start was undone."""
+        self._account.add(
+            "transactions that failed and were rolled back: a gap",
+            singular="transaction that failed and was rolled back: a gap",
+        )
+
+    def add_image(
+        self, source: SourceState, cpu: int, why: str, last: LastRange, packets: Packets = _NO_PACKETS
+    ) -> None:
+        """Add a report that the image cannot be what ran."""
+        if source.calls is not None and source.calls.may_be_astray:
+            reason = "of the decoder on its image, after a return that it may have followed wrongly: not judged"
+            self._account.add(f"reports {reason}", singular=f"report {reason}")
+            return
+        bad = BadImage(
+            why=why,
+            start=last.start,
+            end=last.end,
+            flags=last.flags & AARCH32 | source.world,
+            level=source.level,
+            vmid=source.vmid,
+            onward=last.onward,
+            begin=packets.address,
+            atoms=packets.atoms,
+        )
+        self._account.report(bad, cpu, source.time)
