@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from prologue.cli.main import main
 from prologue.insn.a64 import encode_b
-from prologue.trace.path.impossible import FirstOnes
+from prologue.trace.path.impossible import FirstImpossible
 from prologue.trace.path.steps import Sequences
 from prologue.trace.ranges import GAP, NO_TASK, Batch, new_ranges
 from tests.support.assembler import assemble
@@ -130,7 +130,7 @@ class NoVerdicts:
 @given(LANES)
 def test_the_first_ones_one_by_one(rows: list[tuple[int, bool, bool, bool, bool]]) -> None:
     """Rows are CPU, gap, impossible step to it, impossible to run through, and whether a batch ends with it."""
-    first, sequences = FirstOnes(NoVerdicts(), every=False), Sequences()  # type: ignore[arg-type]  # what it asks for
+    first, sequences = FirstImpossible(NoVerdicts(), every=False), Sequences()  # type: ignore[arg-type]  # what it asks for
     cuts = [number + 1 for number, row in enumerate(rows) if row[4]]
     for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
         part = rows[begin:end]

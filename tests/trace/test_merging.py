@@ -15,7 +15,7 @@ import pytest
 from prologue.cli.main import main
 from prologue.errors import InputError
 from prologue.trace.path import merging
-from prologue.trace.path.merging import GuestTrace, merged, timed
+from prologue.trace.path.merging import GuestTrace, merge, timed
 from prologue.trace.ranges import NO_TASK, Batch, Tally, TracedTask, new_ranges
 from prologue.trace.readers.recording import RecordingHeader
 from prologue.trace.readers.sources import Trace
@@ -204,7 +204,7 @@ def test_times_may_begin_late(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def read(times: list[int]) -> list[int]:
         both = [timed(Trace(name="x", kind="opencsd", batches=batches(some), account=Tally())) for some in ([4], times)]
-        whole = np.concatenate([batch.ranges for batch in merged(both[0], [GuestTrace(both[1], 7, 0)])])
+        whole = np.concatenate([batch.ranges for batch in merge(both[0], [GuestTrace(both[1], 7, 0)])])
         return list(whole["start"][whole["vmid"] == 7])
 
     assert read([0, 0, 0, 5]) == [0, 1, 2, 3]
@@ -246,7 +246,7 @@ def test_all_ranges_come_each_cpus_in_its_order() -> None:
 
     every = [batches(50), batches(7), batches(90)]
     guests = [GuestTrace(iter(every[1]), 1, 0), GuestTrace(iter(every[2]), 2, -100)]
-    done = list(merged(iter(every[0]), guests))
+    done = list(merge(iter(every[0]), guests))
     ranges = np.concatenate([batch.ranges for batch in done])
     for source, size in enumerate((50, 7, 90)):
         mine = ranges[ranges["source"] == source]

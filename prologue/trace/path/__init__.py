@@ -1,1 +1,1 @@
-"""Finds which program and which words a range was of, and judges ranges and the steps between them."""
+"""The program and the words of each range, and the verdict on ranges and the steps between them."""

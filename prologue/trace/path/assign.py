@@ -1,4 +1,4 @@
-"""Which kernel a range is of: by the program that perf names, or by exception level and VMID; never by a guess.
+"""The kernel of each range, by the program that perf names, or by exception level and VMID; never by a guess.
 
 Under VHE a host kernel runs at EL2 and its guests' kernels at EL1; an nVHE host runs at EL1 like its guests, and only
 the VMID (0 for the host: ``__load_host_stage2``, arch/arm64/include/asm/kvm_mmu.h, 6.1-6.12) tells them apart.
@@ -18,8 +18,8 @@ from prologue.trace.path.programs import Program
 from prologue.trace.ranges import AARCH32, NO_LEVEL, NO_VMID, OTHER_WORLD, Batch
 
 USER, UNDECIDED, WORLD = -1, -2, -3
-"""Instead of a program's row: no kernel; a kernel, but the trace does not say which; Secure, Realm or Root state."""
-_HOST, _GUEST, _PROCESS, _UNSAID = range(4)
+"""Not a program's row: no kernel; a kernel of which the trace does not say which; Secure, Realm or Root state."""
+_HOST, _GUEST, _PROCESS, _UNNAMED = range(4)  # classes of perf's names of programs
 _FIRMWARE: Final = 3
 """The exception level of no kernel."""
 NESTED: Final = "VM:?"
@@ -48,7 +48,7 @@ class Kernels(NamedTuple):
 
     @property
     def programs(self) -> list[Program]:
-        """All of them, by row."""
+        """Host and guests, by row."""
         return [self.host, *(guest.program for guest in self.guests)]
 
     def find_symbols(self, names: Iterable[str]) -> list[tuple[int, int]]:
@@ -67,29 +67,29 @@ class Kernels(NamedTuple):
         return places
 
     def rows(self, batch: Batch) -> I64:
-        """Row of each range's program, ``USER``, ``UNDECIDED`` or ``WORLD``; shape (n,)."""
+        """Return the row of each range's program, ``USER``, ``UNDECIDED`` or ``WORLD``; shape (n,)."""
         ranges = batch.ranges
-        said = np.array([_class_of(name) for name in batch.dsos])[ranges["dso"]]
+        named = np.array([_class_of(name) for name in batch.dsos])[ranges["dso"]]
         below = ranges["start"] < np.uint64(KERNEL_HALF)
-        # At a kernel's address, a program that perf names is one that the kernel made: of BPF, or a trampoline.
-        said[(said == _PROCESS) & ~below] = _HOST
-        user = (ranges["level"] == 0) | (said == _PROCESS) | (ranges["flags"] & np.uint8(AARCH32) != 0)
+        # At a kernel's address, perf's names are of code that the kernel made: BPF programs, trampolines.
+        named[(named == _PROCESS) & ~below] = _HOST
+        user = (ranges["level"] == 0) | (named == _PROCESS) | (ranges["flags"] & np.uint8(AARCH32) != 0)
         user |= ranges["level"] == _FIRMWARE
         low = np.flatnonzero(~user & (ranges["level"] == NO_LEVEL) & below)
-        # Before the MMU is on, a kernel runs at low addresses, too: where its image was said to be.
+        # Before the MMU is on, a kernel runs at low addresses, too; the image has them if it was given that slide.
         user[low] = self.host.piece_of(ranges["start"][low], ranges["end"][low]) < 0
         if not self.guests:
-            # VMID 0 is the host's, while it boots also with VHE; any other is a guest's, and no image of it was given.
+            # VMID 0 is the host's, while it boots also with VHE; any other is a guest's, which has no image here.
             guests = ranges["vmid"] > 0
             if self.host_level == 2 and not self.unnumbered:
                 guests |= ranges["vmid"] == NO_VMID
-            rows = np.where(said == _GUEST, UNDECIDED, 0)
-            rows = np.where((ranges["level"] == 1) & guests & (said == _UNSAID), UNDECIDED, rows)
+            rows = np.where(named == _GUEST, UNDECIDED, 0)
+            rows = np.where((ranges["level"] == 1) & guests & (named == _UNNAMED), UNDECIDED, rows)
         else:
             rows = self._by_level(ranges)
-            rows = np.where(said == _HOST, 0, rows)
-            rows = np.where(said == _GUEST, self._by_name(batch)[ranges["dso"]], rows)
-        # The same address is other text there: of OP-TEE, of an RMM, of firmware.
+            rows = np.where(named == _HOST, 0, rows)
+            rows = np.where(named == _GUEST, self._by_name(batch)[ranges["dso"]], rows)
+        # The same address has other text in another world: OP-TEE's, an RMM's, firmware's.
         world = ranges["flags"] & np.uint8(OTHER_WORLD) != 0
         return np.where(world, WORLD, np.where(user, USER, rows)).astype(np.int64)
 
@@ -97,29 +97,28 @@ class Kernels(NamedTuple):
         level, vmid = ranges["level"], ranges["vmid"]
         rows = np.full(len(ranges), UNDECIDED, np.int64)
         known = vmid != NO_VMID
-        guest = np.full(len(ranges), UNDECIDED, np.int64)
-        for row, one in enumerate(self.guests, 1):
-            if one.number is None:
-                guest[:] = row
+        guest_rows = np.full(len(ranges), UNDECIDED, np.int64)
+        for row, guest in enumerate(self.guests, 1):
+            if guest.number is None:
+                guest_rows[:] = row
             else:
-                guest[known & (vmid == one.number)] = row
+                guest_rows[known & (vmid == guest.number)] = row
         rows[level == 2] = 0
         at_el1 = level == 1
         if self.host_level is not None:  # guests' VMIDs begin with 1 (arch/arm64/kvm/vmid.c, 6.1-6.12)
             rows[at_el1 & known & (vmid == 0)] = 0
-        if self.host_level == 2:
-            mine = at_el1 & (vmid != 0)
-            rows[mine] = guest[mine]
-        elif self.host_level == 1:
-            mine = at_el1 & known & (vmid != 0)
-            rows[mine] = guest[mine]
+        of_guests = at_el1 & (vmid != 0)
+        if self.host_level == 1:
+            of_guests &= known
+        if self.host_level is not None:
+            rows[of_guests] = guest_rows[of_guests]
         if self.unnumbered:
             rows[at_el1 & ~known] = 0  # also of a VHE host, while it boots
         rows[level == NO_LEVEL] = UNDECIDED
         return rows
 
     def _by_name(self, batch: Batch) -> I64:
-        """For each of perf's names of guests, the row of the guest."""
+        """Return the row of the guest for each of perf's names of guests."""
         rows = np.full(len(batch.dsos), UNDECIDED, np.int64)
         for k, name in enumerate(batch.dsos):
             if name.startswith(NESTED):
@@ -127,28 +126,28 @@ class Kernels(NamedTuple):
             # "VM:NUMBER PROGRAM", or "[guest.kernel.kallsyms.NUMBER]"
             head = name.split(" ", 1)[0] if name.startswith("VM:") else name
             digits = "".join(c if c.isdigit() else " " for c in head).split()
-            for row, one in enumerate(self.guests, 1):
-                if one.number is None or str(one.number) in digits[-1:]:
+            for row, guest in enumerate(self.guests, 1):
+                if guest.number is None or str(guest.number) in digits[-1:]:
                     rows[k] = row
                     break
         return rows
 
 
 def guest_names(name: str, number: int) -> tuple[str, str]:
-    """What a program's name in a guest's own trace is among those of its host: below and from ``KERNEL_HALF`` on.
+    """Name a program of a guest's own trace as the host's trace would: below and from ``KERNEL_HALF`` on.
 
-    There a kernel is the guest's; processes stay as they are; and a guest of it is of no image.
+    A kernel becomes the guest's, processes keep their names, and the guest's own guests are ``NESTED``.
     """
-    said, own = _class_of(name), f"VM:{number} {name}".rstrip()
-    if said == _GUEST:
+    named, own = _class_of(name), f"VM:{number} {name}".rstrip()
+    if named == _GUEST:
         return NESTED, NESTED
-    return (name if said == _PROCESS else own), own
+    return (name if named == _PROCESS else own), own
 
 
 def _class_of(name: str) -> int:
-    """What a program's name of perf says."""
+    """Classify perf's name of a program."""
     if not name or name == "[unknown]":
-        return _UNSAID
+        return _UNNAMED
     if name.startswith(_GUEST_MARK):
         return _GUEST
     if name.startswith("[kernel") or name.rpartition("/")[2].startswith("vmlinux"):

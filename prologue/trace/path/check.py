@@ -1,12 +1,12 @@
-"""Is this image the code that ran? Every distinct range and every distinct step of a trace is judged.
+"""The check that an image is the code that ran: every distinct range and every distinct step of a trace is judged.
 
-A range that runs through a branch that is always taken did not run with this image: it is left out, and a gap stands
-in its place. What an image has otherwise than what ran is stale. Words that do not direct the flow (NOP or MOV, say)
-leave no mark in a trace, and nothing is said of them.
+A range that runs through a branch that is always taken did not run with this image: it is left out, and a gap takes
+its place. A word of the image that cannot be the word that ran is stale. Words that do not direct the flow (NOP or MOV,
+say) leave no mark in a trace, and are not judged.
 
-A decoder follows the program in an image. After a step that cannot be it is astray, until the trace says again where
-execution is; so of each CPU only the first impossible step after a gap is evidence against a word. A recording of
-QEMU's was followed by no decoder, and each of its impossible steps is evidence.
+A decoder follows the program in an image. After an impossible step it is astray until the trace has the next address.
+So only the first impossible step of each CPU after a gap is evidence against a word. No decoder followed a recording
+of QEMU's, and each of its impossible steps is evidence.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from prologue.insn.disasm import insn_text
 from prologue.insn.rows import flows
 from prologue.trace.path.branching import BL, CONDITIONAL, TRAP, UNDEFINED, B, targets
 from prologue.trace.path.filters import Selection
-from prologue.trace.path.impossible import FirstOnes, Instant
+from prologue.trace.path.impossible import FirstImpossible, Instant
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.listing import plain_place
 from prologue.trace.path.steps import Sequence, Sequences
@@ -35,10 +35,10 @@ from prologue.trace.readers.sources import Trace
 from prologue.words import counted
 
 _NOT_TAKEN: Final = 0
-"""Instead of an address where execution went: to the next instruction."""
+"""Execution went to the next instruction; stands for its address."""
 _UNSURE: Final = "steps that cannot be, after a return which the decoder may have followed wrongly"
 _RUNAWAY: Final = 8
-"""Branches that are always taken in one range: of so many, stale words are no explanation."""
+"""Branches that are always taken in one range: stale words do not explain as many."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class StaleWord:
     """A word of an image that cannot have been executed as it is.
 
     ``went`` are addresses where execution went on after it, with counts; 0 is the next instruction. ``time`` (ns) and
-    ``cpu`` are of the first of these steps that is known; ``cpu`` is -1 if none is.
+    ``cpu`` are of the first of these steps that is known; ``cpu`` is -1 if no step is.
     """
 
     program: int
@@ -56,11 +56,11 @@ class StaleWord:
     time: int = 0
     cpu: int = -1
     branches: int = 0
-    """How many branches a decoder that ran away ran through from here on, in one range: the image is not to blame."""
+    """Branches that a decoder that ran away ran through from here on, in one range: the image is not to blame."""
 
     @property
     def count(self) -> int:
-        """How often it was executed as something else."""
+        """Number of times that another word was executed here."""
         return self.went.total()
 
     def seen(self, instant: Instant | None) -> None:
@@ -70,7 +70,7 @@ class StaleWord:
 
 
 class Findings(NamedTuple):
-    """Words by program and address: ``stale`` ones; those that follow from these; and what the decoder did not know."""
+    """Words by program and address: stale words; words that follow from these; and words that the decoder ignored."""
 
     stale: list[StaleWord]
     follow: list[StaleWord]
@@ -78,12 +78,12 @@ class Findings(NamedTuple):
 
     @property
     def following(self) -> int:
-        """How many impossible steps follow from others."""
+        """Number of impossible steps that follow from others."""
         return sum(word.count for word in self.follow)
 
 
 class ImageCheck:
-    """Judges a trace, batch by batch, and leaves out what did not run."""
+    """The check of a trace, batch by batch, which leaves out ranges that did not run."""
 
     def __init__(self, known: KnownRanges, trace: Trace) -> None:
         self._known = known
@@ -93,14 +93,14 @@ class ImageCheck:
         self._sequences = Sequences()
         self._ranges = RangeVerdicts(known, self.decoder)
         self._steps = StepVerdicts(known, says_exceptions=trace.kind != "perf")
-        self._first = FirstOnes(self._ranges, every=self.decoder is None)
+        self._first = FirstImpossible(self._ranges, every=self.decoder is None)
         self._step_runs, self._broken_runs, self._unsure_runs = RunCounts(), RunCounts(), RunCounts()
         self._left = Selection()
         self.unjudged: Counter[str] = Counter()
         self.judged = self.impossible = 0
 
     def executed(self, trace: Trace) -> Iterator[tuple[Batch, I64]]:
-        """The batches of a trace with what can have run of it, and the number of each range.
+        """Yield the batches of a trace with the ranges that can have run, and the number of each range.
 
         Raises:
             InputError: see ``KnownRanges.numbered``.
@@ -131,12 +131,12 @@ class ImageCheck:
         return self._left.take(batch._replace(ranges=ranges), numbers, ~broken)
 
     def _impossible(self, batch: Batch, sequence: Sequence) -> tuple[I64, I64]:
-        """Places in the sequence that steps lead to which cannot be, and the numbers of these steps."""
+        """Find impossible steps: the places in the sequence that they lead to, and their numbers."""
         before = sequence.before
         there = np.flatnonzero((before >= 0) & (sequence.flags & np.uint8(GAP) == 0))
         known = self._ranges.judged[before[there]]
         self._leave_out("steps from code that is in no image", len(there) - int(known.sum()))
-        if self.decoder is not None:  # of a range that did not run, the end says nothing
+        if self.decoder is not None:  # the end of a range that did not run is no evidence
             known &= ~self._ranges.broken[before[there]]
         there = there[known]
         starts, flags = batch.ranges["start"][sequence.row(there)], sequence.flags[there]
@@ -158,15 +158,15 @@ class ImageCheck:
 
     @staticmethod
     def _unsure(sequence: Sequence, places: I64) -> Bool:
-        """At which places of the sequence the decoder may be astray whatever the image."""
-        found: Bool = sequence.flags[places] & np.uint8(UNSURE) != 0
-        return found
+        """Tell at which places of the sequence the decoder may be astray whatever the image."""
+        unsure: Bool = sequence.flags[places] & np.uint8(UNSURE) != 0
+        return unsure
 
     def _leave_out(self, why: str, count: int) -> None:
         if count:
             self.unjudged[why] += count
 
-    # what was found
+    # findings
 
     @property
     def left_out(self) -> tuple[int, int]:
@@ -180,14 +180,14 @@ class ImageCheck:
         return self._broken_runs.up_to(count) + self._unsure_runs.up_to(count)
 
     def first_stop(self) -> str:
-        """The instruction that the first range that was left out runs through, and its place."""
+        """Describe the branch that the first range that was left out runs through, with its place."""
         number = int(np.flatnonzero(self._left_out_runs)[0])
         vaddr, word = self._ranges.stops(number)[0]
         program = self._programs[int(self._known.table["program"][number])]
         return f"{name_of(word)} at {plain_place(program, vaddr)}"
 
     def findings(self) -> Findings:
-        """Every word that cannot have been executed as it is."""
+        """Return every word that cannot have been executed as it is."""
         words: dict[tuple[int, int, int], StaleWord] = {}
         evident: set[tuple[int, int, int]] = set()
         steps = self._step_runs.up_to(len(self._steps.table))
@@ -200,7 +200,7 @@ class ImageCheck:
         for number in np.flatnonzero(runs).tolist():
             program = int(self._known.table["program"][number])
             stops = self._ranges.stops(number)
-            # Where a decoder ran through the first of them, the rest is what it thought of.
+            # After a decoder ran through the first stop, the range is not what ran.
             for vaddr, word in stops if self.decoder is None else stops[:1]:
                 self._note(words, evident, (program, vaddr, word), self._first.ranges.get(number))
                 own = words[program, vaddr, word]
@@ -212,7 +212,7 @@ class ImageCheck:
         return Findings(stale, follow, [ignored[key] for key in sorted(ignored)])
 
     def _branches(self, word: StaleWord, stops: list[tuple[int, int]]) -> int:
-        """How many branches a decoder that ran away ran through; 0 if any range with that word is another case."""
+        """Count the branches that a decoder that ran away ran through; 0 if any range with that word ends earlier."""
         kinds = flows(np.array([stop for _, stop in stops], np.uint32))
         count = int((~np.isin(kinds, (TRAP, UNDEFINED))).sum())
         first = word.branches == 0 and word.count > 0
@@ -232,32 +232,32 @@ class ImageCheck:
             evident.add(key)
 
     def _ignored(self, words: dict[tuple[int, int, int], StaleWord]) -> dict[tuple[int, int, int], StaleWord]:
-        """What the decoder did not know, and ran through."""
-        self.decoder = self._trace.followed_by  # the text has been read now: another version may have come
+        """Find branches that the decoder did not know, and ran through."""
+        self.decoder = self._trace.followed_by  # again: the text, which is read to its end now, may have two versions
         if self.decoder is None:
             return {}
         keys = [key for key, word in words.items() if set(word.went) == {_NOT_TAKEN}]
         may = self.decoder.may_ignore(np.array([key[2] for key in keys], np.uint32)).tolist()
-        found = {key: words[key] for key, ignored in zip(keys, may, strict=True) if ignored or words[key].branches}
+        branches = {key: words[key] for key, ignored in zip(keys, may, strict=True) if ignored or words[key].branches}
         for number, instant in self._first.ignored.items():
             program, vaddr = int(self._known.table["program"][number]), int(self._ranges.ignored[number])
             word = int(self._programs[program].words_at(np.array([vaddr], np.uint64))[0][0])
-            own = found.setdefault((program, vaddr, word), StaleWord(program=program, vaddr=vaddr, word=word))
+            own = branches.setdefault((program, vaddr, word), StaleWord(program=program, vaddr=vaddr, word=word))
             own.went[_NOT_TAKEN] += self._first.blamed[number]
             own.seen(instant)
-        return found
+        return branches
 
     def describe(self, stale: StaleWord) -> str:
-        """What is wrong with a word, in one sentence."""
+        """Describe in one sentence how a word differs from what ran."""
         program = self._programs[stale.program]
         (went, _), *others = stale.went.most_common()
         kind = int(flows(np.array([stale.word], np.uint32))[0])
         if kind in (B, BL, CONDITIONAL):
             target = int(targets(np.array([stale.word], np.uint32), np.array([stale.vaddr], np.uint64))[0])
             mnemonic = insn_text(stale.word, stale.vaddr).partition("#")[0].strip()
-            said = f"{mnemonic} {plain_place(program, target)}"
+            text = f"{mnemonic} {plain_place(program, target)}"
         else:
-            said = insn_text(stale.word, stale.vaddr)
+            text = insn_text(stale.word, stale.vaddr)
         if went == _NOT_TAKEN:
             why = "did not trap" if kind in (TRAP, UNDEFINED) else "was not taken"
         elif kind in (B, BL, CONDITIONAL):
@@ -265,16 +265,16 @@ class ImageCheck:
         else:
             why = f"is not a branch, but execution went on at {plain_place(program, went)}"
         if not others:
-            return f"{said} {why}"
+            return f"{text} {why}"
         also = counted(len(others), "other place")
-        return f"{said} {why}" + (f"; it also went on at {also}" if went == _NOT_TAKEN else f" and {also}")
+        return f"{text} {why}" + (f"; it also went on at {also}" if went == _NOT_TAKEN else f" and {also}")
 
     def why_ignored(self, word: StaleWord) -> str:
-        """Why the decoder ran through a branch, and what to do."""
+        """Explain why the decoder ran through a branch, and what to do."""
         if word.branches:
             return f"it ran through {word.branches:,} branches in one range: damage in the trace"
         return (self.decoder or Decoder()).why(word.word)
 
     def place(self, word: StaleWord) -> str:
-        """Symbol and offset of a word."""
+        """Return symbol and offset of a word."""
         return plain_place(self._programs[word.program], word.vaddr)

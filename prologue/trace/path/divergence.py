@@ -1,6 +1,6 @@
-"""Where a decoder that follows a file leaves what ran: the same trace decoded with both texts, packet by packet.
+"""Divergences of a decoder that follows a file: the same trace decoded with both texts, packet by packet.
 
-A packet has the same offset in both, so what is found of it can be compared, however far the other one is astray.
+A packet has the same offset in both, so its ranges can be compared, however far the file's decoder is astray.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ALL: Final = 1 << 64
 
 @dataclass(slots=True, kw_only=True)
 class DivergentWord:
-    """A word of the file that led its decoder away: address, the file's word and the one that ran; how often, where."""
+    """A word of the file that led its decoder away: address, the file's word, the word that ran, count and CPUs."""
 
     vaddr: int
     word: int
@@ -37,9 +37,9 @@ class DivergentWord:
 
 @dataclass(slots=True, kw_only=True)
 class Divergences:
-    """All of a trace; ``elsewhere`` are first divergences at no word that differs. Instructions by CPU.
+    """The divergences of a trace. ``ran`` and ``missed`` count instructions by CPU.
 
-    ``not_compared`` are recordings of which a decoder did not come to the end.
+    ``elsewhere`` are first divergences at no word that differs, ``not_compared`` recordings that a decoder left early.
     """
 
     words: dict[int, DivergentWord] = field(default_factory=dict)
@@ -50,52 +50,52 @@ class Divergences:
 
     @property
     def share(self) -> float:
-        """Which part of the instructions that ran a decoder with the file does not find."""
+        """The share of the instructions that ran that a decoder with the file misses."""
         return sum(self.missed.values()) / max(sum(self.ran.values()), 1)
 
     def add(self, other: Divergences) -> None:
-        """Take in those of one recording."""
+        """Add the divergences of one recording."""
         self.elsewhere += other.elsewhere
         for vaddr, word in other.words.items():
             own = self.words.setdefault(vaddr, DivergentWord(vaddr=vaddr, word=word.word, ran=word.ran))
             own.count += word.count
             own.cpus |= word.cpus
-        for mine, theirs in ((self.ran, other.ran), (self.missed, other.missed)):
-            for cpu, count in theirs.items():
-                mine[cpu] = mine.get(cpu, 0) + count
+        for total, counts in ((self.ran, other.ran), (self.missed, other.missed)):
+            for cpu, count in counts.items():
+                total[cpu] = total.get(cpu, 0) + count
 
     def ordered(self) -> list[DivergentWord]:
-        """The most frequent first."""
+        """Return the words, the most frequent first."""
         return sorted(self.words.values(), key=lambda word: (-word.count, word.vaddr))
 
 
 def find_divergences(trace: DecodedTrace, file: Program, running: Program) -> Divergences:
-    """Decode a trace with the text of a file and with that which ran.
+    """Decode a trace with the text of a file and with the text that ran.
 
     Args:
-        trace: it follows what ran.
+        trace: it follows the text that ran.
         file: the kernel with the file's text, at run-time addresses.
         running: the kernel with the text that ran.
 
     """
-    found = Divergences()
+    divergences = Divergences()
     for job, namings in trace.jobs:
         ran = replace(job, memory=trace.memory, changes=trace.changes, indexed=True, checks=False)
         other = replace(ran, memory=_with_text(trace.memory, file), changes=None)
-        sides = _Side(ran, trace), _Side(other, trace)
+        sides = _Decoding(ran, trace), _Decoding(other, trace)
         for number in range(len(job.parts)):
             part = Divergences()
             cpu = namings[job.parts[number].source].cpu
             _Part(part, file, running, cpu).run(*(side.part(number) for side in sides))
-            if any(side.failed for side in sides):  # what is missing is not the file's fault
-                found.not_compared += 1
+            if any(side.failed for side in sides):  # missing ranges are not the file's fault
+                divergences.not_compared += 1
             else:
-                found.add(part)
-    return found
+                divergences.add(part)
+    return divergences
 
 
 def _with_text(memory: tuple[CodeMemory, ...], file: Program) -> tuple[CodeMemory, ...]:
-    """The same pieces with the words of the file, where it has them."""
+    """Return the same pieces with the words of the file, as far as it has them."""
     changed = []
     for piece in memory:
         words = np.frombuffer(piece.data, "<u4").copy()
@@ -106,78 +106,78 @@ def _with_text(memory: tuple[CodeMemory, ...], file: Program) -> tuple[CodeMemor
     return tuple(changed)
 
 
-class _Side:
-    """One decoding, part after part."""
+class _Decoding:
+    """The messages of one decoding, part after part."""
 
     def __init__(self, job: DecodeJob, trace: DecodedTrace) -> None:
-        self._found = decode(job, trace.version)
+        self._messages = decode(job, trace.version)
         self._next: Begin | None = None
         self.failed = False  # in the last part
 
     def part(self, number: int) -> Iterator[dict[int, npt.NDArray[Any]]]:
-        """Rows of ``_ROW`` by trace ID, block after block; nothing for a part that was not begun."""
+        """Yield rows of ``_ROW`` by trace ID, block after block; nothing for a part that was not begun."""
         self.failed = False
         if self._next is None:
-            self._next = next((found for found in self._found if isinstance(found, Begin)), None)
+            self._next = next((message for message in self._messages if isinstance(message, Begin)), None)
         if self._next is None or self._next.part != number:
             self.failed = True
             return
         self._next = None
-        for found in self._found:
-            if isinstance(found, Begin):
-                self._next = found
+        for message in self._messages:
+            if isinstance(message, Begin):
+                self._next = message
                 return
-            if isinstance(found, Elements):
-                yield _by_id(found)
-            self.failed |= isinstance(found, Failed)
+            if isinstance(message, Elements):
+                yield _by_id(message)
+            self.failed |= isinstance(message, Failed)
 
 
-def _by_id(found: Elements) -> dict[int, npt.NDArray[Any]]:
-    kinds = found.rows["kind"]
+def _by_id(elements: Elements) -> dict[int, npt.NDArray[Any]]:
+    kinds = elements.rows["kind"]
     at = np.flatnonzero((kinds == _RANGE) | (kinds == _TRACE_ON))
     rows = np.zeros(len(at), _ROW)
-    rows["index"], rows["kind"] = found.indexes[at], kinds[at]
+    rows["index"], rows["kind"] = elements.indexes[at], kinds[at]
     for name in ("start", "end"):
-        rows[name] = found.rows[name][at]
-    rows["count"] = np.where(rows["kind"] == _RANGE, found.rows["value"][at], 0)
-    ids = found.ids[at]
+        rows[name] = elements.rows[name][at]
+    rows["count"] = np.where(rows["kind"] == _RANGE, elements.rows["value"][at], 0)
+    ids = elements.ids[at]
     return {number: rows[ids == number] for number in np.unique(ids).tolist()}
 
 
 class _Part:
-    """Compares one recording; state is by trace ID."""
+    """The comparison of one recording; state is by trace ID."""
 
-    def __init__(self, found: Divergences, file: Program, running: Program, cpu: Any) -> None:
-        self._found, self._file, self._running, self._cpu = found, file, running, cpu
+    def __init__(self, divergences: Divergences, file: Program, running: Program, cpu: Any) -> None:
+        self._divergences, self._file, self._running, self._cpu = divergences, file, running, cpu
         self._waiting: tuple[dict[int, Any], dict[int, Any]] = {}, {}
         self._astray: set[int] = set()
         self._before: dict[int, int] = {}  # address after the last range
 
     def run(self, ran: Iterator[dict[int, Any]], other: Iterator[dict[int, Any]]) -> None:
-        """Take both sides block by block, the one that is behind first."""
+        """Take both sides block by block, always from the side with fewer rows that wait."""
         blocks = [ran, other]
-        open_ = [True, True]
-        while any(open_):
-            side = 0 if open_[0] and (not open_[1] or self._size(0) <= self._size(1)) else 1
+        is_open = [True, True]
+        while any(is_open):
+            side = 0 if is_open[0] and (not is_open[1] or self._size(0) <= self._size(1)) else 1
             block = next(blocks[side], None)
             if block is None:
-                open_[side] = False
+                is_open[side] = False
             else:
                 for number, rows in block.items():
                     old = self._waiting[side].get(number)
                     self._waiting[side][number] = rows if old is None else np.concatenate([old, rows])
-            self._compare(open_)
+            self._compare(is_open)
 
     def _size(self, side: int) -> int:
         return sum(map(len, self._waiting[side].values()))
 
-    def _compare(self, open_: list[bool]) -> None:
-        """Compare the packets that both sides have done with."""
+    def _compare(self, is_open: list[bool]) -> None:
+        """Compare the packets of which both sides have all rows."""
         for number in set(self._waiting[0]) | set(self._waiting[1]):
             pairs = [self._waiting[side].get(number, np.zeros(0, _ROW)) for side in (0, 1)]
             ends = [
-                (int(rows["index"][-1]) if len(rows) else -1) if is_open else _ALL
-                for rows, is_open in zip(pairs, open_, strict=True)
+                (int(rows["index"][-1]) if len(rows) else -1) if may_grow else _ALL
+                for rows, may_grow in zip(pairs, is_open, strict=True)
             ]
             bound = min(ends)
             if bound < 0:
@@ -191,9 +191,9 @@ class _Part:
         cpu = self._cpu(number)
         is_range = ran["kind"] == _RANGE
         missed = is_range & ~np.isin(_keys(ran), _keys(other))
-        for total, chosen in ((self._found.ran, is_range), (self._found.missed, missed)):
+        for total, chosen in ((self._divergences.ran, is_range), (self._divergences.missed, missed)):
             total[cpu] = total.get(cpu, 0) + int(ran["count"][chosen].sum())
-        # The first one after each synchronisation: rows of segments that begin with a trace-on.
+        # The first missed range after each synchronisation: segments begin with a trace-on.
         segments = np.cumsum(~is_range)
         rows = np.flatnonzero(missed)
         _, first = np.unique(segments[rows], return_index=True)
@@ -220,11 +220,12 @@ class _Part:
         steering = differ[(find_waypoints(own[differ]) != 0) | (find_waypoints(ran[differ]) != 0)]
         chosen: I64 = steering if len(steering) else differ
         if not len(chosen):
-            self._found.elsewhere += 1
+            self._divergences.elsewhere += 1
             return
         at = int(chosen[0])
         vaddr = int(places[at])
-        word = self._found.words.setdefault(vaddr, DivergentWord(vaddr=vaddr, word=int(own[at]), ran=int(ran[at])))
+        new = DivergentWord(vaddr=vaddr, word=int(own[at]), ran=int(ran[at]))
+        word = self._divergences.words.setdefault(vaddr, new)
         word.count += 1
         word.cpus.add(cpu)
 

@@ -1,4 +1,4 @@
-"""What of a trace is looked at."""
+"""Filters, which choose the ranges of a trace."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from prologue.trace.readers.intern import by_lane, run_starts
 
 
 class Selection:
-    """The ranges that pass: a gap before one that does not is one before the next of its CPU that does."""
+    """The ranges that pass; a gap before a range that does not pass is put before the next one of its lane."""
 
     def __init__(self) -> None:
         self._lost: set[int] = set()  # lanes with a gap since their last range that passed
 
     def take(self, batch: Batch, numbers: I64, keep: Bool) -> tuple[Batch, I64]:
-        """Those of a batch, and their numbers; batches in the order of the trace."""
+        """Return the ranges of a batch that pass, and their numbers; batches come in the order of the trace."""
         gaps = batch.ranges["flags"] & np.uint8(GAP) != 0
         if (keep.all() and not self._lost) or not len(keep):
             return batch, numbers
@@ -32,26 +32,29 @@ class Selection:
         return batch._replace(ranges=ranges[keep]), numbers[keep]
 
     def _after_gaps(self, lane: I64, gaps: Bool, keep: Bool) -> I64:
-        """Rows that pass with a gap between them and the one before that does."""
+        """Return rows that pass and have a gap between them and the last row of their lane that passes."""
         order = by_lane(lane)
         order = np.arange(len(lane)) if order is None else order
         own, passes = lane[order], np.flatnonzero(keep[order])
         heads = np.flatnonzero(run_starts(own))
         carried = heads[[number in self._lost for number in own[heads].tolist()]]
         places = np.append(np.flatnonzero(gaps[order]), carried)
-        # The first range at or after each gap that passes; none, if that is another lane's.
+        # The first range at or after each gap that passes, if it is of the same lane.
         after = np.searchsorted(passes, places)
         there = np.flatnonzero(after < len(passes))
         there = there[own[passes[after[there]]] == own[places[there]]]
         self._lost.difference_update(own[carried].tolist())
         self._lost.update(np.delete(own[places], there).tolist())
-        found: I64 = order[passes[after[there]]]
-        return found
+        rows: I64 = order[passes[after[there]]]
+        return rows
 
 
 @dataclass(slots=True, kw_only=True)
 class TraceExtent:
-    """What a trace has of that which filters ask for: CPUs, levels, first and last time (ns; 0: none), and ranges."""
+    """The extent of a trace in what filters ask for: CPUs, levels, tasks, first and last time (ns; 0: none).
+
+    ``timely``: a range is of the wanted times. ``passed``: a range passed all filters.
+    """
 
     cpus: set[int] = field(default_factory=set)
     levels: set[int] = field(default_factory=set)
@@ -62,7 +65,7 @@ class TraceExtent:
     passed: bool = False
 
     def look(self, batch: Batch, filters: Filters, keep: Bool) -> None:
-        """Take in a batch, and which of its ranges pass; only what a filter asks for is looked at."""
+        """Add a batch, and whether each of its ranges passes; only columns that a filter asks for are read."""
         ranges = batch.ranges
         self.passed |= bool(keep.any())
         if filters.cpus:
@@ -81,10 +84,11 @@ class TraceExtent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """Symbols as (row of the program, address); CPUs; from and to in ns; exception levels. Empty ones let all pass.
+    """The conditions of ranges that pass; an empty condition lets all pass.
 
-    ``pids`` are numbers of tasks or of their processes, ``comms`` their names.
-    ``samples`` false leaves sampled instructions out: beside ranges they would be counted twice.
+    ``places`` are symbols as (row of the program, address); ``times`` from and to in ns; ``levels`` exception levels.
+    ``pids`` are numbers of tasks or of their processes, ``comms`` their names. ``samples`` false leaves sampled
+    instructions out: beside ranges they would be counted twice.
     """
 
     places: tuple[tuple[int, int], ...] = ()
@@ -97,7 +101,7 @@ class Filters:
     extent: TraceExtent = field(default_factory=TraceExtent, compare=False)
 
     def mask(self, batch: Batch, numbers: I64, known: KnownRanges) -> Bool:
-        """Which ranges pass; shape (n,)."""
+        """Tell which ranges pass; shape (n,)."""
         ranges = batch.ranges
         keep = np.ones(len(ranges), np.bool_)
         if not self.samples:
@@ -121,15 +125,15 @@ class Filters:
 
     @staticmethod
     def touching(known: KnownRanges, places: tuple[tuple[int, int], ...]) -> Bool:
-        """Which distinct ranges have an instruction of one of the symbols."""
+        """Tell which distinct ranges have an instruction of one of the symbols."""
         table: Any = known.table
-        found = np.zeros(len(table), np.bool_)
+        touching = np.zeros(len(table), np.bool_)
         for row, place in places:
             program = known.kernels.programs[row]
-            mine = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0))
+            own = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0))
             # A range may go on into the next function; the last symbol at or before its end decides, and all between.
             first, last = (
-                program.place_starts(table[name][mine] - np.uint64(back)) for name, back in (("start", 0), ("end", 4))
+                program.place_starts(table[name][own] - np.uint64(back)) for name, back in (("start", 0), ("end", 4))
             )
-            found[mine] |= (first <= np.uint64(place)) & (np.uint64(place) <= last)
-        return found
+            touching[own] |= (first <= np.uint64(place)) & (np.uint64(place) <= last)
+        return touching

@@ -1,8 +1,8 @@
 """Text that changed while it was traced: recorded writes give each range the words of its instant.
 
 A write and a range are of different CPUs and clocks, so near a write either word may have run. There the flow decides,
-if the word directs it: the range must be able to run through, and to lead to where its CPU went on. Which texts stood
-there at one instant is tried first; then each written word by itself.
+if the word directs it: the range must be able to run through, and to lead to where its CPU went on. Texts of one
+instant are tried first; then each written word by itself.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from prologue.trace.ranges import TOP, Batch, Tally, shift_times
 from prologue.trace.readers.intern import Interner
 
 NO_TEXT: Final = -1
-"""Instead of a text's number: the range has no word that was ever written."""
+"""The range has no word that was ever written; stands for a text's number."""
 _HALF: Final = 32  # bits of a row in a key of two
 _SEVERAL: Final = "a write to their words, and several of these may have run: the one of the time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Span:
-    """What ranges over the same written addresses share.
+    """Written addresses that several ranges share, and their texts.
 
-    ``times`` of the writes to them; ``texts``, one more: which of ``words`` stands there after so many writes.
-    ``addresses`` shape (n,), ``words`` shape (m, n): each distinct state; ``known``, its shape: false where only the
-    image says what the word was.
+    ``times`` (ns) of the writes to them, shape (k,); ``texts``, shape (k + 1,): the row in ``words`` after each number
+    of writes. ``addresses`` shape (n,), ``words`` shape (m, n): each distinct state; ``known``, of its shape, is false
+    for words that only the image has.
     """
 
     times: U64
@@ -62,7 +62,9 @@ class TextHistory:
     """The words of a program at any time of a trace."""
 
     def __init__(self, recording: Recording, program: Program, skew: int, *, says_exceptions: bool) -> None:
-        """``skew``: ns by which the two clocks may differ. ``says_exceptions``: see ``may_be_exceptions``.
+        """Take the writes of a recording to a program's text.
+
+        ``skew``: ns by which the two clocks may differ. ``says_exceptions``: see ``may_be_exceptions``.
 
         Raises:
             InputError: the recording has no times that a trace could have.
@@ -99,40 +101,40 @@ class TextHistory:
         """Addresses of the program that were written."""
         return len(self._addresses)
 
-    def texts(self, batch: Batch, instants: Instants, mine: I64, account: Tally) -> I64:
-        """The number of each range's text, or ``NO_TEXT``; shape of the batch.
+    def texts(self, batch: Batch, instants: Instants, own: I64, account: Tally) -> I64:
+        """Return the number of each range's text, or ``NO_TEXT``; shape of the batch.
 
-        ``mine`` are the rows of ranges of the program; ``account`` learns how those near a write were decided.
+        ``own`` are the rows of ranges of the program; ``account`` counts how ranges near a write were decided.
 
         Raises:
             InputError: the trace has no times.
 
         """
-        self._look(batch, instants)
-        found = np.full(len(batch.ranges), NO_TEXT, np.int64)
-        starts, ends = batch.ranges["start"][mine], batch.ranges["end"][mine]
+        self._widen(batch, instants)
+        texts = np.full(len(batch.ranges), NO_TEXT, np.int64)
+        starts, ends = batch.ranges["start"][own], batch.ranges["end"][own]
         low, high = np.searchsorted(self._addresses, starts), np.searchsorted(self._addresses, ends)
         hot = np.flatnonzero(high > low)
         hot = hot[self._program.piece_of(starts[hot], ends[hot]) >= 0]
         if not len(hot):
-            return found
-        rows = mine[hot]
+            return texts
+        rows = own[hot]
         if not self._end:
             raise InputError("needs times in the trace (time in -F of perf script; timestamps)", path=self._path)
         spans = self._numbers(low[hot] << _HALF | high[hot])
         early = shift_times(instants.latest[rows], self._skew) < self._first[spans]
         late = instants.earliest[rows] > shift_times(self._last[spans], self._skew)
-        found[rows[early]] = 0
+        texts[rows[early]] = 0
         final = np.array([span.texts[-1] for span in self._spans], np.int64)
-        found[rows[late]] = final[spans[late]]
+        texts[rows[late]] = final[spans[late]]
         rest = np.flatnonzero(~early & ~late)
         for number in np.unique(spans[rest]).tolist():
             some = rows[rest[spans[rest] == number]]
-            found[some] = self._of_span(number, batch, instants, some, account)
-        return found
+            texts[some] = self._of_span(number, batch, instants, some, account)
+        return texts
 
     def close(self, account: Tally) -> None:
-        """Tell ``account`` what the recording may lack, and whether it is of the trace's time, which was all read."""
+        """Note in ``account``, at the end of the trace, gaps of the recording, and if it is of another time."""
         for loss in self._ending.lost:
             if loss.amount is None:
                 account.add(f"loss of an unknown size in the recording of writes: {loss.what}")
@@ -155,16 +157,16 @@ class TextHistory:
             )  # fmt: skip
 
     def words(self, start: int, end: int, text: int, words: U32) -> U32:
-        """The words of a range with a text; ``words`` are the image's."""
+        """Return the words of a range with a text; ``words`` are the image's."""
         low, high = np.searchsorted(self._addresses, np.array([start, end], np.uint64)).tolist()
         span = self._spans[int(self._numbers(np.array([low << _HALF | high]))[0])]
         at = ((span.addresses - np.uint64(start)) >> np.uint64(2)).astype(np.int64)
-        found = words.copy()
-        found[at] = np.where(span.known[text], span.words[text], found[at])
-        return found
+        changed = words.copy()
+        changed[at] = np.where(span.known[text], span.words[text], changed[at])
+        return changed
 
-    def _look(self, batch: Batch, instants: Instants) -> None:
-        """Widen the times of the trace. Those of a batch may all be 0, before the first one that its CPU says."""
+    def _widen(self, batch: Batch, instants: Instants) -> None:
+        """Move the times of the trace apart. Times of a batch may all be 0, before the first timestamp of its CPU."""
         times = np.concatenate([batch.ranges["time"], instants.latest])
         times = times[(times > 0) & (times < np.uint64(UNBOUNDED))]
         if len(times):
@@ -173,7 +175,7 @@ class TextHistory:
     # spans
 
     def _numbers(self, keys: I64) -> I64:
-        """The row in ``_spans`` of each pair of rows of addresses."""
+        """Return the row in ``_spans`` of each pair of rows of addresses."""
         numbers, fresh = self._keys.numbers(keys.view(np.uint64))
         if len(fresh):
             new = [self._span(key >> _HALF, key & (1 << _HALF) - 1) for key in keys[fresh].tolist()]
@@ -209,13 +211,13 @@ class TextHistory:
     # ranges near a write
 
     def _of_span(self, number: int, batch: Batch, instants: Instants, rows: I64, account: Tally) -> I64:
-        """The text of each of some ranges of one span."""
+        """Return the text of each of some ranges of one span."""
         span = self._spans[number]
         earliest, latest = instants.earliest[rows], instants.latest[rows]
         own = batch.ranges["time"][rows]
-        # Before the first timestamp of a CPU, that one is the nearest known.
+        # Before the first timestamp of a CPU, the nearest known time is that timestamp.
         own = np.where((own == 0) & (latest < np.uint64(UNBOUNDED)), latest, own)
-        found: I64 = span.texts[np.searchsorted(span.times, own, side="right")]
+        texts: I64 = span.texts[np.searchsorted(span.times, own, side="right")]
         low = np.searchsorted(span.times, earliest - np.minimum(earliest, np.uint64(self._skew)))
         high = np.searchsorted(span.times, shift_times(latest, self._skew), side="right")
         for k in np.flatnonzero(low < high).tolist():
@@ -226,16 +228,16 @@ class TextHistory:
                 step = _Step(
                     start=start,
                     end=end,
-                    text=int(found[k]),
+                    text=int(texts[k]),
                     went=int(instants.onward[row]),
                     flags=int(instants.flags[row]),
                 )
                 options = [step.text, *near[near != step.text].tolist()]
-                found[k] = self._choose(number, step, options, account)
-        return found
+                texts[k] = self._choose(number, step, options, account)
+        return texts
 
     def _choose(self, number: int, step: _Step, options: list[int], account: Tally) -> int:
-        """The text that ran, of those that stood there about then, the one of the range's own time first."""
+        """Choose the text that ran among the texts about that time, which begin with that of the range's own time."""
         fits = np.array([self._fits(step._replace(text=text)) for text in options])
         can = [options[k] for k in np.flatnonzero(fits.all(axis=1)).tolist()]
         if can:
@@ -248,12 +250,12 @@ class TextHistory:
         return options[0]
 
     def _mixed(self, number: int, start: int, options: list[int], fits: Bool) -> int:
-        """A text of no instant: words are fetched one after the other, so one may be old and a later one new."""
+        """Add a text of no instant: words are fetched one after the other, so an early word may be old, a later new."""
         span = self._spans[number]
         columns = np.arange(len(span.addresses))
         at = ((span.addresses - np.uint64(start)) >> np.uint64(2)).astype(np.int64)
-        which = np.array(options)[fits[:, at].argmax(axis=0)]
-        words, known = span.words[which, columns], span.known[which, columns]
+        texts = np.array(options)[fits[:, at].argmax(axis=0)]
+        words, known = span.words[texts, columns], span.known[texts, columns]
         same = np.flatnonzero((span.words == words).all(axis=1) & (span.known == known).all(axis=1))
         if len(same):
             return int(same[0])
@@ -262,7 +264,7 @@ class TextHistory:
         return len(span.words)
 
     def _fits(self, step: _Step) -> Bool:
-        """Whether each word of a range may have run there; shape (instructions,)."""
+        """Tell whether each word of a range may have run there; shape (instructions,)."""
         if step not in self._judged:
             self._judged[step] = self._judge(step)
         return self._judged[step]
@@ -289,22 +291,22 @@ def _seconds(first: int, last: int) -> str:
 
 
 def _jumps(rows: Rows) -> int:
-    """Writes, in the order of time, that do not begin with the word that the one before them left."""
+    """Count writes whose old word is not the new word of the write before them."""
     rows = rows[np.argsort(rows["address"], kind="stable")]
     unlike = (rows["address"][1:] == rows["address"][:-1]) & (rows["old"][1:] != rows["new"][:-1])
-    # Before its page is executable, memory may be anything's: of a module that was there before.
+    # Before its page is executable, memory may have other content: another module's, for example.
     return int((unlike & (rows["flags"][1:] & np.uint32(Flag.OLD_UNKNOWN | Flag.UNREACHABLE) == 0)).sum())
 
 
-def _add_near(account: Tally, what: str) -> None:
-    account.add(f"ranges near {what}", singular=f"range near {what.replace('their', 'its')}")
+def _add_near(account: Tally, case: str) -> None:
+    account.add(f"ranges near {case}", singular=f"range near {case.replace('their', 'its')}")
 
 
 def read_history(path: Path, host: Program, skew: int, *, says_exceptions: bool) -> TextHistory:
     """Read the recorded writes to a kernel's text; the parameters are those of ``TextHistory``.
 
     Raises:
-        InputError: no recorded writes, or of another kernel, of another boot, or of other text.
+        InputError: the file has no recorded writes, or writes of another kernel, of another boot, or of other text.
 
     """
     recording, image = read_any(path), host.kernel

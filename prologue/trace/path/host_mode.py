@@ -1,4 +1,4 @@
-"""At which level a host's kernel runs, by what a trace shows in its first ranges; needed without --host-el."""
+"""The exception level of a host's kernel, by the first ranges of a trace; needed without --host-el."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _LOOK: Final = 1 << 20  # ranges
 
 
 def find_host_level(batches: Iterator[Batch], host: Program, *, unnumbered: bool) -> tuple[int | None, Iterator[Batch]]:
-    """2 with VHE, 1 with nVHE, None if the first ranges do not show it; and the batches, whole again.
+    """Find the level: 2 with VHE, 1 with nVHE, None if the first ranges do not show it; return all batches, too.
 
     Without VHE, EL2 has one range of virtual addresses, the lower one (Arm ARM, "VMSAv8-64 address translation": one
-    TTBR); so kernel addresses at EL2 are VHE's. Else the host's text at EL1 under VMID 0 is nVHE's. With VHE it is at
-    EL1 only while the kernel boots, before it goes back to EL2 (``finalise_el2``, arch/arm64/kernel/hyp-stub.S,
+    TTBR); so kernel addresses at EL2 are VHE's. Otherwise the host's text at EL1 under VMID 0 is nVHE's. With VHE it is
+    at EL1 only while the kernel boots, before it goes back to EL2 (``finalise_el2``, arch/arm64/kernel/hyp-stub.S,
     6.1-7.2).
-    ``unnumbered``: a range without a VMID is no guest's. Text of perf says no level, so its first batch ends the look.
+    ``unnumbered``: a range without a VMID is no guest's. Text of perf has no levels: its first batch ends the search.
     """
     seen: list[Batch] = []
     level, count = None, 0
@@ -35,8 +35,8 @@ def find_host_level(batches: Iterator[Batch], host: Program, *, unnumbered: bool
             level = 2
             break
         own = (ranges["level"] == 1) & ((ranges["vmid"] == 0) | ((ranges["vmid"] == NO_VMID) & np.bool_(unnumbered)))
-        mine = ranges[own]
-        if len(mine) and (host.piece_of(mine["start"], mine["end"]) >= 0).any():
+        candidates = ranges[own]
+        if len(candidates) and (host.piece_of(candidates["start"], candidates["end"]) >= 0).any():
             level = 1
         count += len(batch.ranges)
         if count >= _LOOK:

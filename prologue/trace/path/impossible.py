@@ -1,4 +1,4 @@
-"""Which impossible steps are the first of their CPU since the trace last said where execution is."""
+"""The first impossible step of each CPU since the trace last had an address."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from prologue.trace.readers.intern import run_starts
 
 
 class Instant(NamedTuple):
-    """When (ns) and on which CPU."""
+    """A time (ns) on a CPU."""
 
     time: int
     cpu: int
 
 
 class _Stretch(NamedTuple):
-    """What is known of a lane since its last gap: whether it is astray, and the last range with an ignored branch."""
+    """A lane since its last gap: whether it is astray, and the last range with an ignored branch (-1: none)."""
 
     astray: bool = False
     ignored: int = -1
 
 
-class FirstOnes:
-    """Finds the first impossible step of each stretch of a lane, which is from one gap to the next.
+class FirstImpossible:
+    """The first impossible step or range of each stretch of a lane, which is from one gap to the next.
 
-    ``steps`` and ``ranges`` have when each distinct step, and each distinct range that cannot be run through, was one
-    for the first time. Of those that come after a branch that the decoder may not know, ``ignored`` has that range
-    instead, and ``blamed`` how many.
+    ``steps`` and ``ranges`` have the instant at which each distinct step, and each distinct range that cannot be run
+    through, was the first of a stretch for the first time. If a branch that the decoder may not know comes before it in
+    the stretch, ``ignored`` has the range with that branch instead, and ``blamed`` the number of such cases.
     """
 
     def __init__(self, verdicts: RangeVerdicts, *, every: bool) -> None:
-        """``every``: each impossible step counts as a first one."""
+        """Start without steps. ``every``: each impossible step counts as a first one."""
         self._verdicts = verdicts
         self._every = every
         self._open: dict[int, _Stretch] = {}
@@ -47,9 +47,9 @@ class FirstOnes:
         self.blamed: Counter[int] = Counter()
 
     def take(self, batch: Batch, sequence: Sequence, places: I64, steps: I64, inside: I64) -> None:
-        """Look at a batch: ``steps`` lead to ``places`` of the sequence; ranges ``inside`` run through what cannot be.
+        """Take a batch: impossible ``steps`` lead to ``places`` of the sequence; ranges ``inside`` run through a stop.
 
-        Both are ascending places.
+        ``places`` and ``inside`` are ascending.
         """
         if not len(places) and not len(inside) and not self._open and not self._verdicts.any_ignored:
             return
@@ -61,7 +61,7 @@ class FirstOnes:
         starts = gaps.copy()
         starts[sequence.heads] = True
         stretch = np.cumsum(starts) - 1
-        # A step comes before what it leads to.
+        # A step comes before the range that it leads to.
         events = np.concatenate([2 * places, 2 * inside + 1])
         numbers = np.concatenate([steps, sequence.numbers[inside]])
         order = np.argsort(events, kind="stable")
@@ -70,16 +70,16 @@ class FirstOnes:
         for head in sequence.heads[~gaps[sequence.heads]].tolist():
             if self._open.get(int(sequence.lane[head]), _Stretch()).astray:
                 first[stretch[events >> 1] == stretch[head]] = False
-        before, upto = self._ignoring(sequence, stretch, gaps)
-        self._carry(sequence, stretch, gaps, events >> 1, upto)
+        before, up_to = self._find_ignored(sequence, stretch, gaps)
+        self._carry(sequence, stretch, gaps, events >> 1, up_to)
         events, numbers = events[first], numbers[first]
-        blamed = np.where(events & 1, upto[events >> 1], before[events >> 1])
-        guilty = blamed >= 0
-        self.blamed.update(blamed[guilty].tolist())
-        self._keep(self.ignored, batch, sequence, events[guilty] >> 1, blamed[guilty])
+        blamed = np.where(events & 1, up_to[events >> 1], before[events >> 1])
+        is_blamed = blamed >= 0
+        self.blamed.update(blamed[is_blamed].tolist())
+        self._keep(self.ignored, batch, sequence, events[is_blamed] >> 1, blamed[is_blamed])
         for own, parity in ((self.steps, 0), (self.ranges, 1)):
-            mine = (events & 1 == parity) & ~guilty
-            self._keep(own, batch, sequence, events[mine] >> 1, numbers[mine])
+            kept = (events & 1 == parity) & ~is_blamed
+            self._keep(own, batch, sequence, events[kept] >> 1, numbers[kept])
 
     @staticmethod
     def _keep(own: dict[int, Instant], batch: Batch, sequence: Sequence, places: I64, numbers: I64) -> None:
@@ -91,8 +91,8 @@ class FirstOnes:
         for number, time, cpu in zip(distinct.tolist(), *columns, strict=True):
             own.setdefault(number, Instant(time, cpu))
 
-    def _ignoring(self, sequence: Sequence, stretch: I64, gaps: Bool) -> tuple[I64, I64]:
-        """The last range of each place's stretch with an ignored branch, before it and up to it; -1 if none has one."""
+    def _find_ignored(self, sequence: Sequence, stretch: I64, gaps: Bool) -> tuple[I64, I64]:
+        """Find the last range with an ignored branch in each place's stretch, before it and up to it; -1 if none."""
         none = np.full(len(stretch), -1, np.int64)
         if not self._verdicts.any_ignored or not len(stretch):
             return none, none
@@ -102,14 +102,14 @@ class FirstOnes:
         head = own.copy()
         head[carried] = np.where(own[carried] < 0, at_head, own[carried])
         last = np.maximum.accumulate(np.where(head >= 0, np.arange(len(head)), -1))
-        upto = np.where((last >= 0) & (stretch[last] == stretch), head[last], -1)
+        up_to = np.where((last >= 0) & (stretch[last] == stretch), head[last], -1)
         before = none.copy()
-        before[1:] = np.where(stretch[1:] == stretch[:-1], upto[:-1], -1)
+        before[1:] = np.where(stretch[1:] == stretch[:-1], up_to[:-1], -1)
         before[carried] = at_head
-        return before, upto
+        return before, up_to
 
     def _carry(self, sequence: Sequence, stretch: I64, gaps: Bool, events: I64, ignored: I64) -> None:
-        """Remember what holds for the open stretch of each lane."""
+        """Keep the state of the open stretch of each lane for the next batch."""
         astray = np.zeros(int(stretch[-1]) + 1 if len(stretch) else 0, np.bool_)
         astray[stretch[events]] = True
         ends = np.append(sequence.heads[1:] - 1, len(sequence.lane) - 1) if len(sequence.lane) else sequence.heads

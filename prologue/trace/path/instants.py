@@ -1,6 +1,7 @@
-"""When a range ran: between the times around its own, for clocks are read now and then; and what came after it.
+"""Instants of ranges: a range ran between the times around its own, as clocks are read now and then.
 
-Both need the ranges that follow on the same CPU, so ranges are held back until these are known.
+An instant also has where the CPU went on. It needs the next ranges of the same CPU, so ranges are held back until these
+are known.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from prologue.trace.readers.intern import by_lane
 _MOST: Final = 1 << 19  # ranges that are held back: a trace whose clock stands still must not fill memory
 UNBOUNDED: Final = 1 << 62
 """The latest time of a range after which no other time of its CPU was seen."""
-_SAMPLES: Final = 1 << 60  # added to the lane of samples, which are no part of the flow
+_SAMPLES: Final = 1 << 60  # added to the lane of samples, which are not part of the flow
 
 
 class Instants(NamedTuple):
-    """For each range of a batch: no earlier and no later than these times (ns), and where its CPU went on.
+    """The bounds of each range of a batch, in ns, and where its CPU went on; shape (n,).
 
-    ``earliest`` is 0 where no earlier time is known, and ``latest`` is ``UNBOUNDED`` where no later one is. ``onward``
-    is 0 where that is not known; ``flags`` are those of the range there.
+    ``earliest`` is 0 if no earlier time is known, and ``latest`` is ``UNBOUNDED`` if no later time is. ``onward`` is 0
+    if it is not known; ``flags`` are those of the range there.
     """
 
     earliest: U64
@@ -34,13 +35,13 @@ class Instants(NamedTuple):
     onward: U64
     flags: npt.NDArray[np.uint8]
 
-    def rows(self, which: Bool) -> Instants:
-        """Some of them."""
-        return Instants(self.earliest[which], self.latest[which], self.onward[which], self.flags[which])
+    def rows(self, chosen: Bool) -> Instants:
+        """Return the instants of chosen rows."""
+        return Instants(self.earliest[chosen], self.latest[chosen], self.onward[chosen], self.flags[chosen])
 
 
 def settled(batches: Iterator[Batch]) -> Iterator[tuple[Batch, Instants]]:
-    """The same ranges with their instants; each CPU's order stays, that of CPUs may change a little."""
+    """Yield the same ranges with their instants; each CPU's order stays, but not the order among CPUs."""
     holder, batch = _Holder(), None
     for batch in batches:
         yield holder.take(batch)
@@ -55,22 +56,22 @@ class _Holder:
 
     def take(self, batch: Batch, *, last: bool = False) -> tuple[Batch, Instants]:
         ranges = np.concatenate([self._held, batch.ranges])
-        found, keep = self._look(ranges)
-        # More of the same time may follow ranges that are given away early: these are no older than the time before it.
-        times = np.where(keep, ranges["time"], found.earliest)
+        instants, keep = self._find_instants(ranges)
+        # Ranges that leave early may be followed by more of the same time, no older than the time before it.
+        times = np.where(keep, ranges["time"], instants.earliest)
         if last or len(ranges) - int(keep.sum()) > _MOST:
-            # No later time of their CPUs was seen: how long after their own times these ran is not known.
-            found = found._replace(latest=np.where(keep, found.latest, np.uint64(UNBOUNDED)))
+            # No later time of their CPUs was seen, so they may have run any time after their own times.
+            instants = instants._replace(latest=np.where(keep, instants.latest, np.uint64(UNBOUNDED)))
             keep[:] = True
         self._held = ranges[~keep]
         kept, times = ranges[keep], times[keep]
         own = _lanes(kept)
         for lane in np.unique(own).tolist():
             self._times[lane] = int(times[np.flatnonzero(own == lane)[-1]])
-        return batch._replace(ranges=kept), found.rows(keep)
+        return batch._replace(ranges=kept), instants.rows(keep)
 
-    def _look(self, ranges: TraceRanges) -> tuple[Instants, Bool]:
-        """What is known of each range, and whether all is."""
+    def _find_instants(self, ranges: TraceRanges) -> tuple[Instants, Bool]:
+        """Find the instant of each range, and whether it is final."""
         own = _lanes(ranges)
         order = by_lane(own)
         order = np.arange(len(own)) if order is None else order
@@ -92,7 +93,7 @@ class _Holder:
         back: I64 = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
         onward, flags = _onward(ranges, order, heads)
-        # Where times go back, another trace begins, or a decoder guessed them: those over there bound nothing here.
+        # If times go back, another trace begins, or a decoder guessed them: times beyond that are no bounds.
         low = np.where(before > time[first], np.uint64(0), before)
         high = np.where(after < time[first], np.uint64(UNBOUNDED), after)
         known = Instants(low[run][back], high[run][back], onward[back], flags[back])
@@ -105,7 +106,7 @@ def _lanes(ranges: TraceRanges) -> I64:
 
 
 def _onward(ranges: TraceRanges, order: I64, heads: Bool) -> tuple[U64, npt.NDArray[np.uint8]]:
-    """Where each range's lane went on and the flags there, in that order; 0 where it is not known."""
+    """Return where each range's lane went on, and the flags there, in the order of ``order``; 0 if not known."""
     onward, flags = np.zeros(len(order), np.uint64), np.zeros(len(order), np.uint8)
     start, flag = ranges["start"][order], ranges["flags"][order]
     known = ~heads[1:] & (flag[1:] & np.uint8(GAP | SAMPLE) == 0)

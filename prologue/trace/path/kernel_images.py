@@ -1,4 +1,4 @@
-"""Opens the kernels that a trace may have run, of files or of memory; refuses kernels of another boot or build."""
+"""The kernels that a trace may have run, of files or of memory; kernels of another boot or build are refused."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _NO_KERNEL: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostImage:
-    """The host's vmlinux, and where its text and its addresses are from. None: memory alone says what ran.
+    """The host's vmlinux (None: memory has its text and symbols), and the sources of its text and its addresses.
 
     ``memory`` is a source of memory, and ``modules`` the directory of its modules' files. Without memory the text is
-    the file's, ``slide`` bytes from where it is linked (None: as ``explained`` or the trace says); ``hyp_text`` is the
+    the file's, ``slide`` bytes from where it is linked (None: as in ``explained`` or the trace); ``hyp_text`` is the
     run-time address of ``__hyp_text_start`` at EL2 of an nVHE host. ``explained`` is the slide in other memory, and the
-    name of that. ``level`` is the host's exception level, None to find it.
+    name of that memory. ``level`` is the host's exception level, None to find it.
     """
 
     vmlinux: Path | None
@@ -49,7 +49,7 @@ class HostImage:
 
 
 class GuestImage(NamedTuple):
-    """A guest's vmlinux, its VMID or process (None: the only guest), and its slide (None: as its trace says)."""
+    """A guest's vmlinux, its VMID or process (None: the only guest), and its slide (None: as in its trace)."""
 
     vmlinux: Path
     number: int | None = None
@@ -82,13 +82,13 @@ def open_kernels(trace: Trace, host: HostImage, guests: Sequence[GuestImage]) ->
 def follow_program(
     trace: Trace, program: Program, memory: Memory | None, host: HostImage, guests: Sequence[GuestImage] = ()
 ) -> Kernels:
-    """Let the decoder of a trace follow the host's program, and note what is not known of its text.
+    """Let the decoder of a trace follow the host's program, and count unknown parts of its text.
 
     Args:
-        trace: a trace of which nothing was read yet.
+        trace: a trace before its first read.
         program: the host's kernel with its modules.
-        memory: what the text of the program is from; None for a file.
-        host: where the program is from.
+        memory: the source of the program's text; None for a file.
+        host: the source of the program.
         guests: the guests' kernels.
 
     Raises:
@@ -105,14 +105,14 @@ def follow_program(
     if program.missing:
         without = f"without a file in {host.modules}, of no image here: {', '.join(program.missing)}"
         trace.account.add(f"loaded modules {without}", len(program.missing), singular=f"loaded module {without}")
-    for what, count in program.doubts:
-        trace.account.add(what, count)
+    for name, count in program.doubts:
+        trace.account.add(name, count)
     kernels = tuple(_open_guest(guest, trace) for guest in guests)
     numbers = {guest.number for guest in kernels}
     if len(kernels) > 1 and (None in numbers or len(numbers) < len(kernels)):
         raise UsageError("several guests need an ID each: --guest-vmlinux VMLINUX@VMID")
     level, unnumbered = host.level, trace.header is not None
-    # In recordings without guests' images, VMIDs alone tell.
+    # In recordings without guests' images, VMIDs alone decide.
     if level is None and (kernels or not unnumbered):
         level, trace.batches = find_host_level(trace.batches, program, unnumbered=unnumbered)
     return Kernels(program, kernels, level, unnumbered)
@@ -134,12 +134,12 @@ def _slide(vmlinux: Path, host: HostImage, trace: Trace) -> int:
 def _open_guest(guest: GuestImage, trace: Trace) -> GuestKernel:
     slide = guest.slide
     if slide is None and guest.number is not None:
-        headers = [one.header for number, one in trace.guests if number == guest.number and one.header is not None]
+        headers = [own.header for number, own in trace.guests if number == guest.number and own.header is not None]
         slide = next((header.slide for header in reversed(headers) if header.slide is not None), None)
     program = linked_program(guest.vmlinux, slide or 0)
-    for number, one in trace.guests:
+    for number, own in trace.guests:
         if guest.number in (None, number):
-            _require_same_build(one, program)
+            _require_same_build(own, program)
     return GuestKernel(program, guest.number)
 
 

@@ -1,4 +1,4 @@
-"""Distinct ranges: each is met millions of times and looked at once."""
+"""Distinct ranges: each is met millions of times and judged once."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from prologue.trace.readers.intern import Interner, mix_rows
 from prologue.trace.readers.sources import Trace
 
 KNOWN: Final = np.dtype([("start", "<u8"), ("end", "<u8"), ("program", "<i4"), ("piece", "<i4"), ("text", "<i8")])
-"""A distinct range: its program's row, or what ``assign`` has instead; the piece of text it is in, -1 if none.
+"""A distinct range: its program's row, or ``USER``, ``UNDECIDED`` or ``WORLD``; its piece of text, -1 if in none.
 
-``text`` is which of several texts it had, where these changed (``history``), else ``NO_TEXT``.
+``text`` is the number of its text if that changed (``history``), otherwise ``NO_TEXT``.
 """
-Thing = TypeVar("Thing")
+Value = TypeVar("Value")
 
 
 class KnownRanges:
-    """Gives the ranges of a trace numbers, and knows their words."""
+    """The distinct ranges of a trace, each with a number and its words."""
 
     def __init__(self, kernels: Kernels, history: TextHistory | None = None) -> None:
-        """``history`` is of the host's text."""
+        """Start without ranges; ``history`` is of the host's text."""
         self.kernels = kernels
         self._programs = kernels.programs
         self._history = history
@@ -36,7 +36,7 @@ class KnownRanges:
         self.table: npt.NDArray[Any] = np.zeros(0, KNOWN)
 
     def numbered(self, trace: Trace) -> Iterator[tuple[Batch, I64]]:
-        """The batches of a trace, and the row in ``table`` of each range; new ones are added at its end.
+        """Yield the batches of a trace, and the row in ``table`` of each range; new ranges are added at its end.
 
         Raises:
             InputError: the trace is damaged; or has no times, and there is a history.
@@ -55,11 +55,11 @@ class KnownRanges:
         self._history.close(trace.account)
 
     def numbers(self, batch: Batch) -> I64:
-        """The same of one batch, by the words of the images."""
+        """Return the row in ``table`` of each range of a batch, by the words of the images; shape (n,)."""
         return self._numbers(batch, self.kernels.rows(batch), None)
 
     def words(self, number: int) -> U32:
-        """The words of a range that is in an image."""
+        """Return the words of a range that is in an image."""
         start, end, program, piece, text = self.table[number].tolist()
         words: U32 = self._programs[program].words(start, end, piece)
         if text == NO_TEXT or self._history is None:
@@ -67,15 +67,15 @@ class KnownRanges:
         return self._history.words(start, end, text, words)
 
     def last_words(self, numbers: I64) -> U32:
-        """The last word of each range; 0 of those in no image."""
+        """Return the last word of each range, 0 for a range in no image; shape of ``numbers``."""
         table = self.table[numbers]
-        found = np.zeros(len(numbers), np.uint32)
+        words = np.zeros(len(numbers), np.uint32)
         for row, program in enumerate(self._programs):
-            mine = (table["program"] == row) & (table["piece"] >= 0)
-            found[mine] = program.words_at(table["end"][mine] - np.uint64(4))[0]
+            own = (table["program"] == row) & (table["piece"] >= 0)
+            words[own] = program.words_at(table["end"][own] - np.uint64(4))[0]
         for k in np.flatnonzero(table["text"] != NO_TEXT).tolist():
-            found[k] = self.words(int(numbers[k]))[-1]
-        return found
+            words[k] = self.words(int(numbers[k]))[-1]
+        return words
 
     def _numbers(self, batch: Batch, program: I64, texts: I64 | None) -> I64:
         ranges = batch.ranges
@@ -86,9 +86,9 @@ class KnownRanges:
             new = np.zeros(len(fresh), KNOWN)
             new["start"], new["end"], new["program"] = ranges["start"][fresh], ranges["end"][fresh], program[fresh]
             new["piece"], new["text"] = -1, NO_TEXT if texts is None else texts[fresh]
-            for row, one in enumerate(self._programs):
-                mine = new["program"] == row
-                new["piece"][mine] = one.piece_of(new["start"][mine], new["end"][mine])
+            for row, own in enumerate(self._programs):
+                rows = new["program"] == row
+                new["piece"][rows] = own.piece_of(new["start"][rows], new["end"][rows])
             self.table = np.concatenate([self.table, new])
         same = self.table[numbers]
         alike = (same["start"] == ranges["start"]) & (same["end"] == ranges["end"]) & (same["program"] == program)
@@ -97,15 +97,15 @@ class KnownRanges:
         return numbers
 
 
-class Each(Generic[Thing]):
-    """One thing for each distinct range, made when it is first wanted."""
+class PerRange(Generic[Value]):
+    """A value for each distinct range, made when it is first wanted."""
 
-    def __init__(self, make: Callable[[int], Thing]) -> None:
+    def __init__(self, make: Callable[[int], Value]) -> None:
         self._make = make
         self._have: npt.NDArray[np.object_] = np.empty(0, object)
 
     def up_to(self, count: int) -> npt.NDArray[np.object_]:
-        """The things of the first ``count`` ranges."""
+        """Return the values of the first ``count`` ranges."""
         have = len(self._have)
         if have < count:
             new = np.empty(count - have, object)

@@ -1,4 +1,4 @@
-"""Instructions as objdump prints them: address, word, mnemonic, and where branches go by symbol. One decode a range."""
+"""Instructions as objdump prints them: address, word, mnemonic, and targets of branches by symbol."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TARGET: Final = re.compile(r"(^|, )#0x([0-9a-f]+)$")
 
 
 class Insn(NamedTuple):
-    """One instruction: address, word, and its text; ``.inst`` where there is none of that encoding."""
+    """An instruction: address, word, and its text; ``.inst`` if the word is no instruction."""
 
     vaddr: int
     word: int
@@ -28,33 +28,33 @@ class Insn(NamedTuple):
 
 
 def instructions(program: Program, start: int, words: U32) -> list[Insn]:
-    """The instructions of a range of a program with these words."""
+    """Disassemble a range of a program that has these words."""
     code, values = words.tobytes(), words.tolist()
-    found: list[Insn] = []
+    insns: list[Insn] = []
     at = 0
     while at < len(values):
         for vaddr, _, mnemonic, operands in engine(detail=False).disasm_lite(code[4 * at :], start + 4 * at):
-            found.append(Insn(vaddr, values[at], mnemonic, _named(program, mnemonic, operands)))
+            insns.append(Insn(vaddr, values[at], mnemonic, _name_target(program, mnemonic, operands)))
             at += 1
         if at < len(values):
-            found.append(Insn(start + 4 * at, values[at], ".inst", f"{values[at]:#010x} ; undefined"))
+            insns.append(Insn(start + 4 * at, values[at], ".inst", f"{values[at]:#010x} ; undefined"))
             at += 1
-    return found
+    return insns
 
 
-def _named(program: Program, mnemonic: str, operands: str) -> str:
-    """Operands with an address by symbol, as objdump has it: ``ffff800080010000 <sym+0x10>``."""
+def _name_target(program: Program, mnemonic: str, operands: str) -> str:
+    """Put the symbol after an address among operands, as objdump does: ``ffff800080010000 <sym+0x10>``."""
     if mnemonic not in _BY_ADDRESS and not mnemonic.startswith("b."):
         return operands
-    found = _TARGET.search(operands)
-    if found is None:
+    target = _TARGET.search(operands)
+    if target is None:
         return operands
-    vaddr = int(found[2], 16)
-    return f"{operands[: found.start()]}{found[1]}{vaddr:x}{bracketed(program, vaddr)}"
+    vaddr = int(target[2], 16)
+    return f"{operands[: target.start()]}{target[1]}{vaddr:x}{bracketed(program, vaddr)}"
 
 
 def bracketed(program: Program, vaddr: int) -> str:
-    """`` <sym+0x10>``, or nothing where no symbol is."""
+    """Return `` <sym+0x10>``, or nothing if no symbol is there."""
     name, offset = program.place(vaddr)
     if not name:
         return ""
@@ -62,13 +62,13 @@ def bracketed(program: Program, vaddr: int) -> str:
 
 
 def plain_place(program: Program, vaddr: int) -> str:
-    """``sym+0x10``; the address where no symbol is."""
+    """Return ``sym+0x10``, or the address if no symbol is there."""
     name, offset = program.place(vaddr)
     return (f"{name}+{offset:#x}" if offset else name) if name else f"{vaddr:#x}"
 
 
 def objdump_lines(program: Program, start: int, words: U32) -> str:
-    """The lines of a range that ``objdump -d --start-address --stop-address`` prints, each after a tab."""
+    """Return the lines of a range as ``objdump -d --start-address --stop-address`` prints them, each after a tab."""
     heads = {start, *program.starts_within(start, start + 4 * len(words))}
     lines = []
     for insn in instructions(program, start, words):

@@ -1,4 +1,4 @@
-"""Which of the kernel's mechanisms may write a word: what the audit of its memory says."""
+"""Mechanisms of the kernel that may write a word, by the audit of its memory."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class Mechanisms:
     def __init__(self, vmlinux: Path, memory: Memory) -> None:
         system = RunningSystem(vmlinux, memory)
         kernel = system.kernel
-        facts = read_facts(kernel, system.state_without_dwarf())  # of a dump the tables in its memory do as well
+        facts = read_facts(kernel, system.state_without_dwarf())  # for a dump, too: its memory has the tables
         self.slide = kernel.slide
         # A kprobe's breakpoint may cover any other owner's word.
-        self._probes = frozenset(one.vaddr for one in facts.breakpoints.at.values())
+        self._probes = frozenset(breakpoint_.vaddr for breakpoint_ in facts.breakpoints.at.values())
         self._claims: list[tuple[str, U64]] = [
-            (one.mechanism, np.sort(one.vaddrs)) for one in kernel_claims(kernel, facts)
+            (claims.mechanism, np.sort(claims.vaddrs)) for claims in kernel_claims(kernel, facts)
         ]
 
     def owner(self, vaddr: int) -> str:
-        """The mechanism that may write the word at a run-time address; empty if none may."""
+        """Return the mechanism that may write the word at a run-time address; empty if there is none."""
         place = np.uint64((vaddr - self.slide) & TOP)
         names = ["kprobe"] if vaddr in self._probes else []
         for name, vaddrs in self._claims:

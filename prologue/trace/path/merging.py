@@ -1,4 +1,4 @@
-"""Several traces as one, by time: that of a host, and those made of its guests, each with its own clock and CPUs."""
+"""Merging of several traces by time: one of a host, and others of its guests, each with its own clock and CPUs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNTIMED: Final = 1 << 20  # ranges before the first time of a trace
 
 
 class GuestTrace(NamedTuple):
-    """A trace of one guest: its number (a VMID, or the process in perf's names); ns that its clock is behind.
+    """A trace of one guest: its number (a VMID, or the process in perf's names), and the ns that its clock lags.
 
     ``recorded``: a VMID in it is of a guest of that guest, as in recordings.
     """
@@ -47,12 +47,12 @@ class GuestTraceFile(NamedTuple):
 def open_traces(
     names: Sequence[str], guests: Sequence[GuestTraceFile], counter: Counter | None, *, needs_times: bool
 ) -> Iterator[Trace]:
-    """Open traces of one machine one after the other, with those of its guests merged into them.
+    """Open traces of one machine one after the other, and merge traces of its guests into them.
 
     ``counter``: see ``read_opencsd``. ``needs_times``: the trace will be compared with times of another clock.
 
     Raises:
-        InputError: one cannot be opened, or is damaged from the start; its batches raise it, too.
+        InputError: a trace cannot be opened, or is damaged from the start; its batches raise it, too.
         UsageError: traces that cannot be read together, or a counter for traces that have ns.
 
     """
@@ -60,9 +60,9 @@ def open_traces(
         trace = stack.enter_context(open_trace(names[0], None, counter))
         more = [stack.enter_context(open_trace(name, trace.account, counter)) for name in names[1:]]
         if more:
-            for each in (trace, *more):
-                _require_no_decoding(each)
-            trace = one_after_the_other([trace, *more])
+            for part in (trace, *more):
+                _require_no_decoding(part)
+            trace = join_traces([trace, *more])
         kinds, merging = {trace.kind}, []
         for name, number, behind in guests:
             guest = stack.enter_context(open_trace(name, trace.account.apart(), counter))
@@ -70,10 +70,10 @@ def open_traces(
             _require_no_decoding(guest)
             trace.guests.append((number, guest))
             kinds.add(guest.kind)
-            if guest.kind == "perf":  # says of no step whether it is an exception
+            if guest.kind == "perf":  # perf's text marks no exceptions
                 trace.kind = guest.kind
         if merging:
-            trace.batches = merged(timed(trace), merging)
+            trace.batches = merge(timed(trace), merging)
         if counter is not None and kinds.isdisjoint(("opencsd", "coresight")):
             raise UsageError("--timestamps is for what OpenCSD decodes: the times of other traces are ns")
         if counter is None and "opencsd" in kinds and (guests or needs_times):
@@ -82,24 +82,25 @@ def open_traces(
 
 
 def _require_no_decoding(trace: Trace) -> None:
-    """Refuse one of several traces that would have to be decoded: each decoder follows a program of its own."""
+    """Refuse a trace that has to be decoded: each decoder follows a program of its own."""
     if trace.decoded is not None:
         raise UsageError(f"{trace.name}: perf.data and snapshots are read one at a time, and without --guest-trace")
 
 
-def merged(host: Iterator[Batch], guests: Sequence[GuestTrace]) -> Iterator[Batch]:
-    """Give all ranges in the order of time, as far as each trace is in that order; each CPU's order stays.
+def merge(host: Iterator[Batch], guests: Sequence[GuestTrace]) -> Iterator[Batch]:
+    """Yield all ranges in the order of time, as far as each trace is in that order; each CPU's order stays.
 
-    Ranges of a guest's trace have its number as VMID, and names that say so, whatever their own ones say. Only those of
-    its own guests are named ``NESTED``.
+    Ranges of a guest's trace get its number as VMID, and names with that number. Only ranges of its own guests are
+    named ``NESTED``.
     """
     names = BatchNames()
-    sources = [_Source(host, 0, None, names), *(_Source(one.batches, k, one, names) for k, one in enumerate(guests, 1))]
+    sources = [_Source(host, 0, None, names)]
+    sources += [_Source(guest.batches, row, guest, names) for row, guest in enumerate(guests, 1)]
     while True:
         waiting = [source for source in sources if source.fill()]
         if not waiting:
             return
-        # Up to here every trace is known: those that ended are known to their end.
+        # Up to this time every trace was read.
         limit = min(int(source.times[-1]) for source in waiting)
         parts = [source.take(limit) for source in waiting]
         ranges = np.concatenate([part[0] for part in parts])
@@ -108,10 +109,10 @@ def merged(host: Iterator[Batch], guests: Sequence[GuestTrace]) -> Iterator[Batc
 
 
 def timed(trace: Trace) -> Iterator[Batch]:
-    """The batches of a trace that is to be merged: by its times, so it must have some.
+    """Yield the batches of a trace that is to be merged by its times.
 
     Raises:
-        InputError: it has none, or they are no clock's.
+        InputError: it has no times, or they are no clock's.
 
     """
     if trace.header is not None and not trace.header.clocked:
@@ -120,7 +121,7 @@ def timed(trace: Trace) -> Iterator[Batch]:
 
 
 def _timed(batches: Iterator[Batch], name: str, account: Tally) -> Iterator[Batch]:
-    """Hold what comes before the first time back until that is seen: a trace without any has no place among others."""
+    """Hold ranges back until the first time: a trace without times has no place among others."""
     held: list[Batch] = []
     count, begun = 0, False
     for batch in batches:
@@ -138,14 +139,14 @@ def _timed(batches: Iterator[Batch], name: str, account: Tally) -> Iterator[Batc
         if count > _UNTIMED:
             break
     if held:
-        who = "it has" if count <= _UNTIMED else f"its first {count:,} ranges have"
+        have = "it has" if count <= _UNTIMED else f"its first {count:,} ranges have"
         raise InputError(
-            f"cannot be merged with others by time: {who} no times (time in -F of perf script; timestamps)", path=name
+            f"cannot be merged with others by time: {have} no times (time in -F of perf script; timestamps)", path=name
         )
 
 
-def one_after_the_other(traces: Sequence[Trace]) -> Trace:
-    """Traces of one machine as one: each begins with a gap on every CPU.
+def join_traces(traces: Sequence[Trace]) -> Trace:
+    """Join traces of one machine, one after the other: each begins with a gap on every CPU.
 
     Raises:
         InputError: they are of several kinds, or recordings of several boots or kernels.
@@ -194,26 +195,26 @@ class _Source:
         self.times: U64 = np.zeros(0, np.uint64)
 
     def fill(self) -> bool:
-        """Whether there are ranges; reads some if none are left."""
+        """Read ranges if none are left; tell whether there are any."""
         while not len(self._ranges):
             batch = next(self._batches, None)
             if batch is None:
                 return False
             self._ranges = self._own(batch)
-            # A trace may not be in the order of time: what comes late is given when it comes.
+            # A trace may not be in the order of time: a late range counts as of the latest time before it.
             self.times = np.maximum(np.maximum.accumulate(self._ranges["time"]), np.uint64(self._highest))
             self._highest = int(self.times[-1]) if len(self.times) else self._highest
         return True
 
     def take(self, limit: int) -> tuple[TraceRanges, U64]:
-        """The ranges up to a time, and their times."""
+        """Return the ranges up to a time, and their times."""
         count = int(np.searchsorted(self.times, np.uint64(limit), side="right"))
-        found = self._ranges[:count], self.times[:count]
+        ranges, times = self._ranges[:count], self.times[:count]
         self._ranges, self.times = self._ranges[count:], self.times[count:]
-        return found
+        return ranges, times
 
     def _own(self, batch: Batch) -> TraceRanges:
-        """Ranges with rows of all traces' names, by the first trace's clock."""
+        """Return the ranges of a batch with rows of all traces' names, by the first trace's clock."""
         self._task_rows += [self._names.task(task) for task in batch.tasks[len(self._task_rows) :]]
         for name in batch.dsos[len(self._dso_rows) :]:
             low, high = (name, name) if self._guest is None else guest_names(name, self._guest.number)
@@ -227,6 +228,6 @@ class _Source:
             if self._guest.recorded:
                 ranges["dso"][ranges["vmid"] > 0] = self._names.dso(NESTED)
             ranges["vmid"] = self._guest.number
-            there = ranges["time"] != 0
-            ranges["time"][there] = shift_times(ranges["time"][there], self._guest.behind)
+            timed_rows = ranges["time"] != 0
+            ranges["time"][timed_rows] = shift_times(ranges["time"][timed_rows], self._guest.behind)
         return ranges

@@ -1,4 +1,4 @@
-"""From one instruction to the next: which steps can be."""
+"""Possible steps from one instruction to the next."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from prologue.trace.ranges import EXCEPTION, RETURN
 
 
 def possible_steps(words: U32, last: U64, went: U64, flags: npt.NDArray[np.uint8], vectors: U64) -> Bool:
-    """Which steps can be: from a word at ``last`` to the address ``went``; shape of each.
+    """Tell which steps can be, from ``words`` at ``last`` to the addresses ``went``; all of shape (n,).
 
-    ``flags`` are EXCEPTION and RETURN, where the input says so; ``vectors`` is where exceptions may enter.
+    ``flags`` are EXCEPTION and RETURN, as far as the input marks them; ``vectors`` are addresses of exception vectors.
     """
     kind = flows(words)
     onward = went == last + np.uint64(4)
@@ -41,9 +41,9 @@ def possible_steps(words: U32, last: U64, went: U64, flags: npt.NDArray[np.uint8
 
 
 def may_be_exceptions(words: U32, went: U64, nowhere: Bool, *, says_exceptions: bool) -> Bool:
-    """Which steps lead to what may be a vector of which there is no image (of firmware, EL2, or a trampoline).
+    """Tell which steps lead to an address that may be a vector without an image: firmware's, EL2's, a trampoline's.
 
-    ``nowhere``: there is no image of ``went``. ``says_exceptions``: the input marks them, so an unmarked step is none.
+    ``nowhere``: no image has ``went``. ``says_exceptions``: the input marks them, so an unmarked step is no exception.
     """
     up: Bool = nowhere & (flows(words) == CALLS_UP)
     return up if says_exceptions else up | (nowhere & (went & np.uint64(0x7F) == 0))

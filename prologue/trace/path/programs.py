@@ -1,4 +1,4 @@
-"""The code that a trace may have run: kernels and their modules, at run-time addresses, with symbols."""
+"""Programs that a trace may have run: kernels and their modules, at run-time addresses, with symbols."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TABLES: Final = (
     "vectors", "tramp_vectors", "__bp_harden_el1_vectors", "__bp_harden_hyp_vecs", "__hyp_stub_vectors",
     "__kvm_hyp_vector", "__kvm_hyp_host_vector", "__kvm_hyp_init",
 )  # fmt: skip
-_VECTORS: Final = (*_TABLES, *(f"__kvm_nvhe_{name}" for name in _TABLES))
+VECTOR_SYMBOLS: Final = (*_TABLES, *(f"__kvm_nvhe_{name}" for name in _TABLES))
 VECTOR_TABLE: Final = 0x800  # bytes of one table, 16 entries (Arm ARM, "Exception vectors")
 VECTOR: Final = 0x80
 
@@ -47,9 +47,9 @@ class Owner(NamedTuple):
 
 
 class TextPiece(NamedTuple):
-    """Consecutive text: its first address, its words, and whose it is.
+    """Consecutive text: its first address, its words, and its owner.
 
-    ``of_file`` if memory was asked, and has none of it: the words are those of the file.
+    ``of_file``: the words are the file's, because the memory that was asked has none of them.
     """
 
     vaddr: int
@@ -69,10 +69,11 @@ class Program:
         missing: Sequence[str] = (),
         doubts: Sequence[tuple[str, int]] = (),
     ) -> None:
-        """``kernel`` is the one of ``pieces``: arm64 loads modules below it, and nVHE maps some of it elsewhere.
+        """Take the text of a kernel and its modules, in any order.
 
-        ``missing`` are modules that were loaded, and of which no file was found. ``doubts`` say of how many words
-        memory does not tell what ran.
+        ``kernel`` owns some of ``pieces``; modules are below it, and nVHE maps some of its text elsewhere, too.
+        ``missing`` are loaded modules without a file. ``doubts`` are words whose content memory does not show, with
+        counts.
         """
         self.name, self.missing, self.doubts = name, missing, doubts
         self.kernel = kernel
@@ -85,7 +86,7 @@ class Program:
         self._owners = tuple({id(piece.owner): piece.owner for piece in self.pieces}.values())
 
     def piece_of(self, starts: U64, ends: U64) -> I64:
-        """Row of the piece that has each range whole; -1 where none does."""
+        """Return the row of the piece that has each range whole, or -1; shape (n,)."""
         if not self.pieces:
             return np.full(len(starts), -1, np.int64)
         row = np.searchsorted(self._starts, starts, side="right") - 1
@@ -94,7 +95,7 @@ class Program:
         return np.where(inside, row, -1)
 
     def mapped_twice(self) -> list[tuple[int, int, int]]:
-        """Text of the kernel that is mapped elsewhere, too: its first and last address, and bytes from there."""
+        """Return text of the kernel that is mapped elsewhere, too: its first address, its end, and bytes from there."""
         own = self.kernel
         shifts = [(piece, piece.owner.slide - own.slide) for piece in self.pieces if piece.owner.image is own.image]
         return [
@@ -104,40 +105,40 @@ class Program:
         ]
 
     def own_address(self, vaddr: int) -> int:
-        """Where the kernel has what it maps at this address, too; the address itself for all else."""
+        """Return the kernel's own address of text that it maps at this address, too; otherwise the address itself."""
         row = self._row_of(vaddr)
         owner = self.pieces[row].owner if row >= 0 else self.kernel
         return vaddr + (self.kernel.slide - owner.slide if owner.image is self.kernel.image else 0) & TOP
 
     def words(self, start: int, end: int, piece: int) -> U32:
-        """The words of a range that a piece has whole."""
+        """Return the words of a range that a piece has whole."""
         base = self.pieces[piece].vaddr
         return self.pieces[piece].words[(start - base) // 4 : (end - base) // 4]
 
     def words_at(self, vaddrs: U64) -> tuple[U32, Bool]:
-        """The word at each address, and where there is one."""
+        """Return the word at each address (0 if there is none), and whether there is one; shape (n,)."""
         rows = self.piece_of(vaddrs, vaddrs + np.uint64(4))
-        found = np.zeros(len(vaddrs), np.uint32)
+        words = np.zeros(len(vaddrs), np.uint32)
         for row in np.unique(rows[rows >= 0]).tolist():
-            mine = rows == row
-            at = (vaddrs[mine] - self._starts[row]) >> np.uint64(2)
-            found[mine] = self.pieces[row].words[at.astype(np.int64)]
-        return found, rows >= 0
+            inside = rows == row
+            at = (vaddrs[inside] - self._starts[row]) >> np.uint64(2)
+            words[inside] = self.pieces[row].words[at.astype(np.int64)]
+        return words, rows >= 0
 
     def place_starts(self, vaddrs: U64) -> U64:
-        """Address of the symbol that each address belongs to; 0 where there is none."""
+        """Return the address of the symbol that each address belongs to, or 0; shape (n,)."""
         rows = self.piece_of(vaddrs, vaddrs + np.uint64(1))
-        found = np.zeros(len(vaddrs), np.uint64)
+        starts = np.zeros(len(vaddrs), np.uint64)
         for row in np.unique(rows[rows >= 0]).tolist():
-            mine = rows == row
+            inside = rows == row
             table = self._table(row)
-            at = np.searchsorted(table, vaddrs[mine], side="right") - 1
+            at = np.searchsorted(table, vaddrs[inside], side="right") - 1
             if len(table):
-                found[mine] = np.where(at >= 0, table[np.maximum(at, 0)], np.uint64(0))
-        return found
+                starts[inside] = np.where(at >= 0, table[np.maximum(at, 0)], np.uint64(0))
+        return starts
 
     def starts_within(self, start: int, end: int) -> list[int]:
-        """Addresses of symbols in a range, ascending."""
+        """Return addresses of symbols in a range, ascending."""
         row = self._row_of(start)
         if row < 0:
             return []
@@ -146,7 +147,7 @@ class Program:
         return [int(vaddr) for vaddr in table[low:high]]
 
     def _table(self, row: int) -> U64:
-        """Addresses of symbols in a piece, ascending, each once."""
+        """Return addresses of symbols in a piece, ascending."""
         if row not in self._tables:
             piece = self.pieces[row]
             slide = np.uint64(piece.owner.slide & TOP)
@@ -156,7 +157,7 @@ class Program:
         return self._tables[row]
 
     def name_at(self, place: int) -> str:
-        """Name of the symbol that begins at an address; modules add theirs, as perf does: ``sym [module]``."""
+        """Return the symbol that begins at an address; of a module as perf has it: ``sym [module]``."""
         if place not in self._names:
             row = self._row_of(place)
             owner = self.pieces[row].owner if row >= 0 else None
@@ -166,7 +167,7 @@ class Program:
         return self._names[place]
 
     def place(self, vaddr: int) -> tuple[str, int]:
-        """Symbol and offset of an address; an empty name where there is none."""
+        """Return symbol and offset of an address; an empty name if no symbol is there."""
         row = self._row_of(vaddr)
         if row < 0:
             return self._data_place(vaddr)
@@ -175,13 +176,13 @@ class Program:
         return (self.name_at(int(table[at])), vaddr - int(table[at])) if at >= 0 else ("", 0)
 
     def _row_of(self, vaddr: int) -> int:
-        """Row of the piece that an address is in; -1 for none. For one address this is faster than ``piece_of``."""
+        """Return the row of the piece that an address is in, or -1. For one address, faster than ``piece_of``."""
         row = bisect_right(self._bases, vaddr) - 1
         inside = row >= 0 and vaddr - self._bases[row] < 4 * len(self.pieces[row].words)
         return row if inside else -1
 
     def _data_place(self, vaddr: int) -> tuple[str, int]:
-        """The same for data: their symbols are needed for ADRP only."""
+        """Return symbol and offset of data, which only ADRP needs."""
         for owner in self._owners:
             where = owner.symbols.locate((vaddr - owner.slide) & TOP)
             if where.symbol:
@@ -189,41 +190,43 @@ class Program:
         return "", 0
 
     def find(self, name: str) -> list[int]:
-        """Addresses of the symbols of that name."""
-        found = set()
-        for owner in self._owners:
-            for symbol in owner.symbols.with_prefix(name):
-                if symbol.name == name:
-                    found.add((symbol.vaddr + owner.slide) & TOP)
-        return sorted(found)
+        """Return addresses of the symbols of that name, ascending."""
+        vaddrs = {
+            symbol.vaddr + owner.slide & TOP
+            for owner in self._owners
+            for symbol in owner.symbols.with_prefix(name)
+            if symbol.name == name
+        }
+        return sorted(vaddrs)
 
     @cached_property
     def vectors(self) -> U64:
-        """Every address where an exception may enter, ascending."""
-        found: set[int] = set()
-        for owner in (owner for owner in self._owners if not owner.label):
-            named = (symbol for name in _VECTORS for symbol in owner.symbols.with_prefix(name) if symbol.name == name)
-            for symbol in named:
-                if (symbol.vaddr + owner.slide) % VECTOR_TABLE:  # VBAR's low bits are zeros: no table
-                    continue
-                size = max(symbol.size, VECTOR_TABLE)
-                found.update(range(symbol.vaddr + owner.slide, symbol.vaddr + owner.slide + size, VECTOR))
-        return np.array(sorted(vaddr & TOP for vaddr in found), np.uint64)
+        """Addresses where an exception may enter, ascending; shape (n,)."""
+        tables = (
+            (symbol.vaddr + owner.slide, max(symbol.size, VECTOR_TABLE))
+            for owner in self._owners
+            for name in (() if owner.label else VECTOR_SYMBOLS)
+            for symbol in owner.symbols.with_prefix(name)
+            if symbol.name == name
+        )
+        aligned = (range(start, start + size, VECTOR) for start, size in tables if not start % VECTOR_TABLE)  # as VBAR
+        return np.array(sorted({vaddr & TOP for entries in aligned for vaddr in entries}), np.uint64)
 
 
 def linked_program(vmlinux: Path, slide: int, hyp_text: int | None = None) -> Program:
-    """A kernel with the text of its file, ``slide`` bytes from where it is linked.
+    """Open a kernel with the text of its file, ``slide`` bytes from where it is linked.
 
-    ``hyp_text`` is where ``__hyp_text_start`` is at EL2 of an nVHE host, which maps it at addresses of its own.
+    ``hyp_text`` is the address of ``__hyp_text_start`` at EL2 of an nVHE host, which maps it at addresses of its own.
 
     Raises:
-        InputError: no unstripped arm64 vmlinux.
+        InputError: the file is no unstripped arm64 vmlinux.
 
     """
     image = ElfImage(vmlinux)
     if image.relocatable:
         raise InputError("is a module: name the vmlinux", path=vmlinux)
-    owner = Owner("", image, Symbols(image), _possible(slide, vmlinux))
+    _require_pages(slide, vmlinux)
+    owner = Owner("", image, Symbols(image), slide)
     pieces = [
         TextPiece(section.addr + slide & TOP, image.view(section, "<u4"), owner) for section in image.text_sections
     ]
@@ -235,10 +238,10 @@ def linked_program(vmlinux: Path, slide: int, hyp_text: int | None = None) -> Pr
 
 
 def slide_by_symbols(vmlinux: Path, known: Mapping[str, int]) -> int | None:
-    """How far the kernel ran from where it is linked, by run-time addresses of symbols; None if it has none of them.
+    """Return the slide of a kernel by run-time addresses of symbols; None if it has none of them.
 
     Raises:
-        InputError: no unstripped vmlinux.
+        InputError: the file is no unstripped vmlinux.
 
     """
     symbols = Symbols(ElfImage(vmlinux))
@@ -250,13 +253,13 @@ def slide_by_symbols(vmlinux: Path, known: Mapping[str, int]) -> int | None:
 
 
 def decoder_text(program: Program, memory: Memory | None) -> list[tuple[int, U32]]:
-    """What a decoder follows: the text of a program; of modules all that memory holds, PLT entries, too."""
+    """Return address and words of each piece of text for a decoder; of modules all memory, with their PLT entries."""
     pieces = [(piece.vaddr, piece.words) for piece in program.pieces]
     if memory is None:
         return pieces
     try:
         modules = memory.state().modules
-    except InputError:  # a dump does not say where modules are
+    except InputError:  # a dump has no list of modules
         return pieces
     for module in modules:
         start, end = module.base, module.base + module.size // 4 * 4
@@ -264,33 +267,33 @@ def decoder_text(program: Program, memory: Memory | None) -> list[tuple[int, U32
         apart = [end <= vaddr or vaddr + 4 * len(words) <= start for vaddr, words in pieces]
         if not module.base or not all(map(or_, inside, apart)):
             continue
-        with suppress(InputError):  # not all of it is there
+        with suppress(InputError):  # memory lacks a part of the module
             whole = np.frombuffer(memory.read(start, end - start), "<u4")
             pieces = [*compress(pieces, apart), (start, whole)]
     return pieces
 
 
-def _possible(slide: int, path: Path) -> int:
-    """A slide that can be: ADRP's immediates are pages, so linked code runs at its offset in a page, or not at all."""
+def _require_pages(slide: int, path: Path) -> None:
+    """Refuse a slide that is no multiple of a page: ADRP's immediates are pages, so linked code could not run."""
     if slide % PAGE:
         raise InputError(f"cannot run with slide {slide:#x}: not a multiple of {PAGE} bytes", path=path)
-    return slide
 
 
 def _hyp_pieces(image: ElfImage, symbols: Symbols, hyp_text: int) -> list[TextPiece]:
     start, section = symbols.find("__hyp_text_start"), image.section(".hyp.text")
     if start is None or section is None:
         raise InputError("has no .hyp.text: built without KVM?", path=image.path)
-    slide = _possible(hyp_text - start.vaddr, image.path)
+    slide = hyp_text - start.vaddr
+    _require_pages(slide, image.path)
     return [TextPiece(section.addr + slide & TOP, image.view(section, "<u4"), Owner("", image, symbols, slide))]
 
 
 def _trampoline(owner: Owner, pieces: list[TextPiece]) -> list[TextPiece]:
-    """The entry trampoline of KPTI where it runs, which is in ``pieces`` at the kernel's own address."""
-    found = find_trampoline(owner.image, owner.symbols)
-    if found is None:
+    """Return the entry trampoline of KPTI where it runs; ``pieces`` have it at the kernel's own address."""
+    trampoline = find_trampoline(owner.image, owner.symbols)
+    if trampoline is None:
         return []
-    start, end, runs = found
+    start, end, runs = trampoline
     for piece in pieces:
         low, high = (start + owner.slide - piece.vaddr) // 4, (end + owner.slide - piece.vaddr) // 4
         if 0 <= low < high <= len(piece.words):
@@ -299,10 +302,10 @@ def _trampoline(owner: Owner, pieces: list[TextPiece]) -> list[TextPiece]:
 
 
 def running_program(vmlinux: Path, memory: Memory, modules: Path | None) -> Program:
-    """A kernel with the text that memory has, and its modules if the directory of their files is given.
+    """Open a kernel with the text that memory has, and its modules if the directory of their files is given.
 
     Raises:
-        InputError: another kernel, or memory that cannot be read, or that does not say where modules are.
+        InputError: memory is of another kernel, cannot be read, or has no list of modules.
 
     """
     system = RunningSystem(vmlinux, memory, None if modules is None else module_files(modules))
@@ -310,7 +313,8 @@ def running_program(vmlinux: Path, memory: Memory, modules: Path | None) -> Prog
     owner = Owner("", kernel.image, kernel.symbols, kernel.slide)
     sections = kernel.live_text.live.values()
     pieces = [
-        TextPiece(one.section.addr + kernel.slide, one.words, owner, of_file=not one.there.any()) for one in sections
+        TextPiece(live.section.addr + kernel.slide, live.words, owner, of_file=not live.there.any())
+        for live in sections
     ]
     pieces += _trampoline(owner, pieces)
     doubts = list(_doubts("", sections))
@@ -328,7 +332,7 @@ def running_program(vmlinux: Path, memory: Memory, modules: Path | None) -> Prog
 
 
 def bare_program(memory: Memory) -> Program:
-    """A kernel with its modules of which there is memory only: names are those of kallsyms, and there are no lines.
+    """Open a kernel with its modules from memory alone: names are from kallsyms, and there are no source lines.
 
     Raises:
         InputError: memory has no symbols or no text, or cannot be read.
@@ -345,10 +349,10 @@ def bare_program(memory: Memory) -> Program:
 
 
 def _doubts(label: str, sections: Iterable[LiveSection]) -> Iterator[tuple[str, int]]:
-    for one in sections:
-        name, zeros = f"{one.section.name}{label}", int(one.zeros.sum())
-        if one.missing:
-            yield f"words of {name} that memory does not have: those of the file", one.missing
+    for live in sections:
+        name, zeros = f"{live.section.name}{label}", int(live.zeros.sum())
+        if live.missing:
+            yield f"words of {name} that memory does not have: those of the file", live.missing
         if zeros:
             yield f"words of {name} in pages of zeros, wiped or not read", zeros
 
@@ -356,8 +360,8 @@ def _doubts(label: str, sections: Iterable[LiveSection]) -> Iterator[tuple[str, 
 def _module_pieces(module: RunningModule) -> Iterator[TextPiece]:
     owner = Owner(module.placed.loaded.name, module.image, module.symbols, 0)
     # Init text is freed when it has run, and the next module may be loaded there.
-    for one in module.live_text.live.values():
-        if not one.freed:
-            yield TextPiece(one.section.addr, one.words, owner)
+    for live in module.live_text.live.values():
+        if not live.freed:
+            yield TextPiece(live.section.addr, live.words, owner)
     for vaddr in module.placed.plts:
         yield TextPiece(vaddr, np.frombuffer(module.read_plt(vaddr), "<u4"), owner)

@@ -1,8 +1,8 @@
-"""What the decoder itself reports of its program image: a word there that cannot be what ran.
+"""Words of the program image that the decoder itself reports: they cannot be what ran.
 
 OpenCSD 1.5.4 and later compare the trace with the image, if they are told to: an atom "not taken" at a branch that is
 always taken, a range that does not begin where the one before it ended, a word that is no instruction. They stop
-there until the trace says where execution is. The report has no address: the word is found again by following the
+there until the trace has the next address. The report has no address: the word is found again by following the
 image that is given here, from the last range on.
 """
 
@@ -34,10 +34,10 @@ _FOLLOWED: Final = 1 << 12  # instructions without a branch; no compiler makes m
 class ReportedWord:
     """A word of the decoder's image that the decoder itself found impossible.
 
-    ``vaddr`` is None where the text does not say where that was, and ``word`` where no image here has it; ``program``
-    is -1 then. ``exact``: no later branch can be meant, for the text has the packets. ``text`` is that word as an
-    instruction. ``fits``: the word here is what the report describes. ``after``: the report is about what was executed
-    after ``vaddr``, at an address that the text does not say.
+    ``vaddr`` is None if the text does not give the address, and ``word`` if no image here has it; ``program`` is -1
+    then. ``exact``: no later branch can be meant, as the text has the packets. ``text`` is the word as an instruction.
+    ``fits``: the report describes the word here. ``after``: the report is about an instruction after ``vaddr``, at an
+    address that the text does not give.
     """
 
     why: str
@@ -53,23 +53,23 @@ class ReportedWord:
     time: int = 0
 
     def describe(self) -> str:
-        """What is wrong, in one sentence."""
-        said = f"the decoder reports {self.why}"
+        """Describe in one sentence how the word differs from what ran."""
+        report = f"the decoder reports {self.why}"
         if self.vaddr is None:
-            return f"{said}; the trace does not say where"
+            return f"{report}; the trace does not say where"
         if self.word is None:
-            return f"{said}; no image here has that address"
+            return f"{report}; no image here has that address"
         text = self.text
         if self.after:
-            return f"{said} at an address after this {text}, which the trace does not say"
+            return f"{report} at an address after this {text}, which the trace does not say"
         if self.fits:
             perhaps = "" if self.exact else "; perhaps it is a branch after this one, for the text has no packets"
-            return f"{text} cannot be what ran: {said}{perhaps}"
-        return f"{said}, which the image here does not explain, from this {text} on: decode again with this image"
+            return f"{text} cannot be what ran: {report}{perhaps}"
+        return f"{report}, which the image here does not explain, from this {text} on: decode again with this image"
 
 
 def reported_words(trace: Trace, kernels: Kernels) -> list[ReportedWord]:
-    """All of them of a trace that was read to its end, and of the guests' traces in it; not those of processes."""
+    """Return the reported words of a trace that was read to its end, and of its guests' traces, except of processes."""
     words = [*_words(trace.account, kernels, None)]
     for number, guest in trace.guests:
         words += _words(guest.account, kernels, number)
@@ -77,15 +77,15 @@ def reported_words(trace: Trace, kernels: Kernels) -> list[ReportedWord]:
 
 
 def _merged(words: list[ReportedWord]) -> Iterable[ReportedWord]:
-    """Each sentence about a word once, however the decoder came there."""
-    found: dict[tuple[int, int | None, str], ReportedWord] = {}
+    """Merge words of one address with the same sentence: the decoder may have reached them on several ways."""
+    distinct: dict[tuple[int, int | None, str], ReportedWord] = {}
     for word in words:
-        own = found.setdefault((word.program, word.vaddr, word.describe()), word)
+        own = distinct.setdefault((word.program, word.vaddr, word.describe()), word)
         if own is not word:
             own.count += word.count
             if word.time < own.time:
                 own.time, own.cpu = word.time, word.cpu
-    return found.values()
+    return distinct.values()
 
 
 def _words(account: Tally, kernels: Kernels, guest: int | None) -> Iterator[ReportedWord]:
@@ -101,7 +101,7 @@ def _words(account: Tally, kernels: Kernels, guest: int | None) -> Iterator[Repo
 
 def _program_of(bad: BadImage, kernels: Kernels, guest: int | None) -> int:
     ranges = new_ranges(1)
-    # Without an address, a kernel's: nothing but level and VMID tells whose it is.
+    # Without an address take a kernel's: level and VMID alone decide then.
     start = bad.start or bad.begin or (1 << 64) - 8
     ranges["start"], ranges["end"] = start, bad.end or start + 4
     ranges["flags"], ranges["level"] = bad.flags, bad.level
@@ -111,32 +111,32 @@ def _program_of(bad: BadImage, kernels: Kernels, guest: int | None) -> int:
 
 
 def _word(bad: BadImage, reported: Reported, program: Program | None, row: int) -> ReportedWord:
-    found = ReportedWord(why=bad.why, program=row, count=reported.count, cpu=reported.cpu, time=reported.time)
+    own = ReportedWord(why=bad.why, program=row, count=reported.count, cpu=reported.cpu, time=reported.time)
     if not bad.end and not bad.begin:
-        return found
-    found.vaddr, found.after = (bad.end - 4, True) if bad.end else (bad.begin, False)
-    if program is None or (word := _at(program, found.vaddr)) is None:
-        return found
-    found.word = word
-    if "Discontinuous" in bad.why:  # the range's own last word: an address packet says that what came next is elsewhere
-        found.after, found.exact = False, bad.end > 0
-        found.fits = bad.end > 0 and bool(_is_waypoint(np.array([word], np.uint32), bad.why)[0])
-        return found
+        return own
+    own.vaddr, own.after = (bad.end - 4, True) if bad.end else (bad.begin, False)
+    if program is None or (word := _at(program, own.vaddr)) is None:
+        return own
+    own.word = word
+    if "Discontinuous" in bad.why:  # of the range's own last word: an address packet leads elsewhere
+        own.after, own.exact = False, bad.end > 0
+        own.fits = bad.end > 0 and bool(_is_waypoint(np.array([word], np.uint32), bad.why)[0])
+        return own
     start = bad.begin or _onward(bad, word)
     followed = _follow(program, start, bad) if start else None
     if followed is not None:
-        found.vaddr, found.word, found.fits = followed
-        found.after, found.exact = False, bad.atoms != ""
+        own.vaddr, own.word, own.fits = followed
+        own.after, own.exact = False, bad.atoms != ""
     elif not bad.end:
-        found.after = True
-    return found
+        own.after = True
+    return own
 
 
 def _follow(program: Program, start: int, bad: BadImage) -> tuple[int, int, bool] | None:
     """Follow the atoms to the word that the report describes: address, word, True.
 
-    None if the image does not say where execution went on. If it has no such word, the first branch, and False. Without
-    atoms, the first branch may be meant, or, as it is another kind, is not.
+    None if the image does not show where execution went on. If no word on the way is described, the first branch, and
+    False. Without atoms only the first branch is compared: None if it is of another kind.
     """
     at, calls, first = start, list[int](), None
     for atom in bad.atoms or "N":
@@ -178,7 +178,7 @@ def _at(program: Program, vaddr: int) -> int | None:
 
 
 def _onward(bad: BadImage, word: int) -> int | None:
-    """Where execution went on after the last range; None if the image here does not say it."""
+    """Return the address where execution went on after the last range; None if the image here does not show it."""
     if bad.onward is Onward.NEXT:
         return bad.end
     word_array, last = np.array([word], np.uint32), np.array([bad.end - 4], np.uint64)
@@ -188,9 +188,9 @@ def _onward(bad: BadImage, word: int) -> int | None:
 
 
 def _is_waypoint(words: U32, why: str) -> Bool:
-    """Where a decoder stops for the next atom; or at a word that it finds to be no instruction."""
-    found: Bool = np.isin(flows(words), (*_DIRECT, *_INDIRECT, CONDITIONAL)) | matches(words, pattern("ISB"))
-    return found | (words >> np.uint32(16) == 0) if "INVALID_OPCODE" in why else found
+    """Tell at which words a decoder stops: for the next atom, or because a word is no instruction."""
+    stops: Bool = np.isin(flows(words), (*_DIRECT, *_INDIRECT, CONDITIONAL)) | matches(words, pattern("ISB"))
+    return stops | (words >> np.uint32(16) == 0) if "INVALID_OPCODE" in why else stops
 
 
 def _is_described(kind: int, why: str) -> bool:

@@ -1,4 +1,4 @@
-"""From one range to the next of the same CPU: the steps of a trace, each distinct one met often and looked at once."""
+"""Steps, from one range to the next of the same CPU: each distinct step is met often and judged once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prologue.trace.readers.intern import Interner, by_lane, mix_rows
 
 STEP: Final = np.dtype(
     [
-        ("before", "<i8"),  # numbers of the distinct ranges that it leads from and to
+        ("before", "<i8"),  # numbers of the distinct ranges before and after the step
         ("after", "<i8"),
         ("flags", "u1"),  # EXCEPTION or RETURN, if the input says so
     ],
@@ -23,18 +23,18 @@ STEP: Final = np.dtype(
 
 
 LANE_SOURCE: Final = 33
-"""Bits of a CPU or a task in a lane; above them is the trace, of several that were merged."""
+"""Bits of a CPU or a task in a lane; above them is the number of the trace, if several were merged."""
 
 
 class Taken(NamedTuple):
-    """The steps of a batch: the row that each leads to, and its number; shape (m,). Some rows have no step."""
+    """The steps of a batch: the row that each leads to, and its number; shape (m,). Not every row has a step."""
 
     rows: I64
     numbers: I64
 
 
 def lanes(ranges: TraceRanges) -> I64:
-    """What one sequence of ranges is: a CPU; or a task, where the input has no CPUs."""
+    """Return the lane of each range: its CPU, or its task if it has no CPU; shape (n,). A lane is one sequence."""
     cpu = ranges["cpu"].astype(np.int64)
     own = np.where(cpu == NO_CPU, -2 - ranges["task"].astype(np.int64), cpu)
     source = ranges["source"]
@@ -46,7 +46,7 @@ class Sequence:
     """The ranges of a batch lane after lane, without samples; shape (n,).
 
     ``rows`` are their rows in the batch, None for all in their own order; ``before`` is the number of the range before
-    each in its lane, -1 where there is none; ``heads`` are where lanes begin.
+    each in its lane, or -1; ``heads`` are the places where lanes begin.
     """
 
     rows: I64 | None
@@ -57,38 +57,38 @@ class Sequence:
     heads: I64
 
     def row(self, places: I64) -> I64:
-        """Rows in the batch."""
+        """Return the rows in the batch of places."""
         return places if self.rows is None else self.rows[places]
 
 
 class Sequences:
-    """What came before each range in its lane, batch by batch."""
+    """The sequences of a trace, batch by batch."""
 
     def __init__(self) -> None:
         self._last: dict[int, int] = {}
 
     def take(self, ranges: TraceRanges, numbers: I64) -> Sequence:
-        """The sequences of a batch, whose ``numbers`` are those of the distinct ranges."""
+        """Return the sequence of a batch; ``numbers`` are those of the distinct ranges."""
         lane = lanes(ranges)
         order = by_lane(lane)
         samples = ranges["flags"] & np.uint8(SAMPLE) != 0  # they are not part of the flow
         if samples.any():
             order = np.flatnonzero(~samples) if order is None else order[~samples[order]]
-        own, mine, flags = lane, numbers, ranges["flags"]
+        own, ordered, flags = lane, numbers, ranges["flags"]
         if order is not None:
-            own, mine, flags = own[order], mine[order], flags[order]
+            own, ordered, flags = own[order], ordered[order], flags[order]
         before = np.full(len(own), -1, np.int64)
-        before[1:] = np.where(own[1:] == own[:-1], mine[:-1], -1)
+        before[1:] = np.where(own[1:] == own[:-1], ordered[:-1], -1)
         heads = np.flatnonzero(np.append(True, own[1:] != own[:-1])) if len(own) else np.zeros(0, np.int64)
         for k in heads.tolist():
             before[k] = self._last.get(int(own[k]), -1)
         for k in np.append(heads[1:] - 1, len(own) - 1).tolist() if len(own) else []:
-            self._last[int(own[k])] = int(mine[k])
-        return Sequence(rows=order, lane=own, before=before, numbers=mine, flags=flags, heads=heads)
+            self._last[int(own[k])] = int(ordered[k])
+        return Sequence(rows=order, lane=own, before=before, numbers=ordered, flags=flags, heads=heads)
 
 
 class Steps:
-    """Numbers the distinct steps of a trace, batch by batch."""
+    """The distinct steps of a trace, each with a number, batch by batch."""
 
     def __init__(self) -> None:
         self._interner = Interner()
@@ -96,15 +96,15 @@ class Steps:
         self.table: npt.NDArray[Any] = np.zeros(0, STEP)
 
     def take(self, ranges: TraceRanges, numbers: I64) -> Taken:
-        """The steps that lead to the ranges of a batch, whose numbers are those of the distinct ranges."""
+        """Return the steps that lead to the ranges of a batch; ``numbers`` are those of the distinct ranges."""
         sequence = self._sequences.take(ranges, numbers)
         there = np.flatnonzero((sequence.before >= 0) & (sequence.flags & np.uint8(GAP) == 0))
         before, after = sequence.before[there], sequence.numbers[there]
         kind = sequence.flags[there] & np.uint8(EXCEPTION | RETURN)
         keys = mix_rows(before.view(np.uint64), after.view(np.uint64), kind.astype(np.uint64))
-        found, fresh = self._interner.numbers(keys)
+        own, fresh = self._interner.numbers(keys)
         if len(fresh):
             new = np.zeros(len(fresh), STEP)
             new["before"], new["after"], new["flags"] = before[fresh], after[fresh], kind[fresh]
             self.table = np.concatenate([self.table, new])
-        return Taken(sequence.row(there), found)
+        return Taken(sequence.row(there), own)

@@ -1,6 +1,6 @@
-"""Where KPTI maps the kernel's entry trampoline: the only text of the kernel that is mapped while user space runs.
+"""The kernel's entry trampoline of KPTI: the only text of the kernel that is mapped while user space runs.
 
-The address (``TRAMP_VALIAS``, arch/arm64/include/asm/fixmap.h in 7.2, kernel/asm-offsets.c in 6.1) is a slot of the
+Its address (``TRAMP_VALIAS``, arch/arm64/include/asm/fixmap.h in 7.2, kernel/asm-offsets.c in 6.1) is a slot of the
 fixmap, the same wherever KASLR puts the kernel. No symbol has it; ``ret_to_user`` makes it and branches there.
 """
 
@@ -30,9 +30,9 @@ _MOST: Final = 1 << 14  # bytes of ret_to_user, which has some hundreds: more is
 
 
 def find_trampoline(image: ElfImage, symbols: Symbols) -> tuple[int, int, int] | None:
-    """First and last address of the trampoline as linked, and the address at which it runs.
+    """Find the trampoline: its first address and its end as linked, and the address at which it runs.
 
-    None where the kernel has none, or where its code does not say.
+    None if the kernel has none, or if its code does not show the address.
     """
     start, end = symbols.find("__entry_tramp_text_start"), symbols.find("__entry_tramp_text_end")
     code = symbols.find(_FROM)
@@ -58,20 +58,20 @@ def _words(image: ElfImage, vaddr: int, size: int) -> U32:
 
 
 def _branches(words: U32, base: int) -> list[int]:
-    """Targets of the BRs whose register the code itself gave an address, read first to last instruction."""
-    known, found = dict[int, int](), list[int]()
+    """Find the targets of BRs whose register the code itself gave an address, from first to last instruction."""
+    known, targets = dict[int, int](), list[int]()
     for k, word in enumerate(words.tolist()):
         if _is(word, _BR) and word >> 5 & 31 in known:
-            found.append(known[word >> 5 & 31])
+            targets.append(known[word >> 5 & 31])
         value = _value(word, base + 4 * k, known)
         known = after(word, known)
         if value is not None:
             known[word & 31] = value & TOP
-    return found
+    return targets
 
 
 def _value(word: int, vaddr: int, known: dict[int, int]) -> int | None:
-    """What an instruction of those that make addresses writes into its Rd; MOVZ and MOVN are known already."""
+    """Return the address that an instruction writes into its Rd; ``constants.after`` knows MOVZ and MOVN."""
     rd, rn, rm = known.get(word & 31), known.get(word >> 5 & 31), known.get(word >> 16 & 31)
     if _is(word, _MOVK) and rd is not None:
         shift = 16 * (word >> 21 & 3)

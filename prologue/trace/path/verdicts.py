@@ -1,11 +1,11 @@
-"""What each distinct range and each distinct step of a trace can be: looked at once, in arrays by its number.
+"""Verdicts on each distinct range and each distinct step of a trace: judged once, in arrays by its number.
 
-The instructions inside of a range were executed one after the other, so none of them is an unconditional branch. Its
-last one led to where the next range begins: a branch there, or an exception, which enters at a vector, or nothing but
-the next instruction.
+The instructions inside of a range were executed one after the other, so no unconditional branch is among them. Its
+last instruction led to the start of the next range: by a branch, by an exception, which enters at a vector, or because
+that is the next instruction.
 
-A conditional branch inside of a range was not taken. perf's text has such ranges, and so has OpenCSD's of an ETE with
-source addresses, so that nothing follows from one.
+A conditional branch inside of a range was not taken. perf's text has such ranges, and OpenCSD's of an ETE with source
+addresses has, too, so such a branch is no evidence.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ POSSIBLE, IMPOSSIBLE, UNJUDGED = range(3)
 
 
 class RangeVerdicts:
-    """What each distinct range runs through, and where it may lead; every array has a row for each range."""
+    """The verdict on each distinct range, and where it may lead; every array has a row for each range."""
 
     def __init__(self, known: KnownRanges, decoder: Decoder | None) -> None:
         self._known = known
         self._programs = known.kernels.programs
         self._decoder = decoder
         self._pieces: dict[tuple[int, int], tuple[U64, U64]] = {}
-        self.broken: Bool = np.zeros(0, np.bool_)  # it runs through a word that never goes on
+        self.broken: Bool = np.zeros(0, np.bool_)  # it runs through a stop: a word that never goes on
         self.judged: Bool = np.zeros(0, np.bool_)  # it is in an image
         self.free: Bool = np.zeros(0, np.bool_)  # its last instruction may lead anywhere
-        self.target: U64 = np.zeros(0, np.uint64)  # else it leads to this address,
-        self.onward: U64 = np.zeros(0, np.uint64)  # or to this one
-        self.ignored: U64 = np.zeros(0, np.uint64)  # a branch in it that the decoder may not know; 0: none
+        self.target: U64 = np.zeros(0, np.uint64)  # otherwise it leads to this address,
+        self.onward: U64 = np.zeros(0, np.uint64)  # or to this address
+        self.ignored: U64 = np.zeros(0, np.uint64)  # a branch in it that the decoder may not know, or 0
         self.any_ignored = False
 
     def learn(self) -> None:
-        """Look at the ranges that are new."""
+        """Judge new ranges."""
         table, have = self._known.table, len(self.broken)
         if have == len(table):
             return
@@ -79,7 +79,7 @@ class RangeVerdicts:
         self.any_ignored |= bool((ignored != 0).any())
 
     def stops(self, number: int) -> list[tuple[int, int]]:
-        """Address and word of everything in a range, except its end, that never goes on."""
+        """Return address and word of every stop in a range, except its end."""
         start, end, _program, piece, _text = self._known.table[number].tolist()
         if piece < 0:
             return []
@@ -89,19 +89,19 @@ class RangeVerdicts:
         return list(zip(places[bad].tolist(), words[bad].tolist(), strict=True))
 
     def _inside(self, fresh: I64) -> tuple[Bool, U64]:
-        """Which of new ranges are broken, and what in each the decoder may not know."""
+        """Tell which of new ranges are broken, and find the branch in each that the decoder may not know."""
         new = self._known.table[fresh]
         broken, ignored = np.zeros(len(new), np.bool_), np.zeros(len(new), np.uint64)
         changed = new["text"] != NO_TEXT
-        mine = np.flatnonzero((new["piece"] >= 0) & ~changed)
-        pieces = new["program"][mine].astype(np.int64) << 32 | new["piece"][mine]
+        plain = np.flatnonzero((new["piece"] >= 0) & ~changed)
+        pieces = new["program"][plain].astype(np.int64) << 32 | new["piece"][plain]
         for key in np.unique(pieces).tolist():
-            rows = mine[pieces == key]
+            rows = plain[pieces == key]
             stops, branches = self._of_piece(key >> 32, key & 0xFFFFFFFF)
             starts, lasts = new["start"][rows], new["end"][rows] - np.uint64(4)
             first, until = np.searchsorted(stops, starts), np.searchsorted(stops, lasts)
             broken[rows] = first < until
-            # What comes after the first stop was not followed.
+            # The decoder did not follow the text after the first stop.
             lasts[first < until] = stops[first[first < until]]
             first, until = np.searchsorted(branches, starts), np.searchsorted(branches, lasts)
             ignored[rows[first < until]] = branches[first[first < until]]
@@ -110,7 +110,7 @@ class RangeVerdicts:
         return broken, ignored
 
     def _of_piece(self, program: int, piece: int) -> tuple[U64, U64]:
-        """Addresses in a piece of text: words that never go on, and other branches that the decoder may not know."""
+        """Return addresses in a piece of text: stops, and other branches that the decoder may not know."""
         if (program, piece) not in self._pieces:
             text = self._programs[program].pieces[piece]
             stops, branches = find_never_goes_on(text.words, text.vaddr), np.zeros(0, np.int64)
@@ -126,10 +126,10 @@ class RangeVerdicts:
 
 
 class StepVerdicts:
-    """Judges each distinct step that is not plain: numbers it, and knows whether it can be."""
+    """The verdict on each distinct step that is not plain, by its number."""
 
     def __init__(self, known: KnownRanges, *, says_exceptions: bool) -> None:
-        """``says_exceptions``: the input marks them, so a step without a mark is none."""
+        """Start without steps. ``says_exceptions``: the input marks them, so a step without a mark is no exception."""
         self._known = known
         self._says_exceptions = says_exceptions
         self._vectors = np.concatenate([program.vectors for program in known.kernels.programs])
@@ -138,7 +138,7 @@ class StepVerdicts:
         self.verdicts: npt.NDArray[np.uint8] = np.zeros(0, np.uint8)
 
     def numbers(self, before: I64, after: I64, flags: npt.NDArray[np.uint8]) -> I64:
-        """The row in ``table`` and ``verdicts`` of each step; new ones are judged."""
+        """Return the row in ``table`` and ``verdicts`` of each step; new steps are judged."""
         keys = mix_rows(before.view(np.uint64), after.view(np.uint64), flags.astype(np.uint64))
         numbers, fresh = self._interner.numbers(keys)
         if len(fresh):
@@ -158,7 +158,7 @@ class StepVerdicts:
         return np.where(possible, POSSIBLE, np.where(maybe, UNJUDGED, IMPOSSIBLE)).astype(np.uint8)
 
     def word(self, number: int) -> tuple[int, int, int, int]:
-        """Program, address and word that a step leads from, and the address that it leads to."""
+        """Return program, address and word that a step leads from, and the address that it leads to."""
         before, after, _ = self.table[number].tolist()
         _, end, program, _, _ = self._known.table[before].tolist()
         word = int(self._known.last_words(np.array([before]))[0])
@@ -166,7 +166,7 @@ class StepVerdicts:
 
 
 def is_plain(ranges: RangeVerdicts, before: I64, starts: U64, flags: npt.NDArray[np.uint8]) -> Bool:
-    """Which steps from judged ranges to addresses ``starts`` follow from their last instruction alone."""
-    found: Bool = ranges.free[before] | (ranges.target[before] == starts) | (ranges.onward[before] == starts)
+    """Tell which steps from judged ranges to addresses ``starts`` follow from their last instruction alone."""
+    plain: Bool = ranges.free[before] | (ranges.target[before] == starts) | (ranges.onward[before] == starts)
     returned = flags & np.uint8(RETURN) != 0
-    return found & ~returned if returned.any() else found
+    return plain & ~returned if returned.any() else plain

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prologue.arrays import I64, U64
-from prologue.trace.path.known import Each, KnownRanges
+from prologue.trace.path.known import KnownRanges, PerRange
 from prologue.trace.path.listing import instructions, objdump_lines, plain_place
 from prologue.trace.path.steps import lanes
 from prologue.trace.ranges import GAP, NO_LEVEL, NO_VMID, Batch, TracedTask, TraceRanges
@@ -99,8 +99,8 @@ class PerfLines:
     def __init__(self, known: KnownRanges) -> None:
         self._known = known
         self._programs = known.kernels.programs
-        self._blocks = Each(self._block)
-        self._tails = Each(self._tail)
+        self._blocks = PerRange(self._block)
+        self._tails = PerRange(self._tail)
         self._heads: dict[tuple[int, int], bytes] = {}
         self._dso = ""
         self._seen: set[int] = set()
@@ -166,7 +166,7 @@ class PlainLines:
     def __init__(self, known: KnownRanges, body: Callable[[int], bytes] | None = None) -> None:
         self._known = known
         self._programs = known.kernels.programs
-        self._blocks = Each(body or self._block)
+        self._blocks = PerRange(body or self._block)
         self._seen: set[int] = set()
 
     def render(self, batch: Batch, numbers: I64) -> Iterator[bytes]:
@@ -209,7 +209,7 @@ class JsonLines:
     def __init__(self, known: KnownRanges) -> None:
         self._known = known
         self._programs = known.kernels.programs
-        self._bodies = Each(self._body)
+        self._bodies = PerRange(self._body)
 
     def render(self, batch: Batch, numbers: I64) -> Iterator[bytes]:
         """The text of a batch, in pieces."""
