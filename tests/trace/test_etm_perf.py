@@ -11,7 +11,7 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.live.memory.state import KernelTask
-from prologue.trace.etm.frames import framed
+from prologue.trace.etm.frames import pack_frames
 from prologue.trace.etm.perf_data import KernelMap, TracedKernel, write_perf_trace
 from prologue.trace.etm.stream import ProgramText
 from prologue.trace.path.programs import decoder_text, linked_program
@@ -111,7 +111,7 @@ def test_perf_decodes_it(level: int, tmp_path: Path) -> None:
 def test_frames(size: int) -> None:
     """The same as those that a loop over bytes makes."""
     data = bytes((37 * k + 11) & 0xFF for k in range(size))
-    assert framed(data, 0x12) == cs_etm.framed(data, 0x12) + b"\1" + bytes(15)
+    assert pack_frames(data, 0x12) == cs_etm.framed(data, 0x12) + b"\1" + bytes(15)
 
 
 def run(tmp_path: Path, *options: str, kernel: MadeKernel = KERNEL, **values: int) -> int:

@@ -1,1 +1,1 @@
-"""Writes a recording as the ETMv4 trace that hardware would have made of it."""
+"""A recording as the ETMv4 trace that hardware would have made of it: a snapshot directory, or perf.data."""

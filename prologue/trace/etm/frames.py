@@ -1,7 +1,7 @@
 """Frames of the CoreSight formatter, as a trace sink (ETR, ETB) has them in memory.
 
 Form: Arm CoreSight Architecture Specification (IHI 0029), "Trace Formatter": 16 bytes, the last one with the low
-bits of those at even places.
+bits of the bytes at even places.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _IDLE: Final = b"\x01" + bytes(15)  # ID 0
 _DATA: Final = 14  # bytes of data in a frame that begins with a trace ID, and has no other
 
 
-def framed(data: bytes | bytearray, trace_id: int) -> bytes:
-    """Return frames that hold the data of one source, and one of no source, as when a formatter is stopped.
+def pack_frames(data: bytes | bytearray, trace_id: int) -> bytes:
+    """Pack the data of one source into frames, and add a frame of no source, as a formatter does when it is stopped.
 
-    perf needs that one: it takes what a decoder has kept back when more data come, and else drops some branches
-    (``cs_etm_decoder__process_data_block``, tools/perf/util/cs-etm-decoder, 6.1-6.12).
+    perf needs the last frame: it takes branches that its decoder holds back only when more data come, and otherwise
+    drops some (``cs_etm_decoder__process_data_block``, tools/perf/util/cs-etm-decoder, 6.1-6.12).
 
     Args:
         data: the stream of a trace unit.
@@ -34,11 +34,11 @@ def framed(data: bytes | bytearray, trace_id: int) -> bytes:
     even = payload[:, 1::2]  # at places 2, 4, ... 14
     frames[:, 2:15:2] &= 0xFE
     frames[:, 15] = ((even & 1) << np.arange(1, 8, dtype=np.uint8)).sum(axis=1, dtype=np.uint8)
-    return b"".join((frames.tobytes(), *_cut(bytes(data[whole * _DATA :]), trace_id), _IDLE))
+    return b"".join((frames.tobytes(), *_pack_rest(bytes(data[whole * _DATA :]), trace_id), _IDLE))
 
 
-def _cut(data: bytes, trace_id: int) -> list[bytes]:
-    """The frames of fewer bytes: what follows them is of no source, and a change of source has an even place."""
+def _pack_rest(data: bytes, trace_id: int) -> list[bytes]:
+    """Pack fewer bytes than a frame holds: a change to no source follows them, and has to be at an even place."""
     parts = [data] if len(data) % 2 or not data else [data[:-1], data[-1:]]
     return [_short(part, trace_id) for part in parts if part]
 

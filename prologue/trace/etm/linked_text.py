@@ -1,4 +1,4 @@
-"""The text of a vmlinux where a recording says that it ran."""
+"""The text of a vmlinux at the addresses at which a recording has it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ def require_recorded(image: ElfImage, header: RecordingHeader) -> None:
     """
     own = gnu_build_id(image)
     if not header.may_be_of(own):
-        said = f"is another kernel: its build-id is {own or 'unknown'}, recorded {header.build_id.hex()}"
-        raise InputError(said, path=image.path)
+        raise InputError(
+            f"is another kernel: its build-id is {own or 'unknown'}, recorded {header.build_id.hex()}", path=image.path
+        )
 
 
 def linked_text(vmlinux: Path, header: RecordingHeader) -> ProgramText:
     """Read the text of a vmlinux, which ran ``header.slide`` bytes from where it is linked.
 
     Raises:
-        InputError: no vmlinux, or another kernel's.
+        InputError: the file is no vmlinux, or another kernel's.
 
     """
     image = ElfImage(vmlinux)

@@ -1,4 +1,4 @@
-"""Writes a recording as the perf.data that ``perf record -e cs_etm//k -a`` would have left of it.
+"""A recording as the perf.data that ``perf record -e cs_etm//k -a`` would have left of it.
 
 Form: tools/perf/Documentation/perf.data-file-format.txt, tools/perf/util/cs-etm.h and cs-etm.c (6.12).
 """
@@ -26,20 +26,20 @@ from prologue.perf.writing import (
     sample_id,
     write_perf_file,
 )
-from prologue.trace.etm.frames import framed
+from prologue.trace.etm.frames import pack_frames
 from prologue.trace.etm.stream import EtmStream, ProgramText, encode
 from prologue.trace.etm.unit import is_vhe, perf_unit
 from prologue.trace.ranges import TOP
 from prologue.trace.readers.recording import RecordingHeader, TraceRecords
 
-_PMU: Final = 8  # type of the event, a number that the kernel gives its PMUs as they come
+_PMU: Final = 8  # type of the event; the kernel numbers its PMUs in the order of registration
 _CONTEXT, _CONTEXT2, _TIMES = 1 << 14, 1 << 15, 1 << 28  # of its config (include/linux/coresight-pmu.h, 6.12)
 _NAMES: Final = {False: "cs_etm//", True: "cs_etm//k"}  # by whether only the kernel is traced
 _NANOSECONDS: Final = TimeConversion(shift=0, multiplier=1, zero=0)
 
 
 class KernelMap(NamedTuple):
-    """Where a kernel or a module is in memory: its name to perf, its first address, its size in bytes."""
+    """A kernel or a module in memory: its name to perf, its first address, its size in bytes."""
 
     name: str
     start: int
@@ -48,9 +48,9 @@ class KernelMap(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedKernel:
-    """The kernel that ran: the words that it executed, and what perf.data says of it.
+    """The kernel that ran: the words that it executed, and its description in perf.data.
 
-    ``place`` is from the symbol ``_text`` on, which KASLR moved; ``modules`` those whose text is there.
+    ``place`` is from the symbol ``_text`` on, which KASLR moved; ``modules`` are the modules with text.
     """
 
     text: ProgramText
@@ -84,11 +84,11 @@ def write_perf_trace(
     units = [perf_unit(cpu, vhe=vhe, timed=timed) for cpu in cpus]
     streams, buffers, own = dict[int, EtmStream](), list[AuxData](), list[bytes]()
     for unit in units:
-        mine = records[records["cpu"] == unit.cpu]
-        streams[unit.cpu] = encode(mine, kernel.text, levels, unit)
-        buffer = AuxData(unit.cpu, framed(streams[unit.cpu].data, unit.trace_id))
+        of_cpu = records[records["cpu"] == unit.cpu]
+        streams[unit.cpu] = encode(of_cpu, kernel.text, levels, unit)
+        buffer = AuxData(unit.cpu, pack_frames(streams[unit.cpu].data, unit.trace_id))
         buffers.append(buffer)
-        own += _of_cpu(buffer, mine)
+        own += _buffer_records(buffer, of_cpu)
     config = (_CONTEXT2 if vhe else _CONTEXT) | (_TIMES if timed else 0)
     user = 0 in levels
     event = EventAttributes(type=_PMU, config=config, period=1, sample=Sample.IP, flags=0 if user else EXCLUDE_USER)
@@ -99,7 +99,7 @@ def write_perf_trace(
 
 
 def _heading(units: Sequence[TraceUnit], kernel: TracedKernel, *, timed: bool) -> Iterator[bytes]:
-    """Records that perf itself makes before a trace begins."""
+    """Yield records that perf itself makes before a trace begins."""
     if timed:  # before the trace units: perf takes it when it reads these
         yield record(RecordKind.TIME_CONV, 0, _NANOSECONDS.pack())
     yield record(RecordKind.AUXTRACE_INFO, 0, pack_units(units, _PMU))
@@ -111,13 +111,13 @@ def _heading(units: Sequence[TraceUnit], kernel: TracedKernel, *, timed: bool) -
         yield record(RecordKind.COMM, 0, named + sample_id(pid=task.pid, tid=task.tid))
 
 
-def _map(where: KernelMap, offset: int) -> bytes:
-    body = struct.pack("<iiQQQ", -1, 0, where.start & TOP, where.size, offset & TOP) + padded(where.name)
+def _map(place: KernelMap, offset: int) -> bytes:
+    body = struct.pack("<iiQQQ", -1, 0, place.start & TOP, place.size, offset & TOP) + padded(place.name)
     return record(RecordKind.MMAP, HOST_KERNEL, body + sample_id())
 
 
-def _of_cpu(buffer: AuxData, records: TraceRecords) -> Iterator[bytes]:
-    """The kernel's records of one AUX buffer: tracing begins, and all that it recorded is there."""
+def _buffer_records(buffer: AuxData, records: TraceRecords) -> Iterator[bytes]:
+    """Yield the kernel's records of one AUX buffer: the begin of tracing, and the end of its data."""
     for kind, row, head in (
         (RecordKind.ITRACE_START, 0, None),
         (RecordKind.AUX, -1, AUX.pack(0, len(buffer.data), 0)),

@@ -1,4 +1,4 @@
-"""A snapshot directory: ETMv4 streams, registers and memory, as OpenCSD's ``trc_pkt_lister -ss_dir`` reads it.
+"""A recording as a snapshot directory: ETMv4 streams, registers and memory, for ``trc_pkt_lister -ss_dir``.
 
 Form: OpenCSD, HOWTO "ARM CoreSight Snapshot File Format", versions 1.0 to 1.2; one unframed buffer for each CPU.
 """
@@ -30,15 +30,15 @@ def write_snapshot(
     Args:
         records: of the recording, with notes.
         text: the words that were executed: streams are made with them.
-        directory: where to.
+        directory: its path.
         levels: exception levels that are traced.
-        memory: what the directory says that memory holds; None: ``text``.
+        memory: the content of memory in the directory; None: ``text``.
 
     Returns:
         The stream of each CPU. Its buffer is ``bufferN``, for ``trc_pkt_lister -src_name bufferN``.
 
     Raises:
-        OutputError: it is there, or cannot be written.
+        OutputError: the directory is there, or cannot be written.
 
     """
     streams: dict[int, EtmStream] = {}
@@ -71,7 +71,7 @@ def _registers(unit: TraceUnit) -> Iterable[tuple[str, int]]:
 
 
 def _write_settings(directory: Path, units: list[TraceUnit]) -> None:
-    """The ini files: each CPU with its trace unit and its buffer."""
+    """Write the ini files: each CPU with its trace unit and its buffer."""
     devices, buffers, sources, cores = [], [], [], []
     dumps = (directory / "dumps").read_text()
     (directory / "dumps").unlink()

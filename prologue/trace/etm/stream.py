@@ -1,8 +1,8 @@
 """A recording as the ETMv4 instruction trace that hardware would have made of it: a stream of packets for each CPU.
 
 Packets: Arm IHI 0064 (Embedded Trace Macrocell Architecture Specification, ETMv4), "Descriptions of instruction trace
-packets". There is no speculation, no return stack and no cycle count in it, and all addresses are whole. Whether it has
-VMIDs, processes and times is what the trace unit's registers say.
+packets". There is no speculation, no return stack and no cycle count in it, and all addresses are whole. The trace
+unit's registers decide whether it has VMIDs, processes and times.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TIMESTAMP: Final = b"\x02"
 # Exception types of the packet ...
 _DEBUG_HALT, _TRAP, _SERROR, _IRQ, _FIQ = 1, 3, 4, 14, 15
 _BY_VECTOR: Final = {0: _TRAP, 1: _IRQ, 2: _FIQ, 3: _SERROR}  # ... by the vector's place in its group of four
-_RETURN: Final = 0x01  # what the exception's address is: where it returns to ...
+_RETURN: Final = 0x01  # the exception's address is where it returns to ...
 _RETURN_IS_TARGET: Final = 0x40  # ... and the target of the branch before
 
 
@@ -40,7 +40,7 @@ class ProgramText:
     _known: dict[tuple[int, int], RangeCode | None] = field(default_factory=dict)
 
     def code(self, start: int, count: int) -> RangeCode | None:
-        """What is at a range; None if no piece has all of it."""
+        """Describe the text of a range; None if no piece has all of it."""
         key = (start, count)
         if key not in self._known:
             self._known[key] = next(
@@ -58,8 +58,8 @@ class ProgramText:
 class EtmStream:
     """Packets of one CPU, and the ranges that they stand for.
 
-    ``filtered`` and ``unknown`` count the instructions of ranges that were left out: those of other levels and guests,
-    and those whose text is not there.
+    ``filtered`` and ``unknown`` count the instructions of ranges that were left out: ranges of other levels and guests,
+    and ranges without text.
     """
 
     data: bytearray = field(default_factory=lambda: bytearray(_SYNC))
@@ -76,16 +76,16 @@ class _Context(NamedTuple):
 
 
 def encode(records: TraceRecords, text: ProgramText, levels: tuple[int, ...], unit: TraceUnit) -> EtmStream:
-    """Packets for the records (``RECORD``, with notes) of one CPU, in their order.
+    """Write packets for the records (``RECORD``, with notes) of one CPU, in their order.
 
-    Ranges of other levels, those that ``text`` has not, and those of guests if the trace unit does not tell them apart,
-    are left out, as a filter of the hardware does it.
+    Ranges of other levels, ranges without ``text``, and ranges of guests if the trace unit has no VMIDs are left out,
+    as a filter of the hardware does it.
 
     Args:
         records: of one CPU.
         text: the words that were executed.
         levels: exception levels that are traced.
-        unit: the trace unit; its registers say what else is traced.
+        unit: the trace unit; its registers decide what else is traced.
 
     """
     return _Encoder(text, levels, unit).run(records)
@@ -133,7 +133,7 @@ class _Encoder:
         return _Context(level, vmid, task if self._unit.has_process else -1)
 
     def _step(self, start: int, flags: int, context: _Context, returns: int | None, time: int) -> None:
-        """From the range before to the one that begins."""
+        """Write the packets between the last range and one that starts at ``start``."""
         last = self._last
         if last is None or flags & GAP:
             self._stop()
@@ -143,7 +143,7 @@ class _Encoder:
             self._exception(last, last[1] if returns is None else returns, start)
             self._address(start, context, force=True)
         elif last[2].last == Waypoint.NONE:
-            return  # a decoder gives both ranges as one: who runs it, and when, is what was true at its start
+            return  # a decoder joins both ranges: context and time are those at the start of the first
         else:
             self._leave(last, start)
             if last[2].last == Waypoint.INDIRECT or context != self._context:
@@ -151,7 +151,7 @@ class _Encoder:
         self._stamp(time)
 
     def _leave(self, last: tuple[int, int, RangeCode], to: int) -> None:
-        """The atom of the last instruction of a range, after which ``to`` comes."""
+        """Write the atom of the last instruction of a range, which leads to ``to``."""
         _, end, code = last
         if code.last == Waypoint.CONDITIONAL:
             self._stream.data += _ATOM[to == code.target or to != end]
@@ -184,13 +184,13 @@ class _Encoder:
         self._stream.data += _ADDRESS_CONTEXT + _packed(vaddr) + bytes([info]) + more
 
     def _stamp(self, time: int) -> None:
-        """A timestamp, if the time is another, or none came since the context: the bits up to the last that changed."""
+        """Write a timestamp if the time is new, or no timestamp came since the context."""
         if self._unit.has_times and (time != self._time or not self._timed):
             self._stream.data += _TIMESTAMP + _changed_bits(time, self._time)
             self._time, self._timed = time, True
 
     def _stop(self, to: int | None = None) -> None:
-        """Tracing ends. What follows the last waypoint is said by an exception: the machine was halted there."""
+        """End tracing. An exception, a halt for the debugger, shows the instructions after the last waypoint."""
         last, self._last = self._last, None
         if last is None:
             return
@@ -201,12 +201,15 @@ class _Encoder:
 
 
 def _packed(vaddr: int) -> bytes:
-    """A whole address: bits 8:2 and 15:9 in seven bits each, then six bytes."""
+    """Pack a whole address: bits 8:2 and 15:9 in seven bits each, then six bytes."""
     return bytes([vaddr >> 2 & 0x7F, vaddr >> 9 & 0x7F]) + (vaddr >> 16 & (1 << 48) - 1).to_bytes(6, "little")
 
 
 def _changed_bits(value: int, before: int) -> bytes:
-    """The low bits of a number of 64: seven in each byte, with a mark if more follow; a ninth byte has eight."""
+    """Pack the bits of a number of 64 up to the last changed one: seven in each byte, eight in a ninth.
+
+    The high bit of the first eight bytes says that another byte follows.
+    """
     size = min(max(-(-(value ^ before).bit_length() // 7), 1), 9)
     parts = [value >> 7 * k & 0x7F | 0x80 for k in range(size)]
     parts[-1] = value >> 56 & 0xFF if size == 9 else parts[-1] & 0x7F

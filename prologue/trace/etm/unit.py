@@ -19,11 +19,11 @@ _IDR2: Final = 0x088  # addresses of 64 bits, context IDs of 32; then the size o
 _VMID_16, _VMID_32 = 2 << 10, 4 << 10
 _FIRST_ID: Final = 0x10
 HIGHEST_TRACED_CPU: Final = 0x6F - _FIRST_ID
-"""The last one that has a trace ID in frames of a formatter."""
+"""The last CPU that has a trace ID in frames of a formatter."""
 
 
 def is_vhe(records: TraceRecords) -> bool:
-    """Whether the host's kernel ran at EL2, as only VHE has it."""
+    """Tell whether the host's kernel ran at EL2, as only VHE has it."""
     return bool(((records["level"] == 2) & (records["start"] >= np.uint64(KERNEL_HALF)) & (records["count"] > 0)).any())
 
 

@@ -1,7 +1,7 @@
-"""The instructions that an ETMv4 trace speaks of, in the words of one range.
+"""Waypoints: the instructions among the words of a range that have an element in an ETMv4 trace.
 
-ETMv4 has an element for each branch and each ISB (Arm IHI 0064, "P0 elements"); all that lies between is followed in
-the program image.
+ETMv4 has an element for each branch and each ISB (Arm IHI 0064, "P0 elements"); a decoder follows the program image
+between them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Waypoint(IntEnum):
-    """What an instruction does to the flow."""
+    """The effect of an instruction on the flow."""
 
     NONE = 0
     ISB = 1
@@ -31,7 +31,7 @@ class Waypoint(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RangeCode:
-    """One range: the waypoints before its last instruction, what the last one is, and where a direct one goes.
+    """The code of a range: waypoints before its last instruction, the kind of that, and the target if it is direct.
 
     ``inside`` has an atom for each: True was taken (an ISB counts as taken; a branch inside of a range was not, unless
     it goes to the next instruction anyway).
@@ -43,7 +43,7 @@ class RangeCode:
 
 
 def find_waypoints(words: U32) -> U32:
-    """The ``Waypoint`` of each word. Encodings: Arm ARM (DDI 0487), C4.1 "A64 instruction set encoding"."""
+    """Return the ``Waypoint`` of each word. Encodings: Arm ARM (DDI 0487), C4.1 "A64 instruction set encoding"."""
     kinds = np.zeros(len(words), np.uint32)
     for encoding, kind in (
         (decode.B_OR_BL, Waypoint.DIRECT),
@@ -59,7 +59,7 @@ def find_waypoints(words: U32) -> U32:
 
 
 def describe(start: int, words: U32) -> RangeCode:
-    """What a trace says of these words from ``start`` on, executed one after the other."""
+    """Describe words from ``start`` on that were executed one after the other."""
     kinds = find_waypoints(words)
     targets = decode.branch_distance(words) + 4 * np.arange(len(words))
     before = np.flatnonzero(kinds[:-1])
