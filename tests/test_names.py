@@ -97,7 +97,6 @@ def test_a_call_names_what_it_gives_a_large_named_tuple() -> None:
 
 # Rooms whose docstrings still wait for their editor, of the tool and of the bench.
 UNEDITED: Final = (
-    "trace.views",
 )  # fmt: skip
 UNEDITED_OF_BENCH: Final = ("trace",)
 # First words of a function's docstring. A verb that is missing is added; a noun is not.

@@ -1,1 +1,1 @@
-"""Shows what ran: source lines, call trees, statistics, summaries."""
+"""Views of a trace: source lines, call trees, statistics, summaries."""

@@ -1,4 +1,4 @@
-"""Text for millions of ranges: what is the same for equal ranges is made once, and numbers are written as arrays."""
+"""Text for millions of ranges: equal parts of equal ranges are made once, and numbers are written as arrays."""
 
 from __future__ import annotations
 
@@ -18,21 +18,19 @@ from prologue.trace.readers.intern import run_starts
 PERF_HEAD: Final = b"ARM CoreSight Trace Data Assembler Dump\n"
 PERF_TAIL: Final = b"End\n"
 _AT_ONCE: Final = 1 << 11
-"""Ranges of a piece of text: a megabyte, so that the caches still have what was picked for it."""
+"""Ranges of a piece of text: about a megabyte, so that the caches still have its parts when it is joined."""
 _TRACE_ON: Final = b"CPU%d: CS_ETM_TRACE_ON packet is inserted\n"
-
-
 _TRIPLES: Final = np.array([b"%03d" % k for k in range(1000)], "S3")
 
 
-def pick(things: npt.NDArray[np.object_], rows: I64) -> list[Any]:
-    """Several members of an array of objects, by row."""
-    picked: list[Any] = things[rows].tolist()
+def pick(objects: npt.NDArray[np.object_], rows: I64) -> list[Any]:
+    """Take members of an array of objects, by row."""
+    picked: list[Any] = objects[rows].tolist()
     return picked
 
 
 def distinct(keys: I64) -> tuple[I64, I64]:
-    """The distinct ones of keys that mostly repeat the one before, and for each key the row among these."""
+    """Return the distinct keys among keys that mostly repeat the one before, and the row of each key in these."""
     heads = run_starts(keys)
     values, inverse = np.unique(keys[heads], return_inverse=True)
     if len(values) == 1:
@@ -41,7 +39,7 @@ def distinct(keys: I64) -> tuple[I64, I64]:
 
 
 def time_texts(times: U64, heads: list[bytes], rows: I64, tail: bytes = b"  ") -> list[bytes]:
-    """For each time (ns), one of ``heads`` by row, ``%9u.%09u`` of it, and ``tail``."""
+    """Write each time (ns): one of ``heads`` by row, ``%9u.%09u`` of it, and ``tail``."""
     seconds, rest = np.divmod(times, np.uint64(10**9))
     values, second = distinct(seconds.view(np.int64))
     keys, inverse = distinct(second * len(heads) + rows)
@@ -51,15 +49,15 @@ def time_texts(times: U64, heads: list[bytes], rows: I64, tail: bytes = b"  ") -
         return _fixed(texts, inverse, rest, tail)
     rendered = np.empty(len(times), object)
     for size in np.unique(sizes).tolist():
-        mine = np.flatnonzero(sizes[inverse] == size)
+        own = np.flatnonzero(sizes[inverse] == size)
         same = [text if len(text) == size else bytes(size) for text in texts]
-        rendered[mine] = _fixed(same, inverse[mine], rest[mine], tail)
-    every: list[bytes] = rendered.tolist()
-    return every
+        rendered[own] = _fixed(same, inverse[own], rest[own], tail)
+    written: list[bytes] = rendered.tolist()
+    return written
 
 
 def _fixed(heads: list[bytes], rows: I64, numbers: U64, tail: bytes) -> list[bytes]:
-    """One of ``heads``, all of one length, for each number; nine digits of it; and ``tail``."""
+    """Write each number: one of ``heads``, all of one length, by row; nine digits of it; and ``tail``."""
     digits = [(name, "S3") for name in ("millions", "thousands", "ones")]
     whole = np.empty(len(rows), [("head", f"V{len(heads[0])}"), *digits, ("tail", f"V{max(len(tail), 1)}")])
     table = np.frombuffer(b"".join(heads), f"V{len(heads[0])}")
@@ -77,7 +75,7 @@ def _fixed(heads: list[bytes], rows: I64, numbers: U64, tail: bytes) -> list[byt
 
 
 def gap_rows(ranges: TraceRanges, seen: set[int]) -> I64:
-    """Rows with a gap before them, but for each CPU's first range; ``seen`` are lanes, and grows."""
+    """Find rows with a gap before them, except each lane's first range; ``seen`` are lanes, and grows."""
     rows = np.flatnonzero(ranges["flags"] & np.uint8(GAP))
     kept = []
     for row, lane in zip(rows.tolist(), lanes(ranges[rows]).tolist(), strict=True):
@@ -88,7 +86,7 @@ def gap_rows(ranges: TraceRanges, seen: set[int]) -> I64:
 
 
 def _within(rows: I64, first: int) -> list[int]:
-    """Those of some rows that are in the piece of text that begins with row ``first``."""
+    """Return the rows that are in the piece of text that begins with row ``first``."""
     rows_here: list[int] = rows[(rows >= first) & (rows < first + _AT_ONCE)].tolist()
     return rows_here
 
@@ -106,7 +104,7 @@ class PerfLines:
         self._seen: set[int] = set()
 
     def render(self, batch: Batch, numbers: I64) -> Iterator[bytes]:
-        """The text of a batch, in pieces."""
+        """Yield the text of a batch, in pieces."""
         ranges, have = batch.ranges, len(self._known.table)
         if not len(ranges):
             return
@@ -126,13 +124,13 @@ class PerfLines:
             yield b"".join(parts)
 
     def _changes(self, batch: Batch) -> I64:
-        """Rows whose program is another than that of the row before: only they name it."""
+        """Find rows whose program is not that of the row before: only these name it."""
         dso = batch.ranges["dso"].astype(np.int64)
         last = batch.dsos.index(self._dso) if self._dso in batch.dsos else -1
         return np.flatnonzero(np.diff(dso, prepend=last) != 0)
 
     def _middles(self, batch: Batch) -> list[bytes]:
-        """Task, CPU and time of each row."""
+        """Write task, CPU and time of each row."""
         task, cpu = batch.ranges["task"].astype(np.int64), batch.ranges["cpu"].astype(np.int64)
         keys, rows = distinct(task << 32 | cpu & 0xFFFFFFFF)
         heads = [self._task_text(batch, key >> 32, int(np.int32(np.uint32(key & 0xFFFFFFFF)))) for key in keys.tolist()]
@@ -142,7 +140,7 @@ class PerfLines:
         key = row, cpu
         if key not in self._heads:
             comm, pid, tid = batch.tasks[row]
-            # The kernel's script prints -1, which perf has for what it does not know, without a sign.
+            # The kernel's script prints -1, which is unknown to perf, without a sign.
             ids = (pid & 0xFFFFFFFF, tid & 0xFFFFFFFF, cpu & 0xFFFFFFFF) if row else (pid, tid, cpu & 0xFFFFFFFF)
             self._heads[key] = f"{comm:>16} {ids[0]:5}/{ids[1]:<5} [{ids[2]:04}] ".encode()
         return self._heads[key]
@@ -161,7 +159,7 @@ class PerfLines:
 
 
 class PlainLines:
-    """A line for each range with its time, CPU, level and symbol, and one for each instruction."""
+    """The plain format: a line for each range with its time, CPU, level and symbol, and one for each instruction."""
 
     def __init__(self, known: KnownRanges, body: Callable[[int], bytes] | None = None) -> None:
         self._known = known
@@ -170,7 +168,7 @@ class PlainLines:
         self._seen: set[int] = set()
 
     def render(self, batch: Batch, numbers: I64) -> Iterator[bytes]:
-        """The text of a batch, in pieces."""
+        """Yield the text of a batch, in pieces."""
         ranges = batch.ranges
         blocks = pick(self._blocks.up_to(len(self._known.table)), numbers)
         gaps = set(gap_rows(ranges, self._seen).tolist())
@@ -204,7 +202,7 @@ class PlainLines:
 
 
 class JsonLines:
-    """A JSON object for each range, one a line."""
+    """The JSON format: an object for each range, one a line."""
 
     def __init__(self, known: KnownRanges) -> None:
         self._known = known
@@ -212,7 +210,7 @@ class JsonLines:
         self._bodies = PerRange(self._body)
 
     def render(self, batch: Batch, numbers: I64) -> Iterator[bytes]:
-        """The text of a batch, in pieces."""
+        """Yield the text of a batch, in pieces."""
         ranges: npt.NDArray[Any] = batch.ranges
         bodies = pick(self._bodies.up_to(len(self._known.table)), numbers)
         columns = (ranges[name].tolist() for name in ("time", "cpu", "level", "vmid", "task", "flags"))

@@ -21,7 +21,7 @@ from prologue.trace.ranges import TOP
 
 
 class SourceBlocks:
-    """The text of ranges with a line ``FILE:LINE`` before the instructions that come from it."""
+    """The text of ranges with a line ``FILE:LINE`` before the instructions of that line."""
 
     def __init__(self, known: KnownRanges) -> None:
         self._known = known
@@ -29,7 +29,7 @@ class SourceBlocks:
         self._texts: dict[str, list[str]] = {}
 
     def block(self, number: int) -> bytes:
-        """The text of a distinct range.
+        """Write the text of a distinct range.
 
         Raises:
             InputError: the image has no line tables, or damaged ones.
@@ -51,7 +51,7 @@ class SourceBlocks:
         return "".join(lines).encode("utf-8", "backslashreplace")
 
     def _source(self, file: str, line: int) -> str:
-        """The line itself, where the source is on this machine."""
+        """Read a line of source, if the file is on this machine; otherwise return an empty text."""
         if file not in self._texts:
             try:
                 self._texts[file] = Path(file).read_text("utf-8", "replace").splitlines()
@@ -64,7 +64,7 @@ class SourceBlocks:
 class UnitLines(NamedTuple):
     """The line table of a unit: row k is of the code from ``addresses[k]`` up to the next row's; shape (n,).
 
-    ``lines`` has -1 where the code is of no line, and ``file`` the rows of ``files``.
+    ``lines`` has -1 for code of no line, and ``file`` the rows in ``files``.
     """
 
     addresses: U64
@@ -86,7 +86,7 @@ class LineTables:
         self._offsets: list[int] = []
 
     def line(self, vaddr: int) -> tuple[str, int] | None:
-        """File and line; None where the tables have none.
+        """Return file and line of an address; None if the tables have no line of it.
 
         Raises:
             InputError: there are no line tables, or they are damaged.
@@ -105,7 +105,7 @@ class LineTables:
         return files[int(file[row])], int(lines[row])
 
     def units_of(self, vaddrs: U64) -> Iterator[tuple[UnitLines, int, int]]:
-        """Give the units that have one of these addresses, with each span of their code: its first address, its end.
+        """Yield the units that have one of these addresses, with each span of their code: its first address, its end.
 
         Raises:
             InputError: there are no line tables, or they are damaged.
@@ -139,9 +139,9 @@ class LineTables:
         self._offsets = [span[2] for span in spans]
 
     def _spans(self) -> list[tuple[int, int, int]]:
-        """Code of each unit: first address, the one after the last, and where the unit is."""
+        """Return the spans of code of all units: first address, end, and offset of the unit."""
         ranges = self._dwarf.get_aranges()
-        if ranges is not None and ranges.entries:  # GCC's; Clang makes none
+        if ranges is not None and ranges.entries:  # GCC makes .debug_aranges, Clang does not
             return [(e.begin_addr, e.begin_addr + e.length, e.info_offset) for e in ranges.entries if e.begin_addr]
         from prologue.elf.dwarf_entries import code_of
 
@@ -167,7 +167,7 @@ class LineTables:
 
 
 def _file_names(program: Any, base: str) -> list[str]:
-    """Names by the numbers that a line table uses: from 0 on in DWARF 5, from 1 on before."""
+    """Return names by their numbers in a line table: from 0 on in DWARF 5, from 1 on before."""
     header = program.header
     old = header["version"] < 5
     directories = (

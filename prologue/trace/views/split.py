@@ -11,11 +11,11 @@ from prologue.trace.path.known import KnownRanges
 from prologue.trace.ranges import EXCEPTION, GAP, LOST, RETURN, Batch
 
 _BEFORE: Final = np.uint8(GAP | EXCEPTION | RETURN | LOST)
-"""Flags that say what came before a range."""
+"""Flags of the step before a range."""
 
 
 class SymbolSplit:
-    """Splits ranges at symbols, so that each is in one function."""
+    """The ranges of a trace, split at symbols so that each is in one function."""
 
     def __init__(self, known: KnownRanges) -> None:
         self._known = known
@@ -23,7 +23,7 @@ class SymbolSplit:
         self._spans = np.zeros(0, np.bool_)
 
     def take(self, batch: Batch, numbers: I64, keep: Bool) -> tuple[Batch, I64, Bool]:
-        """Return the ranges of a batch so, with the number of each and whether it is kept."""
+        """Split the ranges of a batch; return them with the number of each and whether it is kept."""
         self._learn()
         spans = self._spans[numbers]
         if not spans.any():
@@ -32,15 +32,15 @@ class SymbolSplit:
         parts = np.ones(len(numbers), np.int64)
         parts[spans] = [len(starts[number]) for number in numbers[spans].tolist()]
         owner = np.repeat(np.arange(len(numbers)), parts)
-        ranges, which = batch.ranges[owner].copy(), np.repeat(spans, parts)
+        ranges, is_part = batch.ranges[owner].copy(), np.repeat(spans, parts)
         first = np.append(True, owner[1:] != owner[:-1])
         begins = [start for number in numbers[spans].tolist() for start in starts[number]]
-        ranges["start"][which] = np.array(begins, np.uint64)
-        inner = np.flatnonzero(which & ~first)
+        ranges["start"][is_part] = np.array(begins, np.uint64)
+        inner = np.flatnonzero(is_part & ~first)
         ranges["end"][inner - 1] = ranges["start"][inner]
         ranges["flags"][inner] &= ~_BEFORE
         own = numbers[owner]
-        own[which] = self._known.numbers(batch._replace(ranges=ranges[which]))
+        own[is_part] = self._known.numbers(batch._replace(ranges=ranges[is_part]))
         self._learn()
         return batch._replace(ranges=ranges), own, keep[owner]
 
@@ -58,7 +58,7 @@ class SymbolSplit:
             return
         fresh = np.zeros(len(table) - have, np.bool_)
         for row, program in enumerate(self._known.kernels.programs):
-            mine = np.flatnonzero((table["program"][have:] == row) & (table["piece"][have:] >= 0))
-            new = table[have:][mine]
-            fresh[mine] = program.place_starts(new["start"]) != program.place_starts(new["end"] - np.uint64(4))
+            own = np.flatnonzero((table["program"][have:] == row) & (table["piece"][have:] >= 0))
+            new = table[have:][own]
+            fresh[own] = program.place_starts(new["start"]) != program.place_starts(new["end"] - np.uint64(4))
         self._spans = np.concatenate([self._spans, fresh])

@@ -1,4 +1,4 @@
-"""The call stacks of a trace in time: a tree of stacks, and from when to when each CPU had which."""
+"""Call stacks of a trace in time: a tree of stacks, and segments of time in which a CPU had one of them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ ROOT: Final = 0
 _LATEST: Final = np.uint64((1 << 63) - 1)
 """Tools for time lines have signed numbers of 64 bits."""
 _MARKS: Final = str.maketrans({";": ":", "\n": " "})
-"""Of folded stacks: between frames, and between lines."""
+"""Separators of folded stacks, between frames and between lines, which no name may have."""
 
 
 class StackTree:
     """Every call stack that was met, each once: a node is a function below its caller's node.
 
-    ``parents`` has the caller's node of each node, which has a smaller number; ``depths`` how many functions its stack
-    has; ``functions`` the program's row and the address of its symbol (0: none).
+    ``parents`` has the caller's node of each node, a smaller number; ``depths`` the number of functions in its stack;
+    ``functions`` the program's row and the address of its symbol (0: none).
     """
 
     def __init__(self, known: KnownRanges) -> None:
@@ -71,10 +71,10 @@ class StackTree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackSegment:
-    """While a lane had one stack and one task: a node of the tree, and a row of ``Batch.tasks``.
+    """A segment of a lane with one stack and one task: a node of the tree, and a row of ``Batch.tasks``.
 
-    ``begin`` and ``end`` are ns, or instructions of that lane if the segments were made so. ``joined``: its stack goes
-    on from the segment before it in that lane; otherwise nothing is known of what was between.
+    ``begin`` and ``end`` are ns, or instructions of that lane (see ``StackSegments``). ``joined``: its stack goes on
+    from the segment before it in that lane; otherwise there is a gap between them.
     """
 
     lane: int
@@ -107,20 +107,20 @@ class _Columns:
     heads: I64
     places: I64
     begins: U64
-    """When each range began."""
+    """The time at which each range began."""
     ends: U64
-    """When the one before it ended: at a gap, nothing is known of the time between."""
+    """The time at which the range before it ended: at a gap an earlier one, as the time between is of no stack."""
     sums: I64
-    """Instructions before each range, and all; shape (n + 1,)."""
+    """Instructions before each range, and of all; shape (n + 1,)."""
     task: Any
     kept: Bool
 
 
 class StackSegments:
-    """Divides a trace into segments, batch by batch.
+    """The segments of a trace, batch by batch.
 
-    With ``by_time`` times are those of the trace. They never go back in a lane, and a range without one has that of the
-    range before it. Otherwise they are instructions that the lane executed.
+    With ``by_time`` times are those of the trace. They never go back in a lane, and a range without a time has that of
+    the range before it. Otherwise they are instructions that the lane executed.
     """
 
     def __init__(self, known: KnownRanges, *, by_time: bool) -> None:
@@ -130,7 +130,7 @@ class StackSegments:
         self._lanes: dict[int, _Lane] = {}
 
     def take(self, batch: Batch, numbers: I64, keep: Bool) -> Iterator[StackSegment]:
-        """Give the segments that end in a batch; only kept ranges are in them, but stacks are of all that ran."""
+        """Yield the segments that end in a batch; only kept ranges are in them, but stacks are of all that ran."""
         batch, numbers, keep = self._split.take(batch, numbers, keep)
         if not len(keep):
             return
@@ -144,10 +144,10 @@ class StackSegments:
             state = self._lanes[lane]
             state.instructions += int(columns.sums[place] - columns.sums[marks[lane]])
             marks[lane] = place
-            yield from _closed(lane, state, int(columns.ends[place]))
+            yield from _close(lane, state, int(columns.ends[place]))
             if change is not None:
                 self._follow(state.nodes, change)
-            forgot = change is not None and change.what == FORGET
+            forgot = change is not None and change.kind == FORGET
             state.joined = not forgot and state.kept and (state.joined or state.instructions > 0)
             state.begin, state.instructions = int(columns.begins[place]), 0
             state.task, state.kept = int(columns.task[place]), bool(columns.kept[place])
@@ -157,9 +157,9 @@ class StackSegments:
             state.instructions += int(columns.sums[stop] - columns.sums[marks[lane]])
 
     def close(self) -> Iterator[StackSegment]:
-        """Give the segments that the end of the trace ends."""
+        """Yield the segments that the end of the trace ends."""
         for lane, state in self._lanes.items():
-            yield from _closed(lane, state, state.last)
+            yield from _close(lane, state, state.last)
             state.instructions = 0
 
     def _columns(self, batch: Batch, keep: Bool) -> _Columns:
@@ -175,16 +175,16 @@ class StackSegments:
         gaps = ranges["flags"][order] & np.uint8(GAP) != 0
         for head, stop in zip(heads.tolist(), [*heads[1:].tolist(), len(own)], strict=True):
             state = self._lanes.setdefault(int(own[head]), _Lane())
-            mine = slice(head, stop)
+            own_rows = slice(head, stop)
             if self._by_time:
-                known = begins[mine][begins[mine] != 0]
+                known = begins[own_rows][begins[own_rows] != 0]
                 floor = state.last or (int(known[0]) if len(known) else 0)
-                begins[mine] = np.maximum.accumulate(np.maximum(begins[mine], np.uint64(floor)))
-                before = np.append(np.uint64(state.last or floor), begins[mine][:-1])
-                ends[mine] = np.where(gaps[mine], before, begins[mine])
+                begins[own_rows] = np.maximum.accumulate(np.maximum(begins[own_rows], np.uint64(floor)))
+                before = np.append(np.uint64(state.last or floor), begins[own_rows][:-1])
+                ends[own_rows] = np.where(gaps[own_rows], before, begins[own_rows])
                 state.last = int(begins[stop - 1])
             else:
-                begins[mine] = ends[mine] = (sums[mine] - sums[head] + state.last).astype(np.uint64)
+                begins[own_rows] = ends[own_rows] = (sums[own_rows] - sums[head] + state.last).astype(np.uint64)
                 state.last += int(sums[stop] - sums[head])
         task, kept = ranges["task"][order], keep[order]
         return _Columns(
@@ -192,7 +192,7 @@ class StackSegments:
         )  # fmt: skip
 
     def _cuts(self, columns: _Columns) -> list[int]:
-        """Places where another task runs, or ranges begin or cease to be kept."""
+        """Find places where another task runs, or ranges begin or cease to be kept."""
         task, kept = columns.task, columns.kept
         cut = np.append(False, (task[1:] != task[:-1]) | (kept[1:] != kept[:-1]))
         for head in columns.heads.tolist():
@@ -202,12 +202,12 @@ class StackSegments:
         return places
 
     def _follow(self, nodes: list[int], change: StackChange) -> None:
-        del nodes[len(change.stack) :]  # of what stays, only the top may be another function
+        del nodes[len(change.stack) :]  # of the frames that stay, only the top may be another function
         for frame in change.stack[len(nodes) - 1 :]:
             nodes.append(self.tree.below(nodes[-1], frame))
 
 
-def _closed(lane: int, state: _Lane, end: int) -> Iterator[StackSegment]:
+def _close(lane: int, state: _Lane, end: int) -> Iterator[StackSegment]:
     if state.kept and state.instructions:
         yield StackSegment(
             lane=lane,
@@ -221,5 +221,5 @@ def _closed(lane: int, state: _Lane, end: int) -> Iterator[StackSegment]:
 
 
 def fold(names: Iterable[str]) -> str:
-    """Return a stack as a line of folded stacks has it, the outermost frame first."""
+    """Join names to a line of folded stacks, the outermost frame first."""
     return ";".join(name.translate(_MARKS) for name in names)

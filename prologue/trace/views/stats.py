@@ -1,4 +1,4 @@
-"""What a trace says in sum: functions by instructions and entries, executed prologues, coverage, and stacks."""
+"""Statistics of a trace: functions by instructions and entries, executed prologues, coverage, and stacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from prologue.trace.views.stacks import StackSegments, fold
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionUse:
-    """How much of a trace a function is: instructions executed, how often its first one, how many distinct ones."""
+    """A function in a trace: instructions executed, executions of its first one (entries), and distinct ones."""
 
     program: int
     name: str
@@ -29,13 +29,13 @@ class FunctionUse:
 
 
 class Executed(NamedTuple):
-    """The instructions of a program that were executed: addresses, ascending, and how often; shape (n,)."""
+    """The instructions of a program that were executed: addresses, ascending, and counts; shape (n,)."""
 
     vaddrs: U64
     counts: I64
 
     def at(self, places: U64) -> I64:
-        """How often the instruction at each place was executed; shape of ``places``."""
+        """Count executions of the instruction at each place; shape of ``places``."""
         if not len(self.vaddrs):
             return np.zeros(len(places), np.int64)
         row = np.minimum(np.searchsorted(self.vaddrs, places), len(self.vaddrs) - 1)
@@ -43,21 +43,21 @@ class Executed(NamedTuple):
 
 
 def executed(known: KnownRanges, runs: I64, row: int) -> Executed:
-    """Count the instructions of one program; ``runs`` says how often each distinct range ran."""
+    """Count the instructions of one program; ``runs`` are counts of each distinct range."""
     table = known.table[: len(runs)]
-    mine = (table["program"] == row) & (table["piece"] >= 0) & (runs > 0)
-    starts, sizes = table["start"][mine], ((table["end"][mine] - table["start"][mine]) >> np.uint64(2)).astype(np.int64)
+    own = (table["program"] == row) & (table["piece"] >= 0) & (runs > 0)
+    starts, sizes = table["start"][own], ((table["end"][own] - table["start"][own]) >> np.uint64(2)).astype(np.int64)
     owner = np.repeat(np.arange(len(starts)), sizes)
     within = np.arange(len(owner)) - (np.cumsum(sizes) - sizes)[owner]
     places = starts[owner] + within.astype(np.uint64) * np.uint64(4)
     vaddrs, inverse = np.unique(places, return_inverse=True)
     counts = np.zeros(len(vaddrs), np.int64)
-    np.add.at(counts, inverse, runs[mine][owner])
+    np.add.at(counts, inverse, runs[own][owner])
     return Executed(vaddrs, counts)
 
 
 def by_function(program: Program, row: int, done: Executed) -> list[FunctionUse]:
-    """Every function that was executed, the one with the most instructions first."""
+    """Return every function that was executed, the one with the most instructions first."""
     starts = program.place_starts(done.vaddrs)
     places, inverse, distinct = np.unique(starts, return_inverse=True, return_counts=True)
     sums = np.zeros(len(places), np.int64)
@@ -86,12 +86,12 @@ class FoldedStacks:
         self._counts: Counter[int] = Counter()
 
     def add(self, batch: Batch, numbers: I64, keep: Bool) -> None:
-        """Take in a batch; only the ranges that are kept are counted, but stacks are of all that ran."""
+        """Add a batch; only the ranges that are kept are counted, but stacks are of all that ran."""
         for segment in self._segments.take(batch, numbers, keep):
             self._counts[segment.node] += segment.instructions
 
     def lines(self) -> Iterator[str]:
-        """Give a line for each stack that executed something."""
+        """Yield a line for each stack that executed something."""
         for segment in self._segments.close():
             self._counts[segment.node] += segment.instructions
         tree = self._segments.tree

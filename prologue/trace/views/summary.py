@@ -1,4 +1,4 @@
-"""What a command could not use of a trace, in a few lines: unknown addresses with counts, and gaps."""
+"""The summary of a trace in a few lines: counts of ranges, gaps, and addresses in no image."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ class UnknownRanges(NamedTuple):
     areas: dict[int, int]
 
     def line(self) -> str:
-        """For people."""
+        """Describe them in a line of text."""
         count = f"{self.ranges:,} {'range' if self.ranges == 1 else 'ranges'}"
         if self.why in (PROCESS, ELSEWHERE):
             return f"{count} {'is' if self.ranges == 1 else 'are'} {self.why}: not disassembled"
-        told = ", ".join(f"{area:#x} ({count:,})" for area, count in list(self.areas.items())[:_MOST])
+        areas = ", ".join(f"{area:#x} ({count:,})" for area, count in list(self.areas.items())[:_MOST])
         more = len(self.areas) - _MOST
-        told += f" and {more:,} other {'area' if more == 1 else 'areas'} of 64 KiB" if more > 0 else ""
+        areas += f" and {more:,} other {'area' if more == 1 else 'areas'} of 64 KiB" if more > 0 else ""
         if self.why == OUTSIDE:
-            return f"{count} {'is' if self.ranges == 1 else 'are'} not in {self.image}: {told}"
+            return f"{count} {'is' if self.ranges == 1 else 'are'} not in {self.image}: {areas}"
         return (
             f"{count} may be of host or guest, and the trace does not say which "
-            f"(levels and VMIDs, perf's dso; --host-el, --guest-vmlinux): {told}"
+            f"(levels and VMIDs, perf's dso; --host-el, --guest-vmlinux): {areas}"
         )
 
 
 class TraceSummary:
-    """Counts while a trace is read."""
+    """The counts of a trace, which grow while it is read."""
 
     def __init__(self, known: KnownRanges) -> None:
         self._known = known
@@ -72,7 +72,7 @@ class TraceSummary:
 
     @property
     def runs(self) -> I64:
-        """How often each distinct range ran; shape of the table of known ranges."""
+        """Counts of each distinct range; shape of the table of known ranges."""
         return self._runs.up_to(len(self._known.table))
 
     @property
@@ -82,11 +82,11 @@ class TraceSummary:
 
     @property
     def gaps(self) -> int:
-        """Places where what ran before is not known, but for the start of each CPU's trace."""
+        """Gaps, except at the start of each CPU's trace."""
         return max(self._gaps - len(self._cpus), 0)
 
     def lines(self) -> list[str]:
-        """First what was read, then what could not be used."""
+        """Return lines of text: first counts of all that was read, then of ranges without instructions."""
         runs = self.runs
         ranges, distinct = int(runs.sum()), int((runs > 0).sum())
         cpus = "1 CPU" if len(self._cpus) == 1 else f"{len(self._cpus)} CPUs"
@@ -99,16 +99,16 @@ class TraceSummary:
         return [*notes, *self._of_file(), *unknown]
 
     def _named(self) -> str:
-        """The processes that ran them, as far as the trace names some."""
+        """Name the processes that ran ranges of no kernel, as far as the trace has names."""
         named = Counter({name: count for name, count in self._processes.items() if name})
         if not named:
             return ""
-        said = [f"{name} {count:,}" for name, count in named.most_common(_MOST)]
+        most = [f"{name} {count:,}" for name, count in named.most_common(_MOST)]
         rest = self._processes.total() - sum(count for _, count in named.most_common(_MOST))
-        return f" ({', '.join(said)}{f', others {rest:,}' if rest else ''})"
+        return f" ({', '.join(most)}{f', others {rest:,}' if rest else ''})"
 
     def _of_file(self) -> list[str]:
-        """Ranges in text that memory was asked for and does not have, such as init text after boot."""
+        """Count ranges in text that memory does not have, such as init text after boot."""
         table, runs, count = self._known.table, self.runs, 0
         for row, program in enumerate(self._known.kernels.programs):
             pieces = [k for k, piece in enumerate(program.pieces) if piece.of_file]
@@ -117,7 +117,7 @@ class TraceSummary:
         return [f"{are} in text that memory does not have: shown with the words of the file"] if count else []
 
     def unknown(self) -> list[UnknownRanges]:
-        """What could not be read in an image, and why."""
+        """Return the ranges without instructions, by reason and image."""
         table, times = self._known.table, self.runs
         ran = times > 0
         programs = self._known.kernels.programs
@@ -134,20 +134,20 @@ class TraceSummary:
             UnknownRanges(
                 why,
                 image,
-                int(times[ran & mine].sum()),
-                self._areas(ran & mine) if why not in (PROCESS, ELSEWHERE) else {},
+                int(times[ran & chosen].sum()),
+                self._areas(ran & chosen) if why not in (PROCESS, ELSEWHERE) else {},
             )
-            for why, image, mine in cases
-            if (ran & mine).any()
+            for why, image, chosen in cases
+            if (ran & chosen).any()
         ]
 
     def why_no_step(self, unjudged: Counter[str]) -> str:
-        """Why no step of the trace could be judged, and what to do; ``unjudged`` are counts of steps by reason."""
+        """Explain why no step of the trace could be judged, and what to do; ``unjudged`` are counts by reason."""
         unknown: Counter[str] = Counter()
         for image in self.unknown():
             unknown[image.why] += image.ranges
         if unknown.total() < self.runs.sum():
-            reasons = [f"{counted(count, 'step')}{what.removeprefix('steps')}" for what, count in unjudged.items()]
+            reasons = [f"{counted(count, 'step')}{reason.removeprefix('steps')}" for reason, count in unjudged.items()]
             return ", ".join(reasons) or "no two ranges of the image follow each other without a gap"
         hypervisor = min(self._hypervisor, unknown[OUTSIDE])
         kinds = {
@@ -165,7 +165,7 @@ class TraceSummary:
         return f"{parts}; no kernel of the normal world ran: record one (perf record -e cs_etm//k)"
 
     def data(self) -> dict[str, Any]:
-        """The same for JSON."""
+        """Return the counts for JSON."""
         unknown = [
             {"why": image.why, "image": image.image, "ranges": image.ranges,
              "areas": [[hex(area), count] for area, count in image.areas.items()]}
@@ -174,10 +174,10 @@ class TraceSummary:
         counts = {"ranges": int(self.runs.sum()), "instructions": self.instructions, "gaps": self.gaps}
         return {**counts, "unknown": unknown, "processes": dict(self._processes.most_common())}
 
-    def _areas(self, which: Bool) -> dict[int, int]:
-        """How many ranges begin in each area of 64 KiB, the most frequent first."""
+    def _areas(self, chosen: Bool) -> dict[int, int]:
+        """Count the chosen ranges by the area of 64 KiB in which they begin, the most frequent first."""
         areas: Counter[int] = Counter()
-        rows = np.flatnonzero(which)
+        rows = np.flatnonzero(chosen)
         for start, count in zip(self._known.table["start"][rows].tolist(), self.runs[rows].tolist(), strict=True):
             areas[start & ~0xFFFF] += count
         return dict(areas.most_common())

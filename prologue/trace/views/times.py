@@ -1,4 +1,4 @@
-"""How long each function ran, as far as times of a trace say it, and when it ran first and last."""
+"""Times of functions, as far as a trace has times: ns in each, first and last time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NEVER = np.uint64((1 << 64) - 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeUse:
-    """ns in a function, without what it called; its first and last time (ns of the trace's clock)."""
+    """ns in a function, without its callees; its first and last time (ns of the trace's clock)."""
 
     ns: float
     first: int
@@ -27,10 +27,10 @@ class TimeUse:
 
 
 class FunctionTimes:
-    """Divides the time from one timestamp of a CPU to its next one among what ran between them, by instructions.
+    """The time of each function: the time between two timestamps of a CPU, divided among ranges by instructions.
 
-    A range has the last timestamp before it, and units write these only now and then. Time over a gap is nobody's, and
-    so is time that goes back.
+    A range has the last timestamp before it, and units write these only now and then. Time over a gap is of no
+    function, and neither is time that goes back.
     """
 
     def __init__(self, known: KnownRanges) -> None:
@@ -41,13 +41,13 @@ class FunctionTimes:
         self._open: dict[int, tuple[int, I64, npt.NDArray[np.float64]]] = {}  # time, ranges and instructions since it
 
     def add(self, batch: Batch, numbers: I64, keep: Bool) -> None:
-        """Take in a batch; what is not kept takes its time, too, and has no part of the sum."""
+        """Add a batch; ranges that are not kept take their time, too, but do not count."""
         batch, numbers, keep = self._split.take(batch, numbers, keep)
         self._grow()
         ranges, lane = batch.ranges, lanes(batch.ranges)
-        mine = keep & (ranges["time"] != 0)
-        np.minimum.at(self._first, numbers[mine], ranges["time"][mine])
-        np.maximum.at(self._last, numbers[mine], ranges["time"][mine])
+        timed = keep & (ranges["time"] != 0)
+        np.minimum.at(self._first, numbers[timed], ranges["time"][timed])
+        np.maximum.at(self._last, numbers[timed], ranges["time"][timed])
         sizes = count_instructions(ranges).astype(np.float64)
         for own in np.unique(lane).tolist():
             rows = np.flatnonzero(lane == own)
@@ -55,7 +55,7 @@ class FunctionTimes:
 
     def _lane(self, own: int, ranges: npt.NDArray[np.void], numbers: I64, sizes: npt.NDArray[np.float64]) -> None:
         time, gap = ranges["time"], ranges["flags"] & np.uint8(GAP) != 0
-        fresh = gap.copy()  # where an interval begins
+        fresh = gap.copy()  # the first range of an interval
         fresh[1:] |= time[1:] != time[:-1]
         before = self._open.get(own)
         fresh[0] |= before is None or before[0] != time[0]
@@ -63,12 +63,12 @@ class FunctionTimes:
         stops = np.append(heads[1:], len(time))
         if before is not None:
             first = int(heads[0]) if len(heads) else len(time)
-            ranks, insns = np.append(before[1], numbers[:first]), np.append(before[2], sizes[:first])
+            waiting, insns = np.append(before[1], numbers[:first]), np.append(before[2], sizes[:first])
             if not len(heads):
-                self._open[own] = before[0], *_summed(ranks, insns)
+                self._open[own] = before[0], *_sum_up(waiting, insns)
                 return
             if not gap[first]:
-                self._spend(ranks, insns, int(time[first]) - before[0], before[0])
+                self._spend(waiting, insns, int(time[first]) - before[0], before[0])
         rate = np.zeros(len(heads))
         begins = time[heads].astype(np.float64)
         sums = np.add.reduceat(sizes, heads)
@@ -78,28 +78,28 @@ class FunctionTimes:
         own_rows = numbers[heads[0] :] >= 0
         np.add.at(self._ns, numbers[heads[0] :][own_rows], shares[own_rows])
         last = int(heads[-1])
-        self._open[own] = int(time[last]), *_summed(numbers[last:], sizes[last:])
+        self._open[own] = int(time[last]), *_sum_up(numbers[last:], sizes[last:])
 
     def _spend(self, numbers: I64, sizes: npt.NDArray[np.float64], ns: int, since: int) -> None:
         total = sizes.sum()
         if since and ns > 0 and total:
-            mine = numbers >= 0
-            np.add.at(self._ns, numbers[mine], ns * sizes[mine] / total)
+            kept = numbers >= 0
+            np.add.at(self._ns, numbers[kept], ns * sizes[kept] / total)
 
     def by_function(self, row: int) -> dict[int, TimeUse]:
         """Return the use of each function of a program (its row) that has a time, by address of its symbol."""
         self._grow()
         table = self._known.table
-        mine = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0) & (self._last != 0))
-        places = self._known.kernels.programs[row].place_starts(table["start"][mine])
-        return dict(self._uses(places, mine))
+        own = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0) & (self._last != 0))
+        places = self._known.kernels.programs[row].place_starts(table["start"][own])
+        return dict(self._uses(places, own))
 
-    def _uses(self, places: U64, mine: I64) -> Iterator[tuple[int, TimeUse]]:
+    def _uses(self, places: U64, own: I64) -> Iterator[tuple[int, TimeUse]]:
         functions, inverse = np.unique(places, return_inverse=True)
-        ns = np.bincount(inverse, self._ns[mine], len(functions))
+        ns = np.bincount(inverse, self._ns[own], len(functions))
         first, last = np.full(len(functions), _NEVER), np.zeros(len(functions), np.uint64)
-        np.minimum.at(first, inverse, self._first[mine])
-        np.maximum.at(last, inverse, self._last[mine])
+        np.minimum.at(first, inverse, self._first[own])
+        np.maximum.at(last, inverse, self._last[own])
         columns = (functions, ns, first, last)
         for place, spent, begin, end in zip(*(column.tolist() for column in columns), strict=True):
             yield place, TimeUse(ns=spent, first=begin, last=end)
@@ -112,7 +112,7 @@ class FunctionTimes:
             self._last = np.append(self._last, np.zeros(new, np.uint64))
 
 
-def _summed(numbers: I64, sizes: npt.NDArray[np.float64]) -> tuple[I64, npt.NDArray[np.float64]]:
-    """Sum up by distinct range: a clock that stands still must not fill memory."""
+def _sum_up(numbers: I64, sizes: npt.NDArray[np.float64]) -> tuple[I64, npt.NDArray[np.float64]]:
+    """Add up instructions by distinct range: a clock that stands still must not fill memory."""
     distinct, inverse = np.unique(numbers, return_inverse=True)
     return distinct, np.bincount(inverse, sizes, len(distinct)).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Call trees: what a function called, call by call, as deep as wanted."""
+"""Call trees: the callees of a function, call by call, as deep as wanted."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ _HEAD: Final = "{seconds}.{rest:09} cpu {cpu} "
 
 
 class CallTrees:
-    """Prints a line for each function that is entered below one of the wanted ones."""
+    """The printer of a line for each function that is entered below one of the wanted functions."""
 
     def __init__(self, known: KnownRanges, roots: frozenset[tuple[int, int]], depth: int) -> None:
-        """``roots`` are (row of the program, address); ``depth`` is how many levels below them are printed.
+        """Print trees of ``roots``, each (row of the program, address), with ``depth`` levels below them.
 
-        ``entered`` has those of the roots that were entered.
+        ``entered`` has the roots that were entered.
         """
         self._known = known
         self._walk = Walk(known)
         self._roots = roots
         self._depth = depth
         self.entered: set[tuple[int, int]] = set()
-        # For each lane in a tree, the depth of its root, and the function there: the root, or what that went on to.
+        # For each lane in a tree, the depth of its root, and the function there: the root, or its tail call.
         self._inside: dict[int, tuple[int, Frame]] = {}
 
     def render(self, batch: Batch, numbers: I64, keep: Bool) -> Iterator[bytes]:
-        """The lines of a batch, lane by lane; only those of ranges that are kept, but calls are of all that ran."""
+        """Write the lines of a batch, lane by lane: of the ranges that are kept, but calls are of all that ran."""
         changes = [(change.row, self._lines(batch, change)) for change in self._walk.changes(batch, numbers)]
         yield "".join(line for row, lines in changes if keep[row] for line in lines).encode()
 
@@ -39,15 +39,15 @@ class CallTrees:
         lines: list[str] = []
         top = stack[-1]
         base, root = self._inside.get(lane, (None, top))
-        if base is not None and change.what == REPLACE and len(stack) == base + 1:
+        if base is not None and change.kind == REPLACE and len(stack) == base + 1:
             self._inside[lane] = base, top
-        elif base is not None and (change.what == FORGET or stack[base : base + 1] != [root]):
+        elif base is not None and (change.kind == FORGET or stack[base : base + 1] != [root]):
             del self._inside[lane]
-            lines = [self._head(batch, change.row) + "(gap)\n"] if change.what == FORGET else []
+            lines = [self._head(batch, change.row) + "(gap)\n"] if change.kind == FORGET else []
             base = None
         start = int(batch.ranges["start"][change.row])
         # A new task's first function (ret_from_fork) is entered by the return that ends cpu_switch_to.
-        if change.what in (POP, LEAVE) and (base is not None or start != top.function):
+        if change.kind in (POP, LEAVE) and (base is not None or start != top.function):
             return lines
         if base is None:
             if (top.program, top.function) not in self._roots or start != top.function:
@@ -58,7 +58,7 @@ class CallTrees:
         depth = len(stack) - 1 - base
         if depth <= self._depth:
             name = self._known.kernels.programs[top.program].name_at(top.function) if top.program >= 0 else "[user]"
-            mark = "(exception) " if change.what in (ENTER, REENTER) else ""
+            mark = "(exception) " if change.kind in (ENTER, REENTER) else ""
             lines.append(f"{self._head(batch, change.row)}{'  ' * depth}{mark}{name or '[unknown]'}\n")
         return lines
 

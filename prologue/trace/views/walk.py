@@ -1,9 +1,9 @@
-"""Call stacks while a trace is read: what every step does to the stack of its CPU.
+"""Changes of call stacks while a trace is read: each step changes the stack of its CPU.
 
 A call pushes; a return pops up to the frame that it returns into; an exception pushes a frame that its return pops,
-with all above it, also where another exception comes at once; a branch to another function replaces the top one (a
-tail call). After a gap, or a return to where no call came from (another task was chosen), nothing is known, and the
-stack begins anew.
+with all above it, also if another exception comes at once; a branch to another function replaces the top frame (a
+tail call). After a gap, or a return to an address that no call came from (another task was chosen), the stack is
+unknown and begins anew.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from prologue.trace.ranges import EXCEPTION, SAMPLE, Batch
 STAY, PUSH, POP, REPLACE, ENTER, LEAVE, REENTER, FORGET = range(8)
 _GUEST_ENTRIES: Final = ("__guest_enter", "__kvm_nvhe___guest_enter")
 _EXCEPTION: Final = -1
-"""Instead of a return address."""
+"""The frame is an exception's; stands for a return address."""
 
 
 class Frame(NamedTuple):
@@ -37,16 +37,16 @@ class Frame(NamedTuple):
 
 
 class StackChange(NamedTuple):
-    """A row of the batch at which a lane's stack changes; ``stack`` is what it is from there on, not to be modified."""
+    """A row of the batch at which a lane's stack changes; ``stack`` is the stack from there on, not to be modified."""
 
     row: int
     lane: int
-    what: int
+    kind: int
     stack: list[Frame]
 
 
 class Walk:
-    """Follows the stacks of all lanes."""
+    """The walk over a trace that follows the stacks of all lanes."""
 
     def __init__(self, known: KnownRanges) -> None:
         self._known = known
@@ -57,7 +57,7 @@ class Walk:
         self._stacks: dict[int, list[Frame]] = {}
 
     def changes(self, batch: Batch, numbers: I64) -> Iterator[StackChange]:
-        """Every change in a batch, lane by lane, in order within each."""
+        """Yield every change in a batch, lane by lane, in order within each."""
         lane = lanes(batch.ranges)
         taken = self._steps.take(batch.ranges, numbers)
         self._learn()
@@ -69,8 +69,8 @@ class Walk:
         columns = (rows, lane[rows], kinds[rows], self._functions[numbers[rows]], table["program"], table["start"])
         backs = np.zeros(len(numbers), np.uint64)
         backs[taken.rows] = self._known.table["end"][self._steps.table["before"][taken.numbers]]
-        every = zip(*(column.tolist() for column in columns), backs[rows].tolist(), strict=True)
-        for row, own, kind, function, program, start, back in every:
+        fields = zip(*(column.tolist() for column in columns), backs[rows].tolist(), strict=True)
+        for row, own, kind, function, program, start, back in fields:
             stack = self._stacks.setdefault(own, [])
             _apply(stack, kind, Frame(function, program, back), start)
             yield StackChange(row, own, kind, stack)
@@ -80,8 +80,8 @@ class Walk:
         table, have = self._known.table, len(self._functions)
         fresh = np.zeros(len(table) - have, np.uint64)
         for row, program in enumerate(self._programs):
-            mine = np.flatnonzero(table["program"][have:] == row)
-            fresh[mine] = program.place_starts(table["start"][have:][mine])
+            own = np.flatnonzero(table["program"][have:] == row)
+            fresh[own] = program.place_starts(table["start"][have:][own])
         self._functions = np.concatenate([self._functions, fresh])
         steps, have = self._steps.table, len(self._kinds)
         if have < len(steps):
@@ -109,20 +109,20 @@ class Walk:
         return kinds
 
     def _in_guest_entry(self, ranges: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
-        """Which ranges end where KVM enters a guest: the exception that ends its run returns to KVM's callers.
+        """Tell which ranges end where KVM enters a guest: the exception that ends its run returns to KVM's callers.
 
         ``__guest_enter`` (arch/arm64/kvm/hyp/entry.S, 6.1-7.2), to whose caller ``__guest_exit`` returns.
         """
         is_entry = np.zeros(len(ranges), np.bool_)
         for row, program in enumerate(self._programs):
             places = [place for name in _GUEST_ENTRIES for place in program.find(name)]
-            mine = np.flatnonzero(ranges["program"] == row)
-            is_entry[mine] = np.isin(program.place_starts(ranges["end"][mine] - np.uint64(4)), places)
+            own = np.flatnonzero(ranges["program"] == row)
+            is_entry[own] = np.isin(program.place_starts(ranges["end"][own] - np.uint64(4)), places)
         return is_entry
 
 
 def _unwind(stack: list[Frame], back: int) -> None:
-    """Pop up to the frame that goes on at ``back``; all, if there is none."""
+    """Drop frames up to the one that goes on at ``back``; all, if it is not there."""
     for depth in range(len(stack) - 1, -1, -1):
         if stack[depth].back == back:
             del stack[depth:]
@@ -133,7 +133,7 @@ def _unwind(stack: list[Frame], back: int) -> None:
 
 
 def _apply(stack: list[Frame], kind: int, frame: Frame, start: int) -> None:
-    """StackChange a stack; ``start`` is where execution goes on."""
+    """Change a stack; ``start`` is where execution goes on."""
     if kind == PUSH:
         stack.append(frame)
     elif kind == ENTER:
@@ -148,5 +148,5 @@ def _apply(stack: list[Frame], kind: int, frame: Frame, start: int) -> None:
     else:
         _unwind(stack, start if kind == POP else _EXCEPTION)
         if not stack or (stack[-1].function, stack[-1].program) != (frame.function, frame.program):
-            # What it returned into began before the trace, or its caller is not what was thought.
+            # The function that it returned into began before the trace, or has another caller than was known.
             stack[-1:] = [frame._replace(back=stack[-1].back if stack else 0)]
