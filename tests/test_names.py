@@ -11,7 +11,7 @@ from typing import Final
 
 import prologue
 import prologue_bench
-from tests.test_imports import modules, room_of, room_of_bench
+from tests.test_imports import modules, room_of
 
 
 @cache
@@ -95,10 +95,9 @@ def test_a_call_names_what_it_gives_a_large_named_tuple() -> None:
         assert not any(isinstance(one, ast.Starred) for one in call.args), place
 
 
-# Rooms whose docstrings still wait for their editor, of the tool and of the bench.
+# Rooms whose docstrings still wait for their editor.
 UNEDITED: Final = (
 )  # fmt: skip
-UNEDITED_OF_BENCH: Final = ("trace",)
 # First words of a function's docstring. A verb that is missing is added; a noun is not.
 VERBS: Final = """
     Add Answer Ask Audit Boot Break Bring Buffer Build Call Carry Change Check Choose Claim Classify Collect Combine
@@ -118,7 +117,6 @@ HEADLESS: Final = """
 def edited() -> Iterator[tuple[Path, ast.Module]]:
     """Every file of the rooms that were edited."""
     unedited = {path for path, room in modules(prologue.__file__, room_of) if room in UNEDITED}
-    unedited |= {path for path, room in modules(prologue_bench.__file__, room_of_bench) if room in UNEDITED_OF_BENCH}
     yield from ((path, tree) for path, tree in parsed() if path not in unedited)
 
 

@@ -1,1 +1,1 @@
-"""Recordings of what a kernel executes: a guest in QEMU, and a plugin that writes ranges."""
+"""Recordings of the instructions that a kernel executes: a guest in QEMU, and a plugin that writes ranges."""

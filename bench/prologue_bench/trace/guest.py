@@ -20,8 +20,8 @@ def pack_guest(
     """Make the archive.
 
     Args:
-        command: program and arguments; what is not a path is looked for in ``/bin``.
-        setup: shell script that is done before.
+        command: program and arguments; a name that is no path is looked for in ``/bin``.
+        setup: shell script that runs before.
         more: other files, by path inside.
         modules: ``.ko`` files, compressed or not, that are loaded first, in this order.
 
@@ -45,6 +45,6 @@ def pack_guest(
 
 
 def setup_script(modules: Iterable[str], script: str) -> str:
-    """What init sources: modules are loaded, by their paths inside, and the script is done if all of them were."""
+    """Write the script that init sources: it loads modules, by their paths inside, and goes on if all were loaded."""
     loads = "".join(f"insmod {shlex.quote(f'/{name}')} || return 1\n" for name in modules)
     return f"{loads}{script or ':'}\n"

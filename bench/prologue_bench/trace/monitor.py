@@ -15,14 +15,14 @@ from prologue_bench.errors import BenchError, GuestLostError
 
 
 def finish(socket: Path, dump: Path) -> None:
-    """Stop the machine, write its memory to ``dump`` (an ELF core with physical addresses), and end it.
+    """End the machine, after its memory was written to ``dump`` (an ELF core with physical addresses).
 
-    The plugin has stopped the CPUs: in a guest that powers off while a command is under way, QEMU 7.2 waits for itself
+    The plugin has stopped the CPUs: if a guest powers off while a command is under way, QEMU 7.2 waits for itself
     forever (monitor_cleanup).
 
     Raises:
-        BenchError: QEMU cannot write the dump, or wrote one that cannot be read.
-        GuestLostError: it ended before.
+        BenchError: QEMU cannot write the dump, or the dump cannot be read.
+        GuestLostError: the machine ended before.
 
     """
     logging.getLogger("qemu.qmp").setLevel(logging.CRITICAL)

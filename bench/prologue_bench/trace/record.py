@@ -1,4 +1,4 @@
-"""Records what a kernel executes in QEMU, to a file in the form of ``prologue.trace.readers.recording``."""
+"""Recording of a kernel in QEMU, to a file in the form of ``prologue.trace.readers.recording``."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 
 COMMAND_LINE: Final = "console=ttyAMA0 loglevel=4 panic=-1"
 _POLL: Final = 0.1  # seconds
-_FAILED: Final = r"record: command ended with status [1-9]\d*"  # says trace/init
+_FAILED: Final = r"record: command ended with status [1-9]\d*"  # of trace/init
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """What is recorded.
+    """The window of a recording.
 
     Args:
-        marks: only after the guest's command has begun, and until it has ended.
+        marks: it begins after the guest's command has begun, and ends when that has ended.
         begin: the function that it begins with.
         until: the function that it ends before.
-        count: it ends after so many instructions of all CPUs.
-        function: only this function, and what it calls.
+        count: it ends after this number of instructions of all CPUs.
+        function: only this function, and its callees.
         process: only the command's own task.
 
     """
@@ -58,7 +58,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingFiles:
-    """What is written.
+    """The files of a recording.
 
     Args:
         out: the recording.
@@ -78,7 +78,7 @@ class RecordingFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuRecording:
-    """What one CPU did in the window."""
+    """The part of one CPU in a recording."""
 
     cpu: int
     instructions: int
@@ -87,7 +87,7 @@ class CpuRecording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedTrace:
-    """What came of it; ``why`` says what ended the window. ``slide``: run-time minus link-time addresses."""
+    """The result of a recording; ``why`` the window ended. ``slide``: run-time minus link-time addresses."""
 
     slide: int | None
     why: str
@@ -96,21 +96,21 @@ class RecordedTrace:
 
     @property
     def instructions(self) -> int:
-        """Of all CPUs."""
+        """Instructions of all CPUs."""
         return sum(cpu.instructions for cpu in self.cpus)
 
     @property
     def ranges(self) -> int:
-        """Of all CPUs."""
+        """Ranges of all CPUs."""
         return sum(cpu.ranges for cpu in self.cpus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guest:
-    """What boots.
+    """The guest that boots.
 
     Args:
-        initramfs: the root file system; None for a kernel that needs none.
+        initramfs: the root file system; None for a kernel without one.
         machine: the machine.
         append: more words for the kernel's command line.
         timeout: seconds of wall time.
@@ -126,12 +126,12 @@ class Guest:
 def record(kernel: Kernel, window: Window, files: RecordingFiles, guest: Guest) -> RecordedTrace:
     """Boot a kernel, record the window, stop the machine. The kernel has to boot on QEMU's virt board, with a PL011.
 
-    The recording and the truth appear when all went well, but for pipes.
+    The recording and the truth appear when all went well, except for pipes.
 
     Raises:
-        BenchError: a QEMU that cannot do it, unknown functions, a machine that does not start, a window in which
-            nothing ran that was to be recorded.
-        GuestLostError: the window never began, or the machine ended before it was over.
+        BenchError: another QEMU than 7.2 to 8.2, unknown functions, a machine that does not start, or a window without
+            an instruction that was to be recorded.
+        GuestLostError: the window never began, or the machine ended before its end.
 
     """
     if qemu_version() >= (9, 0):
@@ -146,13 +146,13 @@ def record(kernel: Kernel, window: Window, files: RecordingFiles, guest: Guest) 
     ):
         recorded = _record(kernel, window, replace(files, out=out, truth=truth), guest, Path(name))
         if not recorded.instructions:
-            raise BenchError(_nothing(window))
+            raise BenchError(_why_empty(window))
         return recorded
 
 
 @contextlib.contextmanager
 def _when_whole(path: Path) -> Iterator[Path]:
-    """Where to write a file that is to appear when all went well; into a pipe at once."""
+    """Give a temporary file that becomes ``path`` when all went well; a pipe is written at once."""
     if path.exists() and not path.is_file():
         yield path
         return
@@ -160,7 +160,7 @@ def _when_whole(path: Path) -> Iterator[Path]:
         yield temporary
 
 
-def _nothing(window: Window) -> str:
+def _why_empty(window: Window) -> str:
     if window.function is not None:
         return f"nothing was recorded: {window.function} was not called in the window"
     return "nothing was recorded: no instruction of the window is wanted"
@@ -220,18 +220,18 @@ def _run(command: list[str], files: RecordingFiles, scratch: Path, timeout: floa
         watcher.join()
     if problems:
         raise problems[0]
-    said: dict[str, Any] | None = parse_json(status.read_text()) if status.exists() else None
+    state: dict[str, Any] | None = parse_json(status.read_text()) if status.exists() else None
     end = "the machine ended" if ended else f"stopped after {timeout:.0f} s"
     end += f"; {console_end(lines, files.log)}"
-    if said is None:
+    if state is None:
         raise GuestLostError(f"the recording is not complete: {end}")
-    if not said["opened"]:
+    if not state["opened"]:
         raise GuestLostError(f"the window never began: {end}")
     failed = [line for line in lines if re.fullmatch(_FAILED, line)]
     if failed:
         raise BenchError(f"{failed[-1]}: {end}")
-    cpus = tuple(CpuRecording(cpu=cpu, instructions=n, ranges=ranges) for cpu, n, ranges in said["cpus"])
-    return RecordedTrace(slide=said["slide"], why=said["why"], cpus=cpus, seconds=seconds)
+    cpus = tuple(CpuRecording(cpu=cpu, instructions=n, ranges=ranges) for cpu, n, ranges in state["cpus"])
+    return RecordedTrace(slide=state["slide"], why=state["why"], cpus=cpus, seconds=seconds)
 
 
 def _watch(scratch: Path, dump: Path | None, over: threading.Event, problems: list[BenchError]) -> None:

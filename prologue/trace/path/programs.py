@@ -27,7 +27,8 @@ from prologue.live.system.running_text import LiveSection
 from prologue.trace.path.trampoline import find_trampoline
 from prologue.trace.ranges import TOP
 
-# Tables of exception vectors, by their names in arch/arm64 (kernel/entry.S, kernel/hyp-stub.S, kvm/hyp, 6.1-7.2).
+# Tables of exception vectors, by their names in arch/arm64 (kernel/entry.S, kernel/hyp-stub.S, kvm/hyp, 5.5-7.2). An
+# nVHE host's have a prefix, except in early kernels, with kvm/hyp-init.S.
 _TABLES: Final = (
     "vectors", "tramp_vectors", "__bp_harden_el1_vectors", "__bp_harden_hyp_vecs", "__hyp_stub_vectors",
     "__kvm_hyp_vector", "__kvm_hyp_host_vector", "__kvm_hyp_init",
