@@ -95,9 +95,6 @@ def test_a_call_names_what_it_gives_a_large_named_tuple() -> None:
         assert not any(isinstance(one, ast.Starred) for one in call.args), place
 
 
-# Rooms whose docstrings still wait for their editor.
-UNEDITED: Final = (
-)  # fmt: skip
 # First words of a function's docstring. A verb that is missing is added; a noun is not.
 VERBS: Final = """
     Add Answer Ask Audit Boot Break Bring Buffer Build Call Carry Change Check Choose Claim Classify Collect Combine
@@ -114,15 +111,9 @@ HEADLESS: Final = """
 """
 
 
-def edited() -> Iterator[tuple[Path, ast.Module]]:
-    """Every file of the rooms that were edited."""
-    unedited = {path for path, room in modules(prologue.__file__, room_of) if room in UNEDITED}
-    yield from ((path, tree) for path, tree in parsed() if path not in unedited)
-
-
 def docstrings() -> Iterator[tuple[str, ast.AST, str]]:
-    """Place, node and first word of every docstring of these files."""
-    for path, tree in edited():
+    """Place, node and first word of every docstring."""
+    for path, tree in parsed():
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
                 words = (ast.get_docstring(node) or "").split()
@@ -157,7 +148,7 @@ def test_the_docstring_of_a_thing_names_it() -> None:
 def test_no_variable_is_called_found_said_or_one() -> None:
     names = [
         f"{path}:{node.lineno}: {ast.unparse(node)}"
-        for path, tree in edited()
+        for path, tree in parsed()
         for function in ast.walk(tree)
         if isinstance(function, ast.FunctionDef)
         for node in ast.walk(function)

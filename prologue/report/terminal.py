@@ -1,4 +1,4 @@
-"""What a terminal gets beside plain text: colour, lines that fit, and notes on standard error."""
+"""A terminal's additions to plain text: colour, lines that fit, and notes on standard error."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_nothing_was_traced_since_boot(vmlinux: Path) -> None:
     assert data.right.all()
     assert not data.unsure.any()
     assert data.note == "nothing was traced since boot: 15 CALL_OPS literals are those of the file"
-    assert "nothing was traced" in data.why(0)
+    assert "nothing was traced" in data.reason(0)
 
 
 def test_a_kernel_that_sets_them_at_boot(vmlinux: Path) -> None:
