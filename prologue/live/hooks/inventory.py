@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Final
 
+from prologue.errors import how_to_install
 from prologue.live.audit.layouts import layouts_of
 from prologue.live.audit.variables import Variables
 from prologue.live.hooks.bpf_hooks import read_programs
@@ -107,6 +109,12 @@ def _nothing(kernel: RunningKernel, memory: Memory, objects: Objects) -> Invento
         unlisted=(),
         objects=objects,
         kernel=kernel,
-        not_known=("structs: the vmlinux has neither BTF nor DWARF that describes them",),
+        not_known=(f"structs: {_why_no_types()}",),
         types=objects.source,
     )
+
+
+def _why_no_types() -> str:
+    if find_spec("drgn") is None:
+        return f"the vmlinux has no BTF that describes them, and DWARF is read by drgn: {how_to_install('live')}"
+    return "the vmlinux has neither BTF nor DWARF that describes them"

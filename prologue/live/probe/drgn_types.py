@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from prologue.errors import InputError, how_to_install
 from prologue.live.probe.c_types import VOID, CType, Member, array_of, pointer_to
 
 
@@ -26,8 +27,11 @@ class DrgnTypes:
         return self._find(lambda program: program.variable(name).type_)
 
     def _find(self, look_up: Callable[[Any], Any]) -> CType | None:
-        import drgn
-
+        try:
+            import drgn
+        except ImportError as missing:
+            message = f"types of variables are read by drgn, which is not installed: {how_to_install('live')}"
+            raise InputError(message, path=self._path) from missing
         if self._program is None:
             logging.getLogger("drgn").setLevel(logging.CRITICAL)  # the caller reports what is missing
             self._program = drgn.Program(drgn.Platform(drgn.Architecture.AARCH64))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -87,3 +88,12 @@ def test_without_types_nothing_is_known(vmlinux: Path, tmp_path: Path, capsys: p
     data = hooks(bare, saved(vmlinux), capsys)
     assert data["listeners"] == []
     assert data["not_known"] == ["structs: the vmlinux has neither BTF nor DWARF that describes them"]
+
+
+def test_without_drgn_the_reason_is_another(
+    vmlinux: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "drgn", None)
+    monkeypatch.setattr("prologue.live.hooks.inventory.find_spec", lambda name: None)
+    (reason,) = hooks(vmlinux, saved(vmlinux), capsys)["not_known"]
+    assert "DWARF is read by drgn: pip install 'drgn>=" in reason
