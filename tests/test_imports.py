@@ -37,10 +37,23 @@ BENCH: dict[str, tuple[str, ...]] = {
     "exact": ("host", "guest", "results"),
     "trace": ("host", "guest", "exact"),
     "targets": ("host", "guest", "results", "recorder", "exact"),
-    "campaign": ("results", "recorder", "targets"),
+    "links": ("host", "results"),
+    "campaign": ("results", "recorder", "targets", "links"),
     "analysis": ("results", "recorder"),
     "report": ("results", "exact", "analysis"),
-    "cli": ("host", "guest", "results", "recorder", "exact", "trace", "targets", "campaign", "analysis", "report"),
+    "cli": (
+        "host",
+        "guest",
+        "results",
+        "recorder",
+        "exact",
+        "trace",
+        "targets",
+        "links",
+        "campaign",
+        "analysis",
+        "report",
+    ),
 }
 
 

@@ -18,6 +18,13 @@ COMMANDS: Final[tuple[tuple[str, str, str], ...]] = (  # name, help and examples
         "Exit codes: 0 every boot of the plan counts; 1 some stayed void; 2 bad input or another plan; 4 machine lost.",
     ),
     (
+        "links",
+        "link one build many times, each with another layout",
+        "  prologue bench links linux/out -n 12 -o links/       # other orders of its objects; out/ stays as it is\n"
+        "  prologue bench links a/vmlinux b/vmlinux c/vmlinux -o links/            # links that you made\n"
+        "The same command resumes one that was stopped, and adds links if -n is larger.",
+    ),
+    (
         "record",
         "record this boot of this machine under a label, or write a script that does it elsewhere",
         "  prologue bench record --label nop-nop --vmlinux vmlinux --workload hackbench:g=10,l=1000 -o boots.jsonl\n"

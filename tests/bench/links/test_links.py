@@ -1,0 +1,178 @@
+"""``prologue bench links`` on a tree of the mini kernel: real linkers, orders that are seen in the symbols."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+
+from prologue.cli.main import main
+from prologue.kernel.kernel import Kernel
+from prologue_bench.links.making import SCRATCH, link_directories
+from prologue_bench.links.recorded import RecordedLink, Sharing, read_record, sharing
+from tests.support.kbuild_tree import LINKER, kbuild_tree
+from tests.support.needs import needs_mini_kernel_tools
+
+Said = pytest.CaptureFixture[str]
+ALIGNMENTS = (8, 16, 32, 64)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    needs_mini_kernel_tools()
+    return kbuild_tree(tmp_path_factory.mktemp("tree"))
+
+
+@pytest.fixture
+def tree(built: Path, tmp_path: Path) -> Path:
+    """A tree to do with as a test likes; the build's own linker is GNU ld."""
+    return Path(shutil.copytree(built, tmp_path / "linux"))
+
+
+def links(*arguments: object) -> int:
+    return main(["bench", "links", *map(str, arguments)])
+
+
+def state_of(directory: Path) -> list[tuple[Path, int]]:
+    return sorted((path, path.lstat().st_mtime_ns) for path in directory.rglob("*"))
+
+
+def placed(link: RecordedLink, vmlinux: Path) -> list[tuple[str, int]]:
+    """The objects of functions f0, f1 ..., in the order of addresses, each with the address of its text."""
+    symbols = Kernel(vmlinux).symbols
+    assert link.plan is not None
+    names = [match[1] for unit in link.plan.order if (match := re.search(r"more(\d+)\.o", unit))]
+    found = [(name, symbols.find(f"f{name}")) for name in names]
+    return sorted(((name, symbol.vaddr) for name, symbol in found if symbol), key=lambda pair: pair[1])
+
+
+@pytest.mark.parametrize(("source", "linker"), [(".", LINKER), ("..", "ld.lld")])
+def test_each_link_has_its_order_and_alignment(source: Literal[".", ".."], linker: str, tmp_path: Path) -> None:
+    tree, out = kbuild_tree(tmp_path, source, linker), tmp_path / "links"
+    before = state_of(tmp_path / "linux")
+    assert links(tree, "-n", 4, "-o", out) == 0
+    assert state_of(tmp_path / "linux") == before
+    made = [read_record(directory) for directory in link_directories(out)]
+    for link, alignment in zip(made, ALIGNMENTS, strict=True):
+        vmlinux = out / link.name / "vmlinux"
+        kernel = Kernel(vmlinux)
+        assert link.plan is not None
+        assert (link.plan.alignment, link.plan.granularity, link.plan.seed) == (alignment, "object", 1)
+        order = [match[1] for unit in link.plan.order if (match := re.search(r"more(\d+)\.o", unit))]
+        assert [name for name, _ in placed(link, vmlinux)] == order
+        assert all(vaddr % alignment == 0 for _, vaddr in placed(link, vmlinux))
+        assert (link.build_id, link.layout, link.sites) == (kernel.build_id, kernel.layout, len(kernel.sites or ()))
+        assert link.moved > 0
+    assert len({link.build_id for link in made}) == len({link.plan.order for link in made if link.plan}) == 4
+    assert len({link.functions for link in made}) == 1
+
+
+def test_more_links_are_added_and_another_plan_is_refused(tree: Path, tmp_path: Path, capsys: Said) -> None:
+    out = tmp_path / "links"
+    assert links(tree, "-n", 2, "-o", out) == 0
+    (out / f"{SCRATCH}of-a-killed-run").mkdir()
+    before = state_of(out / "link-02")
+    assert links(tree, "-n", 3, "-o", out) == 0
+    assert state_of(out / "link-02") == before
+    assert [path.name for path in link_directories(out)] == ["link-01", "link-02", "link-03"]
+    assert not list(out.glob(f"{SCRATCH}*"))
+    capsys.readouterr()
+    for more in (("--seed", 2), ("--align", "64")):
+        assert links(tree, "-n", 3, "-o", out, *more) == 2
+        assert "a link of another build, seed or list of alignments: name another directory" in capsys.readouterr().err
+
+
+def test_links_that_a_user_made(tree: Path, tmp_path: Path, capsys: Said) -> None:
+    made, out = tmp_path / "made", tmp_path / "links"
+    links(tree, "-n", 3, "-o", made)
+    files = [directory / "vmlinux" for directory in link_directories(made)]
+    assert links(*files, "-o", out) == links(*files, "-o", out) == 0
+    for ours, theirs in zip(link_directories(made), link_directories(out), strict=True):
+        first, second = read_record(ours), read_record(theirs)
+        assert (second.plan, second.source) == (None, str(ours / "vmlinux"))
+        assert (first.build_id, first.functions, first.lines) == (second.build_id, second.functions, second.lines)
+        assert (ours / "vmlinux").read_bytes() == (theirs / "vmlinux").read_bytes()
+    capsys.readouterr()
+    assert links(*files[::-1], "-o", out) == 2
+    assert f"link-01: a link of another vmlinux than {files[2]}" in capsys.readouterr().err
+    assert links(files[0], files[1], files[0], "-o", tmp_path / "twice") == 2
+    assert f"{files[0]}: the same link as link-01, build-id" in capsys.readouterr().err
+    other = kbuild_tree(tmp_path / "b", objects=5)
+    assert links(files[0], other / "vmlinux", "-o", tmp_path / "two builds") == 2
+    assert f"{other / 'vmlinux'}: not another link of the build of {files[0]}" in capsys.readouterr().err
+
+
+def test_a_link_that_verify_refuses_is_not_kept(tree: Path, tmp_path: Path, capsys: Said) -> None:
+    made, out = tmp_path / "made", tmp_path / "links"
+    links(tree, "-n", 2, "-o", made)
+    first, second = (directory / "vmlinux" for directory in link_directories(made))
+    kernel = Kernel(second)
+    assert kernel.sites is not None
+    section = kernel.image.section_at(slot := int(kernel.sites.first[0]))
+    assert section is not None
+    with second.open("r+b") as stream:
+        stream.seek(section.offset + slot - section.addr)
+        stream.write(b"\xff\xff\xff\xff")
+    capsys.readouterr()
+    assert links(first, second, "-o", out) == 2
+    assert f"{second}: does not pass verify: " in capsys.readouterr().err
+    assert [path.name for path in link_directories(out)] == ["link-01"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("rm vmlinux.a", "no vmlinux.a: name the directory of a kernel build"),
+        ("echo CONFIG_LTO_CLANG=y >include/config/auto.conf", "LTO makes one object of all"),
+        ("echo >.config; touch -d '1 hour' .config", ".config is newer than the build"),
+        ("echo 'cmd_vmlinux := ld -o vmlinux' >.vmlinux.cmd", "not the command of scripts/link-vmlinux.sh"),
+        ("sed -i 's/[*](.text /*(.other /' arch/arm64/kernel/vmlinux.lds", "no pattern *(.text ...)"),
+        ("sed -i 's/LDS/X/' Makefile", "its make does not say how it links"),
+        ("echo 'exit 7' >scripts/link-vmlinux.sh", "scripts/link-vmlinux.sh failed:"),
+        ("echo 'cp TREE/vmlinux .' >scripts/link-vmlinux.sh", "did not follow the order"),
+    ],
+)
+def test_trees_that_cannot_be_linked_again(damage: str, message: str, tree: Path, tmp_path: Path, capsys: Said) -> None:
+    out = tmp_path / "links"
+    assert os.system(f"cd {tree} && {damage.replace('TREE', str(tree))}") == 0  # noqa: S605 - a line of the table above
+    capsys.readouterr()
+    assert links(tree, "-n", 2, "-o", out) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.startswith(f"prologue: {tree}")
+    assert not list(out.glob("link-*")) + list(out.glob(f"{SCRATCH}*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("linux", "linux/vmlinux"), "one TREE or several VMLINUX"),
+        (("linux/vmlinux",), "one link is one sample"),
+        (("linux/vmlinux", "linux/vmlinux", "-n", "3"), "--count: needs a TREE"),
+    ],
+)
+def test_what_makes_no_sense(
+    arguments: tuple[str, ...], message: str, tree: Path, tmp_path: Path, capsys: Said
+) -> None:
+    named = [word.replace("linux", str(tree), 1) if word.startswith("linux") else word for word in arguments]
+    assert links(*named, "-o", tmp_path / "links") == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("alignments", ["24", "2", "8,", "8192", "x"])
+def test_alignments_are_powers_of_two(alignments: str, tmp_path: Path, capsys: Said) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        links(tmp_path, "--align", alignments, "-o", tmp_path / "links")
+    assert "expected powers of 2 from 4 to 4096" in capsys.readouterr().err
+
+
+def test_sites_that_share_a_line() -> None:
+    """Two in the first line, one alone, three in the last."""
+    first = np.array([0, 60, 64, 128, 132, 188], np.uint64)
+    assert sharing(first, 64) == Sharing(size=64, touched=3, sharing=5)
+    assert sharing(first, 4096) == Sharing(size=4096, touched=1, sharing=6)
