@@ -62,8 +62,13 @@ class Boards:
 
         At best: this is chi-squared of boards whose effects were known exactly. The noise of boots makes it wider.
         """
-        low, high = (float((self.freedom / stats.chi2.ppf(q, self.freedom)) ** 0.5) for q in (0.975, 0.025))
-        return low, high
+        return known_to(self.freedom)
+
+
+def known_to(freedom: int) -> tuple[float, float]:
+    """Return the factors to which a standard deviation is known with so many degrees of freedom (95%)."""
+    low, high = (float((freedom / stats.chi2.ppf(q, freedom)) ** 0.5) for q in (0.975, 0.025))
+    return low, high
 
 
 def over_boards(differences: Mapping[str, Floats]) -> tuple[Estimate | None, Boards]:
@@ -84,8 +89,8 @@ def over_boards(differences: Mapping[str, Floats]) -> tuple[Estimate | None, Boa
     chosen = [differences[board] for board in used]
     centres = np.array([values.mean() for values in chosen])
     if not all(np.ptp(values) > 0 for values in chosen):
-        return _without_width(float(centres.mean())), Boards(parts=parts, used=used, spread=None)
-    estimate, spread = _combined(centres, _variances(chosen))
+        return without_width(float(centres.mean())), Boards(parts=parts, used=used, spread=None)
+    estimate, spread = combined(centres, variances_of_means(chosen))
     return estimate, Boards(parts=parts, used=used, spread=spread)
 
 
@@ -97,19 +102,24 @@ def _estimate_alone(board: str, values: Floats) -> BoardEffect:
     return BoardEffect(board=board, units=len(values), ratio=ratio, low=low, high=high)
 
 
-def _variances(chosen: Sequence[Floats]) -> Floats:
-    """Return each board's variance of the mean, from the variance that the pairs of all boards have in common."""
+def variances_of_means(chosen: Sequence[Floats]) -> Floats:
+    """Return each group's variance of the mean, from the variance that the pairs of all groups have in common."""
     counts = np.array([len(values) for values in chosen])
     squares = sum(float(np.sum((values - values.mean()) ** 2)) for values in chosen)
     return np.asarray(squares / np.sum(counts - 1) / counts)
 
 
-def _combined(centres: Floats, variances: Floats) -> tuple[Estimate, float]:
-    """Return the estimate over boards, and the standard deviation between them."""
+def combined(centres: Floats, variances: Floats) -> tuple[Estimate, float]:
+    """Return the estimate over groups of pairs, and the standard deviation between them.
+
+    Raises:
+        MissingToolError: statsmodels is not installed.
+
+    """
     try:
         from statsmodels.stats.meta_analysis import combine_effects
     except ImportError as missing:
-        message = "results of several boards are compared by statsmodels, which is not installed"
+        message = "results of several boards or links are compared by statsmodels, which is not installed"
         raise MissingToolError(f"{message}: {how_to_install('boards')}") from missing
     with np.errstate(divide="ignore"):  # in a measure that we do not use, if boards agree exactly
         combined = combine_effects(centres, variances, method_re="iterated", use_t=True)
@@ -126,7 +136,7 @@ def _combined(centres: Floats, variances: Floats) -> tuple[Estimate, float]:
     return estimate, float(max(combined.tau2, 0.0)) ** 0.5
 
 
-def _without_width(centre: float) -> Estimate:
+def without_width(centre: float) -> Estimate:
     """Return the estimate of a board whose samples do not vary: its error is not known, and nothing follows."""
     point = np.asarray(centre)
     return Estimate(centre=point, low=point, high=point, p=np.asarray(1.0), detectable=np.asarray(np.nan))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 import numpy as np
 
 from prologue.words import counted
 from prologue_bench.analysis.boards import Boards, over_boards
-from prologue_bench.analysis.series import Series, log_medians, paired_differences, series_of
-from prologue_bench.analysis.stats import LEAST, Estimate, paired, unpaired
+from prologue_bench.analysis.layouts import LayoutEffects, over_layouts, spread_between
+from prologue_bench.analysis.series import Series, by_link, log_medians, paired_differences, series_of
+from prologue_bench.analysis.stats import LEAST, Estimate, Floats, paired, unpaired
 from prologue_bench.errors import BenchError
 from prologue_bench.results.model import ResultSet, Workload
 
@@ -61,8 +62,9 @@ class Comparison:
     """A variant against the base.
 
     ``units`` is how many pairs of boots there are or, unpaired, boots (or runs) of the variant that has fewer.
-    ``reason`` is why there is no better verdict. ``difference`` is that of exact counts. ``boards`` is what each of
-    several boards says; None if all pairs are of one.
+    ``reason`` is why there is no better verdict. ``difference`` is that of exact counts, None if several links do not
+    agree; ``differences`` are those of each link. ``boards`` is what each of several boards says, ``layouts`` each of
+    several links; None if all pairs are of one.
     """
 
     variant: str
@@ -72,17 +74,28 @@ class Comparison:
     within_margin: bool = False
     reason: str | None = None
     difference: int | None = None
+    differences: Mapping[str, int] = field(default_factory=dict)
     boards: Boards | None = None
+    layouts: LayoutEffects | None = None
+
+    @property
+    def exact(self) -> bool:
+        """True if counts were compared, and no statistics made."""
+        return self.difference is not None or bool(self.differences)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadReport:
-    """All variants of one workload, the base first; comparisons in the same order, without the base."""
+    """All variants of one workload, the base first; comparisons in the same order, without the base.
+
+    ``base_spread`` is the standard deviation of the base between layouts, relative; None if there is one link.
+    """
 
     workload: Workload
     series: tuple[Series, ...]
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[Comparison, ...] = ()
     control: Comparison | None = None  # the A/A comparison, one of those
+    base_spread: float | None = None
 
     @property
     def floor(self) -> float | None:
@@ -124,19 +137,37 @@ def _report(results: ResultSet, workload: Workload, margin: float) -> WorkloadRe
     recorded = tuple(series for series in everything if series.boots)
     others = [series for series in others if series.boots]
     if campaign.evidence == "smoke":
-        return WorkloadReport(workload, recorded, ())
+        return WorkloadReport(workload=workload, series=recorded)
     if campaign.evidence == "exact":
-        value = exact_value(base, workload)
-        comparisons = tuple(
-            Comparison(variant=s.label, units=len(s.boots), verdict="none", difference=exact_value(s, workload) - value)
-            for s in others
-        )
-        return WorkloadReport(workload, recorded, comparisons)
+        comparisons = tuple(_exact(base, series, workload) for series in others)
+        return WorkloadReport(workload=workload, series=recorded, comparisons=comparisons)
     compared = tuple(_comparison(base, series, workload, margin) for series in others)
     control = next((c for c in compared if c.variant == campaign.aa), None)
     if campaign.aa is not None:
         compared = tuple(c if c is control else _limited_by_control(c, control) for c in compared)
-    return WorkloadReport(workload, recorded, compared, control)
+    return WorkloadReport(
+        workload=workload, series=recorded, comparisons=compared, control=control,
+        base_spread=_base_spread(base, workload),
+    )  # fmt: skip
+
+
+def _base_spread(base: Series, workload: Workload) -> float | None:
+    parts = by_link(base)
+    return spread_between([log_medians(part, workload.name) for part in parts.values()]) if len(parts) > 1 else None
+
+
+def _exact(base: Series, series: Series, workload: Workload) -> Comparison:
+    """Compare counts, those of each link by themselves."""
+    counts, bases = ({link: exact_value(part, workload) for link, part in by_link(s).items()} for s in (series, base))
+    differences = {link: count - bases[link] for link, count in counts.items() if link in bases}
+    values = {*differences.values()}
+    return Comparison(
+        variant=series.label,
+        units=len(series.boots),
+        verdict="none",
+        difference=values.pop() if len(values) == 1 else None,
+        differences=differences if len(differences) > 1 else {},
+    )
 
 
 def exact_value(series: Series, workload: Workload) -> int:
@@ -162,7 +193,9 @@ def exact_value(series: Series, workload: Workload) -> int:
 def _comparison(base: Series, series: Series, workload: Workload, margin: float) -> Comparison:
     in_blocks = base.in_blocks and series.in_blocks
     estimated = (_paired if in_blocks else _unpaired)(base, series, workload)
-    boards, estimate, test, units = estimated
+    groups, estimate, test, units = estimated
+    boards = groups if isinstance(groups, Boards) else None
+    layouts = groups if isinstance(groups, LayoutEffects) else None
     if estimate is None:
         too_few = _too_few(units, base, in_blocks)
         return Comparison(variant=series.label, units=units, verdict="too few boots", reason=too_few, boards=boards)
@@ -180,15 +213,19 @@ def _comparison(base: Series, series: Series, workload: Workload, margin: float)
         verdict = "equivalent"
     return Comparison(
         variant=series.label, units=units, verdict=verdict, effect=effect, within_margin=inside, reason=reason,
-        boards=boards,
+        boards=boards, layouts=layouts,
     )  # fmt: skip
 
 
-_Estimated = tuple[Boards | None, Estimate | None, Test, int]  # the last: how many pairs, or boots, or runs
+_Estimated = tuple[
+    Boards | LayoutEffects | None, Estimate | None, Test, int
+]  # the last: how many pairs, or boots, or runs
 
 
 def _paired(base: Series, series: Series, workload: Workload) -> _Estimated:
     """Return the estimate from pairs; None if there are too few of them."""
+    if len(links := by_link(base)) > 1:
+        return _over_links(links, by_link(series), workload)
     by_board = paired_differences(base, series, workload.name)
     if len(by_board) > 1:
         estimate, boards = over_boards({board or "(not named)": values for board, values in by_board.items()})
@@ -196,6 +233,26 @@ def _paired(base: Series, series: Series, workload: Workload) -> _Estimated:
         return boards, estimate, "random effect" if len(boards.used) > 1 else "sign flips", units
     differences = np.concatenate([*by_board.values(), np.empty(0)])
     return None, paired(differences) if len(differences) > 1 else None, "sign flips", len(differences)
+
+
+def _over_links(base: Mapping[str, Series], series: Mapping[str, Series], workload: Workload) -> _Estimated:
+    """Return the estimate from pairs of several links.
+
+    Raises:
+        BenchError: they are of several boards as well.
+
+    """
+    pairs: dict[tuple[str, str | None], Floats] = {}
+    for link in (link for link in base if link in series):
+        by_board = paired_differences(base[link], series[link], workload.name)
+        pairs |= {(link, board): values for board, values in by_board.items()}
+    if len({board for _, board in pairs}) > 1:
+        raise BenchError("several links on several boards: compare the results of each board by themselves")
+    units = sum(len(values) for values in pairs.values())
+    if len(pairs) < 2:
+        return None, None, "random effect", units
+    estimate, layouts = over_layouts({link: values for (link, _), values in pairs.items()})
+    return layouts, estimate, "random effect", units
 
 
 def _unpaired(base: Series, series: Series, workload: Workload) -> _Estimated:
@@ -211,7 +268,7 @@ def _effect(estimate: Estimate, units: int, test: Test) -> Effect:
         return Effect(
             ratio=ratio, low=ratio, high=ratio, p=float(estimate.p), detectable=None, test=test, different=False
         )
-    known = units >= LEAST and test != "random effect"
+    known = units >= LEAST and not np.isnan(estimate.detectable)
     detectable = float(np.expm1(estimate.detectable)) if known else None
     return Effect(
         ratio=ratio,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -82,6 +82,24 @@ def paired_differences(base: Series, other: Series, workload: str) -> dict[str |
     for block in sorted(ours.keys() & theirs.keys()):
         by_board.setdefault(boards[block], []).append(ours[block] - theirs[block])
     return {board: np.array(values) for board, values in by_board.items()}
+
+
+def by_link(series: Series) -> dict[str, Series]:
+    """Split a series of several links; one of a single link stays whole, under the name ``""``."""
+    if all(boot.link is None for boot in series.boots):
+        return {"": series}
+    parts: dict[str, list[int]] = {}
+    for k, boot in enumerate(series.boots):
+        parts.setdefault(boot.link or "", []).append(k)
+    return {
+        link: replace(
+            series,
+            boots=tuple(series.boots[k] for k in rows),
+            runs=tuple(series.runs[k] for k in rows),
+            medians=series.medians[rows],
+        )
+        for link, rows in parts.items()
+    }
 
 
 def _by_block(series: Series, workload: str) -> dict[int, float]:

@@ -13,7 +13,7 @@ from prologue_bench.results.fields import parse
 from prologue_bench.results.handmade import decode_samples, read_samples
 from prologue_bench.results.merge import merge
 from prologue_bench.results.model import ResultSet
-from prologue_bench.results.store import read_results
+from prologue_bench.results.store import CAMPAIGN, read_results
 
 _EXAMPLE: Final = "example:"
 
@@ -35,6 +35,7 @@ def open_sets(names: Sequence[str]) -> list[tuple[str, ResultSet]]:
         BenchError: something cannot be read, or is named twice.
 
     """
+    names = [each for name in names for each in _of_links(name)]
     for k, name in enumerate(names):
         if name in names[:k]:
             raise BenchError(f"{name}: named twice")
@@ -43,6 +44,14 @@ def open_sets(names: Sequence[str]) -> list[tuple[str, ResultSet]]:
     if recorded:
         sets.append((", ".join(recorded), read_records([Path(name) for name in recorded])))
     return sets
+
+
+def _of_links(name: str) -> list[str]:
+    """Name the result sets in a directory of a campaign over links; any other name stays as it is."""
+    path = Path(name)
+    if (path / CAMPAIGN).exists() or not path.is_dir():
+        return [name]
+    return [str(plan.parent) for plan in sorted(path.glob(f"link-*/{CAMPAIGN}"))] or [name]
 
 
 def examples() -> tuple[str, ...]:

@@ -64,14 +64,32 @@ def paired(differences: Floats) -> Estimate:
     """Estimate from the differences of pairs of boots, at least two: t interval, p by sign flips."""
     n = differences.shape[-1]
     centre, error = differences.mean(axis=-1), np.asarray(stats.sem(differences, axis=-1))
-    half = _t(1 - ALPHA / 2, n - 1) * error
-    seen = FEW.get(n, (_t(1 - ALPHA / 2, n - 1) + _t(POWER, n - 1)) / n**0.5)  # standard deviations
+    half = quantile(1 - ALPHA / 2, n - 1) * error
+    seen = FEW.get(n, (quantile(1 - ALPHA / 2, n - 1) + quantile(POWER, n - 1)) / n**0.5)  # standard deviations
     return Estimate(
         centre=centre,
         low=centre - half,
         high=centre + half,
         p=flip_p(differences),
-        detectable=seen * n**0.5 * _as_often(error, n - 1),
+        detectable=seen * n**0.5 * as_often(error, n - 1),
+    )
+
+
+def over_links(effects: Floats) -> Estimate:
+    """Estimate from the mean differences of links, at least two: t interval, p by the t test.
+
+    ``detectable`` is not a number for fewer than six links: it would be a guess.
+    """
+    n = effects.shape[-1]
+    centre, error = effects.mean(axis=-1), np.asarray(stats.sem(effects, axis=-1))
+    half = quantile(1 - ALPHA / 2, n - 1) * error
+    power = quantile(1 - ALPHA / 2, n - 1) + quantile(POWER, n - 1)
+    return Estimate(
+        centre=centre,
+        low=centre - half,
+        high=centre + half,
+        p=np.asarray(stats.ttest_1samp(effects, 0, axis=-1).pvalue),
+        detectable=power * as_often(error, n - 1) if n >= LEAST else np.full_like(error, np.nan),
     )
 
 
@@ -81,25 +99,26 @@ def unpaired(base: Floats, other: Floats) -> Estimate:
         warnings.simplefilter("ignore", RuntimeWarning)  # of samples without any spread, which ``varies`` reports
         welch = stats.ttest_ind(other, base, axis=-1, equal_var=False)
     interval, freedom = welch.confidence_interval(LEVEL), np.asarray(welch.df)
-    quantile = _t(1 - ALPHA / 2, freedom)
-    error = (interval.high - interval.low) / 2 / quantile
+    reach = quantile(1 - ALPHA / 2, freedom)
+    error = (interval.high - interval.low) / 2 / reach
     p = np.asarray(stats.mannwhitneyu(base, other, axis=-1).pvalue)
     return Estimate(
         centre=other.mean(axis=-1) - base.mean(axis=-1),
         low=np.asarray(interval.low),
         high=np.asarray(interval.high),
         p=np.nan_to_num(p, nan=1.0),
-        detectable=_RANKS * (quantile + _t(POWER, freedom)) * _as_often(error, freedom),
+        detectable=_RANKS * (reach + quantile(POWER, freedom)) * as_often(error, freedom),
     )
 
 
-def _as_often(error: Floats, freedom: int | Floats) -> Floats:
+def as_often(error: Floats, freedom: int | Floats) -> Floats:
     """Return the error that is above and below the true one equally often; from few boots it is mostly below."""
     return np.asarray(error * np.sqrt(freedom / stats.chi2.ppf(0.5, freedom)))
 
 
-def _t(quantile: float, freedom: int | Floats) -> Floats:
-    return np.asarray(stats.t.ppf(quantile, freedom), dtype=np.float64)
+def quantile(probability: float, freedom: int | Floats) -> Floats:
+    """Return a quantile of Student's t."""
+    return np.asarray(stats.t.ppf(probability, freedom), dtype=np.float64)
 
 
 def flip_p(differences: Floats) -> Floats:

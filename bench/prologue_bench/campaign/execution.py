@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ class Plan:
     """Wishes of a user beyond link and target. ``blocks`` is the number of boots of each variant.
 
     ``retries`` is how often a place is booted again after a boot that was lost or void; ``timeout`` is seconds of wall
-    time for one boot and all its runs.
+    time for one boot and all its runs. ``kernel`` are more facts of the kernel: which of several links it is.
     """
 
     task: Task
@@ -41,6 +41,7 @@ class Plan:
     retries: int
     timeout: float
     command: str
+    kernel: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ def plan_campaign(plan: Plan, link: Link, target: Target) -> Campaign:
     variants = tuple(image.variant for image in link.images)
     base = variants[0]
     control = replace(base, label=f"{base.label} (A/A)") if plan.control else None
-    kernel = {"release": link.release, "build_id": link.build_id, "layout": link.layout}
+    kernel = {"release": link.release, "build_id": link.build_id, "layout": link.layout, **plan.kernel}
     return Campaign(
         evidence=target.evidence,
         machine=facts,
@@ -113,8 +114,8 @@ class Execution:
         done = self.journal.done()
         return [place for place in self.schedule if (place.block, place.position) not in done]
 
-    def run(self, watch: Callable[[FinishedBoot], None]) -> None:
-        """Boot everything that is missing; each boot is on disk before the next begins.
+    def run(self, watch: Callable[[FinishedBoot], None], block: int | None = None) -> None:
+        """Boot everything that is missing, or all of one block; each boot is on disk before the next begins.
 
         Raises:
             GuestLostError: one place was lost more often than ``retries`` allow, and there is no other board. All that
@@ -123,7 +124,9 @@ class Execution:
         """
         (self.journal.directory / LOGS).mkdir(exist_ok=True)
         void: set[PlannedBoot] = set()  # however often they were tried
-        while missing := [place for place in self.missing() if place not in void]:
+        while missing := [
+            place for place in self.missing() if place not in void and (block is None or place.block == block)
+        ]:
             place, left = missing[0], len(missing) - 1
             lost = self._fill(place, left, watch)
             if lost is None:

@@ -22,6 +22,7 @@ COMMANDS: Final[tuple[tuple[str, str, str], ...]] = (  # name, help and examples
         "link one build many times, each with another layout",
         "  prologue bench links linux/out -n 12 -o links/       # other orders of its objects; out/ stays as it is\n"
         "  prologue bench links a/vmlinux b/vmlinux c/vmlinux -o links/            # links that you made\n"
+        "  prologue bench run --links links/ --workload hackbench:g=10,l=1000 --target ssh:root@board -o campaign/\n"
         "The same command resumes one that was stopped, and adds links if -n is larger.",
     ),
     (

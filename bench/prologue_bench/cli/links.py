@@ -78,7 +78,7 @@ def _check(vmlinux: Path) -> None:
 def _line(link: RecordedLink) -> str:
     made = "" if link.plan is None else f"align {link.plan.alignment}, "
     return (
-        f"{link.name}: {link.build_id[:12]}, {made}{link.moved:,} of {link.sites:,} functions after another; "
+        f"{link.name}: {link.build_id[:12]}, {made}{link.moved:,} of {link.sites:,} functions follow another; "
         f"share a line: {link.lines.sharing:,} sites ({link.lines.touched:,} lines), "
         f"a page: {link.pages.sharing:,} ({link.pages.touched:,})"
     )

@@ -5,32 +5,43 @@ from __future__ import annotations
 import argparse
 import shlex
 from argparse import Namespace
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from prologue.cli.arguments import number_from
 from prologue.plan.variants import KINDS, VariantKind
 from prologue.words import counted
 from prologue_bench.analysis.compare import compare
+from prologue_bench.analysis.sources import open_results
 from prologue_bench.analysis.stats import LEAST
 from prologue_bench.campaign.execution import Execution, Plan, plan_campaign
+from prologue_bench.campaign.rounds import missing_of, planned_of, run_rounds
 from prologue_bench.campaign.variants import link_aside, plan_variants
 from prologue_bench.campaign.watch import watching
 from prologue_bench.cli.common import put
 from prologue_bench.cli.defaults import MACHINE, RUNS, TIMEOUT
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.host.progress import say
+from prologue_bench.links.making import link_directories
+from prologue_bench.links.recorded import RECORD, VMLINUX, read_record
 from prologue_bench.recorder.sampling import sample_sites
 from prologue_bench.recorder.task import Task
 from prologue_bench.recorder.workloads import parse_workloads
 from prologue_bench.report.text import to_text
 from prologue_bench.results.journal import hold, open_journal
-from prologue_bench.results.store import RESULTS, read_results
+from prologue_bench.results.merge import LINK
+from prologue_bench.results.store import RESULTS
 from prologue_bench.targets.choose import choose_target
 from prologue_bench.targets.farm import FarmTarget
 from prologue_bench.targets.qemu import QemuTarget
+
+if TYPE_CHECKING:
+    from prologue_bench.links.recorded import RecordedLink
+    from prologue_bench.recorder.task import Measured
+    from prologue_bench.targets.base import SeveralBoards, Target
 
 # What a campaign's own command says even if it is the default, so that another default changes no campaign.
 _ALWAYS_SAID: Final = ("target", "variants", "boots", "runs", "seed")
@@ -50,7 +61,13 @@ _LEFT_OPEN: Final = ("boots", "runs")
 
 def add_options(added: argparse.ArgumentParser) -> None:
     """Add all options."""
-    added.add_argument("vmlinux", type=Path, metavar="VMLINUX", help="as linked; every variant is made from it")
+    kernels = added.add_mutually_exclusive_group(required=True)
+    kernels.add_argument(
+        "vmlinux", type=Path, nargs="?", metavar="VMLINUX", help="as linked; every variant is made from it"
+    )
+    kernels.add_argument(
+        "--links", type=Path, metavar="DIR", help="links of one build, of bench links: blocks of boots on each of them"
+    )
     added.add_argument(
         "-o", "--output", type=Path, required=True, metavar="OUT", help="result set, created or resumed"
     )  # fmt: skip
@@ -66,7 +83,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     added.add_argument(
         "--boots", type=number_from(1), metavar="N",
-        help=f"of each variant, fixed beforehand (default: {DEFAULTS['boots']}; icount: {_EXACT_BOOTS})",
+        help=f"of each variant (and link), fixed beforehand (default: {DEFAULTS['boots']}; icount: {_EXACT_BOOTS})",
     )  # fmt: skip
     added.add_argument(
         "--runs", type=number_from(1), metavar="N",
@@ -131,13 +148,55 @@ def run(args: Namespace) -> int:
 
     """
     _settle(args)
+    args.recorded_by = _command(args)
     kinds = _kinds(args.variants)
     workloads = parse_workloads(args.workload, boot=args.target == "qemu")
-    target = choose_target(args)
-    variants = plan_variants(args.vmlinux, kinds)
+    with ExitStack() as stack:
+        if args.links is None:
+            target = choose_target(args)
+            boards = target if isinstance(target, FarmTarget) else None
+            stack.enter_context(hold(args.output))
+            stack.enter_context(boards or nullcontext())
+            executions = [stack.enter_context(_opened(args, kinds, workloads, (target, boards), None))]
+        else:
+            executions = [
+                stack.enter_context(_opened(each, kinds, workloads, (target, None), link))
+                for each, target, link in _over_links(args)
+            ]
+        _warn_few(args.boots * len(executions), executions[0].campaign.evidence)
+        left = _record(executions, args)
+    return _report(args.output, left)
+
+
+def _over_links(args: Namespace) -> Iterator[tuple[Namespace, Target, RecordedLink]]:
+    """Yield the arguments of each link's own result set, its target and its record."""
+    if args.reserve is not None:
+        raise BenchError("--reserve: not with --links: one board for all links (--target labgrid:..., ssh:HOST)")
+    shared = None if args.target == "icount" else choose_target(args)  # icount counts at a vmlinux's own places
+    for number, directory in enumerate(link_directories(args.links)):
+        of_link = {"vmlinux": directory / VMLINUX, "output": args.output / directory.name, "seed": args.seed + number}
+        each = Namespace(**{**vars(args), **of_link})
+        yield each, shared or choose_target(each), read_record(directory)
+
+
+@contextmanager
+def _opened(
+    args: Namespace,
+    kinds: Sequence[VariantKind],
+    workloads: tuple[Measured, ...],
+    machine: tuple[Target, SeveralBoards | None],
+    recorded: RecordedLink | None,
+) -> Iterator[Execution]:
+    """Make the variants of a link, print the proof that they are, and open its result set."""
+    target, boards = machine
     images = args.output / "images"
-    boards = target if isinstance(target, FarmTarget) else None
-    with hold(args.output), boards or nullcontext(), link_aside(variants, images) as link:
+    variants = plan_variants(args.vmlinux, kinds)
+    # The caller holds the directory of a single link before it reserves a board.
+    own = nullcontext() if recorded is None else hold(args.output)
+    with own, link_aside(variants, images) as link:
+        if recorded is not None and recorded.build_id != link.build_id:
+            raise BenchError(f"{args.vmlinux}: is not the link that {RECORD} beside it describes")
+        print("" if recorded is None else f"{recorded.name}: ", end="")
         for line in link.proof:
             print(line, flush=True)
         task = Task(
@@ -154,22 +213,14 @@ def run(args: Namespace) -> int:
             control=not args.no_control,
             retries=args.retries,
             timeout=args.timeout,
-            command=_command(args),
+            command=args.recorded_by,
+            kernel={} if recorded is None else {LINK: recorded.name, "functions": recorded.functions},
         )
         campaign = plan_campaign(plan, link, target)
-        _warn_few(args.boots, campaign.evidence)
         with open_journal(args.output, campaign) as journal:
-            left = _record(
-                Execution(
-                    plan=plan,
-                    campaign=campaign,
-                    link=link.moved(images),
-                    target=target,
-                    journal=journal,
-                    boards=boards,
-                )
+            yield Execution(
+                plan=plan, campaign=campaign, link=link.moved(images), target=target, journal=journal, boards=boards
             )
-    return _report(args.output, left)
 
 
 def _settle(args: Namespace) -> None:
@@ -186,7 +237,7 @@ def _settle(args: Namespace) -> None:
 def _report(directory: Path, left: int) -> int:
     """Print what can be said without the ``left`` boots; the exit code."""
     try:
-        put(to_text(compare(read_results(directory)), ["prologue", "bench", "compare", str(directory)]))
+        put(to_text(compare(open_results([str(directory)])), ["prologue", "bench", "compare", str(directory)]))
     except BenchError as error:
         if not left:
             raise
@@ -194,28 +245,28 @@ def _report(directory: Path, left: int) -> int:
     return 1 if left else 0
 
 
-def _record(execution: Execution) -> int:
+def _record(executions: Sequence[Execution], args: Namespace) -> int:
     """Run what is missing, and report how many boots are recorded, however it ends.
 
     Returns:
         How many places have no boot that counts.
 
     """
-    directory, planned = execution.journal.directory, len(execution.schedule)
-    missing = len(execution.missing())
+    planned, missing = planned_of(executions), missing_of(executions)
     all_are = counted(planned, "boot is", plural="boots are")
-    say(f"{directory}: {planned - missing} of {all_are} recorded, {missing} to go")
+    say(f"{args.output}: {planned - missing} of {all_are} recorded, {missing} to go")
     try:
         with watching(planned - missing, planned) as watch:
-            execution.run(watch)
+            if args.links is None:
+                executions[0].run(watch)
+            else:
+                run_rounds(executions, args.seed, watch)
     except (KeyboardInterrupt, GuestLostError):
-        say(f"{planned - len(execution.missing())} of {all_are} in {directory}; the same command resumes")
+        say(f"{planned - missing_of(executions)} of {all_are} in {args.output}; the same command resumes")
         raise
-    if left := len(execution.missing()):
-        say(
-            f"{left} of {counted(planned, 'boot')} stayed void (see {directory / RESULTS}); "
-            "the same command tries them again"
-        )
+    if left := missing_of(executions):
+        where = args.output / RESULTS if args.links is None else f"{RESULTS} of each link"
+        say(f"{left} of {counted(planned, 'boot')} stayed void (see {where}); the same command tries them again")
     return left
 
 
@@ -233,7 +284,8 @@ def _kinds(text: str) -> list[VariantKind]:
 
 def _command(args: Namespace) -> str:
     """Write the command that records this campaign, to be pasted."""
-    words: list[object] = ["prologue", "bench", "run", args.vmlinux, "--target", args.target]
+    kernels = [args.vmlinux] if args.links is None else ["--links", args.links]
+    words: list[object] = ["prologue", "bench", "run", *kernels, "--target", args.target]
     words += ["--variants", args.variants]
     for workload in args.workload:
         words += ["--workload", workload]

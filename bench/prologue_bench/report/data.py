@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from prologue_bench.analysis.boards import Boards
 from prologue_bench.analysis.compare import Comparison, Report, WorkloadReport
+from prologue_bench.analysis.layouts import LayoutEffects
 from prologue_bench.analysis.series import Series
 from prologue_bench.analysis.stats import ALPHA, FLIPS, LEAST, LEVEL, POWER, SEED
 from prologue_bench.results.model import ResultSet
@@ -39,6 +40,7 @@ def setup(results: ResultSet) -> dict[str, Any]:
         "aa": campaign.aa,
         "boots_known": results.boots_known,
         "boards": list(results.boards),
+        "links": list(results.links),
         "voids": [{"boot": boot.number, "variant": boot.variant, "reason": boot.void} for boot in results.voids],
         "notes": list(results.notes),
     }
@@ -49,15 +51,20 @@ def _document(report: Report) -> dict[str, Any]:
         "margin": report.margin, "level": LEVEL, "alpha": ALPHA, "power": POWER, "least_pairs": LEAST,
         "resampling_seed": SEED, "random_flips": FLIPS,
     }  # fmt: skip
-    return {**setup(report.results), "settings": settings, "workloads": [_workload(w) for w in report.workloads]}
+    return {
+        **setup(report.results),
+        "settings": settings,
+        "workloads": [_workload(w, report.margin) for w in report.workloads],
+    }
 
 
-def _workload(report: WorkloadReport) -> dict[str, Any]:
+def _workload(report: WorkloadReport, margin: float) -> dict[str, Any]:
     return {
         **asdict(report.workload),
         "aa_difference": report.floor,
+        "base_spread": report.base_spread,
         "variants": [_variant(series) for series in report.series],
-        "comparisons": [_comparison(comparison) for comparison in report.comparisons],
+        "comparisons": [_comparison(comparison, margin) for comparison in report.comparisons],
     }
 
 
@@ -67,6 +74,7 @@ def _variant(series: Series) -> dict[str, Any]:
             "boot": boot.number if series.boots_known else None,
             "block": boot.block,
             "board": boot.board,
+            "link": boot.link,
             "started": boot.started or None,
             "samples": runs.tolist(),
         }
@@ -75,7 +83,7 @@ def _variant(series: Series) -> dict[str, Any]:
     return {"label": series.label, "median": series.median, "boots": boots}
 
 
-def _comparison(comparison: Comparison) -> dict[str, Any]:
+def _comparison(comparison: Comparison, margin: float) -> dict[str, Any]:
     effect = comparison.effect
     row: dict[str, Any] = {
         "variant": comparison.variant,
@@ -87,7 +95,16 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
     }
     for name in ("ratio", "low", "high", "p", "test", "detectable"):
         row[name] = None if effect is None else getattr(effect, name)
-    return {**row, "boards": None if comparison.boards is None else _boards(comparison.boards)}
+    boards = None if comparison.boards is None else _boards(comparison.boards)
+    links = None if comparison.layouts is None else _layouts(comparison.layouts, margin)
+    return {**row, "boards": boards, "links": links, "differences": dict(comparison.differences)}
+
+
+def _layouts(layouts: LayoutEffects, margin: float) -> dict[str, Any]:
+    parts = [asdict(part) for part in layouts.parts]
+    return {
+        "parts": parts, "spread": layouts.spread, "deviation": layouts.deviation, "to_decide": layouts.to_decide(margin)
+    }  # fmt: skip
 
 
 def _boards(boards: Boards) -> dict[str, Any]:
@@ -100,7 +117,7 @@ def to_csv(report: Report) -> str:
     writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
     writer.writeheader()
     for part in report.workloads:
-        compared = {comparison.variant: _comparison(comparison) for comparison in part.comparisons}
+        compared = {comparison.variant: _comparison(comparison, report.margin) for comparison in part.comparisons}
         for series in part.series:
             row = {
                 "workload": part.workload.name,

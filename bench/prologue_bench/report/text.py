@@ -10,6 +10,7 @@ from prologue_bench.analysis.series import Series
 from prologue_bench.report import words
 from prologue_bench.report.board_words import board_sentences, boards_used
 from prologue_bench.report.layout import command_lines, mail, markdown_table, text_table, wrapped
+from prologue_bench.report.layout_words import layout_sentences
 from prologue_bench.report.rounding import rounded
 from prologue_bench.results.model import Workload
 
@@ -78,7 +79,7 @@ def comparison_table(report: WorkloadReport, margin: float) -> tuple[list[str], 
         return ["variant", "median"], [[label, median] for label, median in medians.items()], [1]
     base, *others = report.series
     compared = {comparison.variant: comparison for comparison in report.comparisons}
-    if any(comparison.difference is not None for comparison in report.comparisons):
+    if any(comparison.exact for comparison in report.comparisons):
         return ["variant", "count", "vs base (exact)"], _exact_rows(base, others, compared), [1, 2]
     control = None if report.control is None else report.control.effect
     rows = [[base.label, medians[base.label], "base", "", ""]]
@@ -96,20 +97,29 @@ def comparison_table(report: WorkloadReport, margin: float) -> tuple[list[str], 
 
 
 def _exact_rows(base: Series, others: Sequence[Series], compared: dict[str, Comparison]) -> list[list[str]]:
-    rows = [[base.label, f"{base.median:,.0f}", "base"]]
+    rows = [[base.label, _span(base.medians.tolist(), ","), "base"]]
     for series in others:
-        difference = compared[series.label].difference or 0
-        rows.append([series.label, f"{series.median:,.0f}", f"{difference:+,}" if difference else "equal"])
+        comparison = compared[series.label]
+        differences = [*comparison.differences.values()] or [comparison.difference or 0]
+        changed = _span(differences, "+,") if any(differences) else "equal"
+        rows.append([series.label, _span(series.medians.tolist(), ","), changed])
     return rows
+
+
+def _span(counts: Sequence[float], form: str) -> str:
+    """Write a count, or the lowest and the highest of several links."""
+    low, high = int(min(counts)), int(max(counts))
+    return f"{low:{form}}" if low == high else f"{low:{form}} to {high:{form}}"
 
 
 def sentences(report: WorkloadReport, margin: float) -> Iterator[str]:
     """Yield what may be said of a workload; nothing if counts are exact or nothing was compared."""
-    if not report.comparisons or report.comparisons[0].difference is not None:
+    if not report.comparisons or report.comparisons[0].exact:
         return
     yield from (words.verdict(report, comparison, margin) for comparison in report.comparisons)
     yield from words.medians_note(report)
     yield from board_sentences(report)
+    yield from layout_sentences(report, margin)
     if method := words.method(report):
         yield method
     yield from words.flagged(report)

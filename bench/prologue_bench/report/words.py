@@ -112,7 +112,7 @@ def verdict(report: WorkloadReport, comparison: Comparison, margin: float) -> st
         return f"{name}: no verdict: {comparison.reason}"
     if comparison.reason is not None:
         return f"{name}: inconclusive ({p}): {comparison.reason}"
-    if effect.test == "random effect":
+    if effect.detectable is None:
         return f"{name}: inconclusive ({p}); any value in the interval is possible"
     seen = f"{_units(report, comparison)} could have seen {per_cent(effect.detectable or 0)} or more"
     return f"{name}: inconclusive ({p}); {seen}"
@@ -120,19 +120,19 @@ def verdict(report: WorkloadReport, comparison: Comparison, margin: float) -> st
 
 def _units(report: WorkloadReport, comparison: Comparison) -> str:
     if comparison.effect is not None and comparison.effect.test != "Mann-Whitney":
-        boards = (
-            "" if comparison.effect.test == "sign flips" else f" on {counted(len(report_boards(comparison)), 'board')}"
-        )
-        return f"{counted(comparison.units, 'pair')}{boards}"
+        return f"{counted(comparison.units, 'pair')}{_groups(comparison)}"
     base, *others = report.series
     counts = [len(base.medians), *(len(series.medians) for series in others if series.label == comparison.variant)]
     noun = "boots" if base.boots_known else "runs"
     return f"{counts[0]} {noun} of each" if len(set(counts)) == 1 else f"{counts[0]} and {counts[1]} {noun}"
 
 
-def report_boards(comparison: Comparison) -> tuple[str, ...]:
-    """Return the boards that a comparison over several boards was made of."""
-    return () if comparison.boards is None else comparison.boards.used
+def _groups(comparison: Comparison) -> str:
+    """Write `` on 3 boards`` or `` on 12 links``; nothing if all pairs are of one."""
+    if comparison.layouts is not None:
+        return f" on {counted(len(comparison.layouts.parts), 'link')}"
+    boards = () if comparison.boards is None else comparison.boards.used
+    return f" on {counted(len(boards), 'board')}" if len(boards) > 1 else ""
 
 
 def medians_note(report: WorkloadReport) -> Iterator[str]:
@@ -160,7 +160,7 @@ def method(report: WorkloadReport) -> str | None:
         return None
     weakest, effect = max(made, key=lambda pair: pair[1].detectable or math.inf)
     if effect.test == "random effect":
-        how = "compared within blocks, then over boards"
+        how = f"compared within blocks, then over {'boards' if weakest.layouts is None else 'links'}"
     elif effect.test == "Mann-Whitney":
         how = "unpaired, Welch's t interval, p by Mann-Whitney"
     elif weakest.units <= ALL_FLIPS:
@@ -198,6 +198,8 @@ def design(results: ResultSet) -> str:
     text = f"{_counted([len(boots) for boots in series], 'boot')} of each variant, {_counted(runs, 'run')} in each"
     if any(boot.block is not None for boot in results.boots):
         text += ", in randomised blocks"
+    if results.links:
+        text += f", over {len(results.links)} links"
     seeds = ", ".join(str(seed) for seed in results.seeds)
     return f"{text}, seed{'s' if len(results.seeds) > 1 else ''} {seeds}" if seeds else text
 

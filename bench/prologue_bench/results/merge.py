@@ -12,6 +12,8 @@ from prologue_bench.results.model import Boot, Campaign, ResultSet
 from prologue_bench.results.settings import require_alike
 
 _ABSENT: Final = "(nothing)"
+LINK: Final = "link"  # the fact of a kernel that names it among links of one build
+_OF_LINK: Final = (LINK, "build_id")
 WHICH: Final = ("board", "host")  # facts that say which of several machines it is, not of what kind
 
 
@@ -32,7 +34,7 @@ def merge(sets: Sequence[tuple[str, ResultSet]]) -> ResultSet:
     for name, results in sets:
         if not results.boots_known:
             raise BenchError(f"{name}: a table made by hand says nothing about its setup and cannot be merged")
-    sets = _by_board(sets)
+    sets = _by_link(_by_board(sets))
     (first_name, first), *others = sets
     for name, results in others:
         if changes := list(differences(first.campaign, results.campaign)):
@@ -71,6 +73,42 @@ def _move_board_to_boots(results: ResultSet) -> ResultSet:
     machine = MappingProxyType({k: value for k, value in results.campaign.machine.items() if k not in WHICH})
     boots = tuple(boot if boot.board is not None else replace(boot, board=board) for boot in results.boots)
     return replace(results, campaign=replace(results.campaign, machine=machine), boots=boots)
+
+
+def _by_link(sets: Sequence[tuple[str, ResultSet]]) -> Sequence[tuple[str, ResultSet]]:
+    """Move the link of sets of several links from the campaign to its boots; others stay as they are.
+
+    Raises:
+        BenchError: two links of one name have different build-ids, or two names are of one link.
+
+    """
+    links = {name: results.campaign.kernel.get(LINK) for name, results in sets}
+    if len({*links.values()}) == 1 or None in links.values():
+        return sets
+    known: dict[object, str] = {}
+    for name, results in sets:
+        for key in (LINK, "build_id"):
+            value = results.campaign.kernel.get(key)
+            other = known.setdefault((key, value), name)
+            if any(
+                results.campaign.kernel.get(each) != dict(sets)[other].campaign.kernel.get(each) for each in _OF_LINK
+            ):
+                raise BenchError(f"{other} and {name}: {key} {value} is that of both, but they are different links")
+    return [(name, _move_link_to_boots(results)) for name, results in sets]
+
+
+def _move_link_to_boots(results: ResultSet) -> ResultSet:
+    campaign = results.campaign
+    return replace(
+        results,
+        campaign=replace(
+            campaign,
+            kernel=MappingProxyType({k: value for k, value in campaign.kernel.items() if k not in _OF_LINK}),
+            variants=tuple(replace(variant, image_sha256=None, words=None) for variant in campaign.variants),
+            same_link=("several links of one build; the variants of each have its layout",),
+        ),
+        boots=tuple(replace(boot, link=campaign.kernel[LINK]) for boot in results.boots),
+    )
 
 
 def differences(first: Campaign, second: Campaign) -> Iterator[str]:

@@ -75,7 +75,8 @@ class Boot:
     """A finished boot: every sample of every workload, in the workload's unit.
 
     ``void`` is why the boot does not count, or None. ``block`` is None if boots were not arranged in blocks. ``board``
-    is which of several boards it was; None if the campaign has one, which its ``machine`` describes.
+    is which of several boards it was; None if the campaign has one, which its ``machine`` describes. ``link`` is which
+    of several links; None if there is one.
     """
 
     block: int | None
@@ -89,6 +90,7 @@ class Boot:
     gate_after: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     void: str | None = None
     board: str | None = None
+    link: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +118,11 @@ class ResultSet:
     def boards(self) -> tuple[str, ...]:
         """The boards that have a boot that counts, in the order of the file; empty if there is one for all."""
         return tuple(dict.fromkeys(boot.board for boot in self.boots if boot.void is None and boot.board is not None))
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """The links that have a boot that counts, in the order of the file; empty if there is one for all."""
+        return tuple(dict.fromkeys(boot.link for boot in self.boots if boot.void is None and boot.link is not None))
 
 
 def contradiction(boot: Boot, campaign: Campaign) -> str | None:

@@ -13,8 +13,9 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.kernel.kernel import Kernel
-from prologue_bench.links.making import SCRATCH, link_directories
+from prologue_bench.links.making import link_directories
 from prologue_bench.links.recorded import RecordedLink, Sharing, read_record, sharing
+from prologue_bench.links.relink import SCRATCH
 from tests.support.kbuild_tree import LINKER, kbuild_tree
 from tests.support.needs import needs_mini_kernel_tools
 

@@ -1,0 +1,131 @@
+"""``bench run --links``: blocks of every link, interleaved, resumed, and one report of all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from prologue.cli.main import main
+from prologue_bench.cli import run as run_command
+from prologue_bench.errors import GuestLostError
+from prologue_bench.recorder.output import Recorded
+from prologue_bench.recorder.task import Measured, Task
+from prologue_bench.results.model import Evidence
+from prologue_bench.results.store import CAMPAIGN, RESULTS, read_results
+from prologue_bench.targets.base import Attempt
+from tests.support.kbuild_tree import kbuild_tree
+from tests.support.needs import needs_mini_kernel_tools, needs_module
+
+needs_module("statsmodels")
+
+Said = pytest.CaptureFixture[str]
+
+
+@dataclass
+class Board:
+    """Takes another time on each link and for each kind; lost at its boots of these numbers."""
+
+    lost: tuple[int, ...] = ()
+    evidence: Evidence = "timing"
+    boots: list[str] = field(default_factory=list)
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(4))
+
+    def facts(self) -> Mapping[str, str]:
+        return {"target": "made up"}
+
+    def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
+        return asked
+
+    def boot(self, attempt: Attempt, task: Task) -> Recorded:
+        link = attempt.image.parents[1].name
+        self.boots.append(link)
+        if len(self.boots) in self.lost:
+            raise GuestLostError("board lost: no answer")
+        value = 10 + int(link[-1]) + 0.01 * self.rng.standard_normal() + 0.1 * (attempt.label == "build")
+        if self.evidence == "exact":
+            value = 1000 * int(link[-1]) + (attempt.label == "build")
+        values = {measured.workload.name: (round(float(value), 4),) * task.runs for measured in task.workloads}
+        return Recorded(machine={}, readback=None, gate_before={}, gate_after={}, values=values)
+
+
+@pytest.fixture(scope="module")
+def links(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    needs_mini_kernel_tools()
+    root = tmp_path_factory.mktemp("links")
+    assert main(["bench", "links", str(kbuild_tree(root)), "-n", "3", "-o", str(root / "links")]) == 0
+    return root / "links"
+
+
+def run(links: Path, out: Path, *more: str) -> int:
+    options = [
+        "--workload",
+        "time:true",
+        "--variants",
+        "nop-nop,build",
+        "--boots",
+        "2",
+        "--runs",
+        "1",
+        "--retries",
+        "0",
+    ]
+    return main(["bench", "run", "--links", str(links), "-o", str(out), *options, *more])
+
+
+def test_blocks_are_interleaved_and_resumed(
+    links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    out, board = tmp_path / "over", Board(lost=(5,))
+    monkeypatch.setattr(run_command, "choose_target", lambda _: board)
+    assert run(links, out) == 4
+    assert "4 of 18 boots are" in capsys.readouterr().err
+    before = {path.name: (path / RESULTS).read_bytes() for path in sorted(out.iterdir())}
+    assert run(links, out) == 0
+    output = capsys.readouterr()
+    names = ["link-01", "link-02", "link-03"]
+    assert [path.name for path in sorted(out.iterdir())] == names
+    assert all((out / name / RESULTS).read_bytes().startswith(before[name]) for name in names)
+    order = [link for number, link in enumerate(board.boots, 1) if number not in board.lost]
+    assert sorted(order[:9:3]) == sorted(order[9::3]) == names, "a round has a block of each"
+    plans = [json.loads((out / name / CAMPAIGN).read_text()) for name in names]
+    assert [plan["seed"] for plan in plans] == [1, 2, 3]
+    assert {plan["command"] for plan in plans} == {plans[0]["command"]}
+    assert f"--links {links}" in plans[0]["command"]
+    assert len({plan["kernel"]["build_id"] for plan in plans}) == 3
+    text = " ".join(output.out.split())
+    assert "link-03: same link: 0 of" in text
+    assert "of which these 3 links are a sample" in text
+    assert "2 boots of each variant" not in text
+    assert "6 boots of each variant, 1 run in each, in randomised blocks, over 3 links, seeds 1, 2, 3" in text
+    alone = read_results(out / "link-02")
+    assert len([boot for boot in alone.boots if boot.void is None]) == 6
+
+
+def test_counts_of_links(links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+    """Counts differ between links; every link is its own base."""
+    monkeypatch.setattr(run_command, "choose_target", lambda _: Board(evidence="exact"))
+    assert run(links, tmp_path / "exact", "--no-control") == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["nop-nop", "1,000", "to", "3,000", "base"] in rows
+    assert ["build", "1,001", "to", "3,001", "+1"] in rows
+
+
+def test_links_that_are_not_run(links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+    monkeypatch.setattr(run_command, "choose_target", lambda _: Board())
+    assert run(tmp_path, tmp_path / "out") == 2
+    assert f"{tmp_path}: no links there: `prologue bench links` makes them" in capsys.readouterr().err
+    assert run(links, tmp_path / "out", "--reserve", "board=x") == 2
+    assert "--reserve: not with --links" in capsys.readouterr().err
+    record = links / "link-02" / "link.json"
+    whole = record.read_text()
+    record.write_text(whole.replace('"build_id": "', '"build_id": "00'))
+    try:
+        assert run(links, tmp_path / "out") == 2
+    finally:
+        record.write_text(whole)
+    assert "link-02/vmlinux: is not the link that link.json beside it describes" in capsys.readouterr().err
