@@ -57,7 +57,8 @@ def hold_links(directory: Path) -> Iterator[None]:
     """Make a directory for links if need be, and keep other runs out of it. What a killed run left is removed.
 
     Raises:
-        BenchError: another run is at work there, or it cannot be made.
+        BenchError: another run is at work there, or it cannot be made; or, while it is held, a file cannot be read or
+            written.
 
     """
     try:
@@ -67,9 +68,12 @@ def hold_links(directory: Path) -> Iterator[None]:
         raise BenchError(f"{error.filename or directory}: {error.strerror}") from error
     with guard:
         lock(guard, directory)
-        for stale in directory.glob(f"{SCRATCH}*"):
-            shutil.rmtree(stale)
-        yield
+        try:
+            for stale in directory.glob(f"{SCRATCH}*"):
+                shutil.rmtree(stale)
+            yield
+        except OSError as error:
+            raise BenchError(f"{error.filename or directory}: {error.strerror}; the same command resumes") from error
 
 
 def plan_links(tree: BuildTree, count: int, seed: int, alignments: Sequence[int]) -> tuple[LinkPlan, ...]:

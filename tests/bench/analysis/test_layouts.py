@@ -113,6 +113,7 @@ def made_pairs(rng: np.random.Generator, shape: tuple[int, int, int], effect: fl
     return np.asarray(rng.normal(effect, layout, (*shape[:2], 1)) + noise)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("layout", [0.0, 0.003, 0.01])
 @pytest.mark.parametrize(("links", "pairs"), [(3, 6), (6, 1), (6, 6), (12, 3)])
 def test_false_alarms_coverage_and_what_is_seen(links: int, pairs: int, layout: float) -> None:
@@ -132,6 +133,7 @@ def test_false_alarms_coverage_and_what_is_seen(links: int, pairs: int, layout: 
     print(line)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("layout", [0.003, 0.01])
 def test_layouts_of_two_kinds(layout: float) -> None:
     """Three links in ten, where a loop straddles a line, are slower; the mean over layouts is 0."""
@@ -143,6 +145,7 @@ def test_layouts_of_two_kinds(layout: float) -> None:
     assert 0.92 <= covered <= 0.98
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("margin", [0.005, 0.01])
 def test_the_number_of_links_that_decide(margin: float) -> None:
     """With that many, 80% of campaigns call no difference equivalent, and one of the margin different."""
@@ -163,6 +166,7 @@ def test_the_number_of_links_that_decide(margin: float) -> None:
     assert different >= POWER
 
 
+@pytest.mark.thorough
 def test_one_link_is_wrong_about_layouts() -> None:
     """A layout effect of 1% and a MOV that costs 0.2%: three designs with 36 boots of each kernel."""
     rng, layout, effect = np.random.default_rng(1), 0.01, 0.002

@@ -177,3 +177,12 @@ def test_sites_that_share_a_line() -> None:
     first = np.array([0, 60, 64, 128, 132, 188], np.uint64)
     assert sharing(first, 64) == Sharing(size=64, touched=3, sharing=5)
     assert sharing(first, 4096) == Sharing(size=4096, touched=1, sharing=6)
+
+
+def test_a_place_that_cannot_be_written(tree: Path, tmp_path: Path, capsys: Said) -> None:
+    out = tmp_path / "links"
+    out.mkdir()
+    (out / "link-01").write_text("in the way")
+    assert links(tree, "-n", 2, "-o", out) == 2
+    assert "link-01: Not a directory; the same command resumes" in capsys.readouterr().err
+    assert not list(out.glob(f"{SCRATCH}*"))
