@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from argparse import Namespace
 from pathlib import Path
+from typing import Final
 
 from prologue.cli.arguments import require_html
 from prologue.errors import UsageError
@@ -13,6 +14,9 @@ from prologue_bench.analysis.links import compare_links
 from prologue_bench.analysis.sources import open_results
 from prologue_bench.cli.common import add_format, add_margin, add_results, put, repeat_command
 from prologue_bench.report import data, links, text
+from prologue_bench.report.robots import to_0day, to_ktap
+
+_ROBOTS: Final = {"0day": to_0day, "ktap": to_ktap}
 
 
 def add_options(added: argparse.ArgumentParser) -> None:
@@ -24,7 +28,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
         "or LABEL=DIRECTORY (json: schema prologue.bench-links/1)",
     )  # fmt: skip
     add_margin(added)
-    add_format(added, "bench-compare", "html")
+    add_format(added, "bench-compare", "html", "0day", "ktap")
 
 
 def run(args: Namespace) -> int:
@@ -41,13 +45,15 @@ def run(args: Namespace) -> int:
         from prologue_bench.report.html import to_html
 
         return put(to_html(report, [*repeat_command(args, "compare"), "--format", "html"]) + "\n")
+    if args.format in _ROBOTS:
+        return put(_ROBOTS[args.format](report))
     write = text.to_markdown if args.format == "markdown" else text.to_text
     return put(write(report, repeat_command(args, "compare")))
 
 
 def _links(args: Namespace) -> int:
-    if args.format == "html":
-        raise UsageError("--links has no --format html")
+    if args.format in ("html", *_ROBOTS):
+        raise UsageError(f"--links has no --format {args.format}")
     named = [_named(word) for word in args.results]
     compared = compare_links([(label, open_results([name])) for label, name in named])
     if args.format == "json":

@@ -1,0 +1,109 @@
+"""A comparison in the forms of the kernel's test robots: 0day's table, and KTAP with values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from prologue_bench.analysis.compare import Comparison, Report, WorkloadReport, faster_or
+from prologue_bench.analysis.series import Series
+from prologue_bench.errors import BenchError
+from prologue_bench.report import words
+from prologue_bench.report.layout import mail
+from prologue_bench.results.model import Workload
+
+_WIDTH: Final = 16
+_VERDICTS: Final = ("different", "equivalent")
+
+
+def to_0day(report: Report) -> str:
+    """Write a table for each variant as 0day's robot does: ``%stddev  %change  %stddev``.
+
+    Values are medians over boots, deviations those of the boots' medians; the verdict, which 0day has not, comes after.
+
+    Raises:
+        BenchError: the evidence allows no percentages.
+
+    """
+    _require_timing(report, "0day")
+    base, lines = report.results.campaign.base, []
+    for label in (variant.label for variant in report.results.campaign.variants if variant.label != base):
+        rows, verdicts = [], []
+        for part in report.workloads:
+            for series, comparison in _pairs(part, label):
+                middle = "" if comparison.effect is None else f"{100 * comparison.effect.change:+.1f}%"
+                rows.append(f"{_value(part.series[0])} {middle:>10} {_value(series)}  {_metric(part.workload)}")
+                verdicts.append(f"# {_metric(part.workload)}: {words.verdict(part, comparison, report.margin)}")
+        lines += [f"{base:>{_WIDTH}} {label:>{_WIDTH + 11}}", f"{'-' * _WIDTH} {'-' * (_WIDTH + 11)}"]
+        lines += [f"{'%stddev':>{_WIDTH}} {'%change':>10} {'%stddev':>{_WIDTH}}"]
+        lines += [f"{chr(92):>{_WIDTH}} {'|':>10} {chr(92):>{_WIDTH}}", *rows, *map(mail, verdicts), ""]
+    return "\n".join(lines)
+
+
+def to_ktap(report: Report) -> str:
+    """Write a test for each workload, in it one for each variant; values, units and variances are diagnostics.
+
+    A variant fails if it is worse and that is a verdict, and not within the margin. Without a verdict it is skipped.
+
+    Raises:
+        BenchError: the evidence allows no percentages.
+
+    """
+    _require_timing(report, "ktap")
+    lines = ["KTAP version 1", f"1..{len(report.workloads)}"]
+    for number, part in enumerate(report.workloads, 1):
+        inner, failed = ["KTAP version 1", f"1..{len(part.comparisons)}", _diagnostic(part.series[0], part)], False
+        for count, comparison in enumerate(part.comparisons, 1):
+            ((series, _),) = _pairs(part, comparison.variant)
+            bad = _is_worse(part, comparison)
+            verdict = mail(words.verdict(part, comparison, report.margin))
+            skip = "" if comparison.verdict in _VERDICTS or comparison is part.control else f" # SKIP {verdict}"
+            inner += [_diagnostic(series, part), f"# verdict: {verdict}"]
+            inner.append(f"{'not ok' if bad else 'ok'} {count} {mail(comparison.variant)}{skip}")
+            failed |= bad
+        lines += [f"  {line}" for line in inner]
+        lines.append(f"{'not ok' if failed else 'ok'} {number} {mail(part.workload.name)}")
+    return "\n".join(lines) + "\n"
+
+
+def _require_timing(report: Report, form: str) -> None:
+    if report.results.campaign.evidence != "timing":
+        evidence = report.results.campaign.evidence
+        raise BenchError(f"--format {form}: {evidence} evidence has no percentages: use text, csv or json")
+
+
+def _pairs(part: WorkloadReport, label: str) -> Iterator[tuple[Series, Comparison]]:
+    compared = {comparison.variant: comparison for comparison in part.comparisons}
+    yield from ((series, compared[label]) for series in part.series[1:] if series.label == label)
+
+
+def _value(series: Series) -> str:
+    """Write ``43.68 ±  1%`` in 0day's way: five digits, and the deviation in whole percent."""
+    deviation = 100 * _deviation(series) / series.median if series.median else 0.0
+    number = f"{series.median:.5g}"
+    return f"{number:>{_WIDTH - 6}} \u00b1{deviation:3.0f}%"
+
+
+def _deviation(series: Series) -> float:
+    return float(np.std(series.medians, ddof=1)) if len(series.medians) > 1 else 0.0
+
+
+def _metric(workload: Workload) -> str:
+    """Return ``hackbench-sockets.seconds``, as 0day names what it measured."""
+    return ".".join(re.sub(r"[^\w]+", "-", text).strip("-") for text in (workload.name, workload.unit))
+
+
+def _diagnostic(series: Series, part: WorkloadReport) -> str:
+    return (
+        f"# {mail(series.label)}: value {series.median:.9g}, unit {mail(part.workload.unit)}, "
+        f"variance {_deviation(series) ** 2:.6g}, n {len(series.medians)}"
+    )
+
+
+def _is_worse(part: WorkloadReport, comparison: Comparison) -> bool:
+    if comparison is part.control or comparison.verdict != "different" or comparison.effect is None:
+        return False
+    return not comparison.within_margin and faster_or(part.workload, comparison.effect.change) in ("slower", "worse")

@@ -1,0 +1,55 @@
+"""The forms of test robots: 0day's table and KTAP, of recorded samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from tests.support.result_sets import BUILD, CONTROL, Made, make, make_exact
+
+Said = pytest.CaptureFixture[str]
+
+
+def compared(name: str, form: str, capsys: Said) -> list[str]:
+    assert main(["bench", "compare", name, "--format", form]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_0day(capsys: Said) -> None:
+    assert compared("example:2019-a53", "0day", capsys) == [
+        "         nop;nop               mov x9,lr;nop",
+        "---------------- ---------------------------",
+        "         %stddev    %change          %stddev",
+        "               \\          |                \\",
+        "    43.906 \u00b1  0%      +2.1%     44.971 \u00b1  1%  hackbench.seconds",
+        "# hackbench.seconds: mov x9,lr;nop: different, 2.1% slower (p < 0.0001)",
+    ]
+
+
+def test_ktap(tmp_path: Path, capsys: Said) -> None:
+    lines = compared(str(make(tmp_path / "slower", Made(effects={BUILD: 0.03}))), "ktap", capsys)
+    assert lines[:3] == ["KTAP version 1", "1..1", "  KTAP version 1"]
+    assert lines[-1] == "not ok 1 hackbench, sockets"
+    assert [line for line in lines if line.startswith(("  ok", "  not ok"))] == [
+        f"  ok 1 {CONTROL}",
+        f"  not ok 2 {BUILD}",
+    ]
+    values = [line for line in lines if ": value " in line]
+    assert len(values) == 3
+    assert all("unit seconds, variance " in line and line.endswith("n 12") for line in values)
+    lines = compared(str(make(tmp_path / "equal")), "ktap", capsys)
+    assert lines[-1] == "ok 1 hackbench, sockets"
+
+
+def test_no_verdict_is_a_skip(tmp_path: Path, capsys: Said) -> None:
+    lines = compared(str(make(tmp_path / "few", Made(pairs=3))), "ktap", capsys)
+    assert any(f"ok 2 {BUILD} # SKIP {BUILD}: too few boots" in line for line in lines)
+
+
+@pytest.mark.parametrize("form", ["0day", "ktap"])
+def test_exact_counts_have_no_percentages(form: str, tmp_path: Path, capsys: Said) -> None:
+    results = make_exact(tmp_path / "exact", {"nop;nop": 5, BUILD: 6})
+    assert main(["bench", "compare", str(results), "--format", form]) == 2
+    assert f"--format {form}: exact evidence has no percentages" in capsys.readouterr().err
