@@ -1,7 +1,7 @@
 """The kernel's text when it has booted, and the outcome of a probe on each word: boot replaces words of the file.
 
 First slots get their MOV, CALL_OPS literals an address, alternatives are chosen by what the CPUs can do, and dynamic
-shadow call stacks replace AUTIASP where there is no pointer authentication. A word that may be one of several has the
+shadow call stacks replace AUTIASP if there is no pointer authentication. A word that may be one of several has the
 outcomes of all.
 """
 
@@ -77,7 +77,7 @@ def _add_alternatives(kernel: Binary, section: Section, decoding: Decoding, text
     entries = alternative_entries(kernel)
     at, entry, step = _indices(entries.original, section)
     text.replaced[at] = True
-    # One callback writes NOPs (6.1-7.2); others write what depends on the machine, and no exclusive loads or stores.
+    # One callback writes NOPs (6.1-7.2); others write words that depend on the machine, and no exclusives.
     callback = entries.replacement.size[entry] == 0  # 5.5-7.2
     nops = kernel.symbols.find(PATCHES_NOPS)
     writes_nops = callback & (entries.replacement.start[entry] == np.uint64(nops.vaddr if nops else 0))
@@ -91,8 +91,8 @@ def _add_alternatives(kernel: Binary, section: Section, decoding: Decoding, text
     capability = entries.capability[entry[plain]]
     differs = (begins != text.begins[at[plain]]) | (ends != text.ends[at[plain]])
     for number in sorted(set(capability[differs].tolist())):
-        mine = capability == number
-        yield Switch(at[plain][mine], begins[mine], ends[mine])
+        changed = capability == number
+        yield Switch(at[plain][changed], begins[changed], ends[changed])
 
 
 def _indices(ranges: Ranges, section: Section) -> tuple[I64, I64, I64]:

@@ -67,10 +67,8 @@ def _kinds(judge: Judge) -> Iterator[tuple[str, I64]]:
         yield name, np.flatnonzero(words & np.uint32(mask) == np.uint32(value))
     for name, bit in (("stepped", STEPPED), ("simulated", SIMULATED), ("refused by the word", REFUSED)):
         yield name, np.flatnonzero(running.outcomes == bit)
-    yield (
-        "what the machine decides",
-        np.flatnonzero((judge.reasons & KERNEL_REASONS == 0) & (judge.outcomes & REFUSED != 0)),
-    )
+    is_open = (judge.reasons & KERNEL_REASONS == 0) & (judge.outcomes & REFUSED != 0)
+    yield "what the machine decides", np.flatnonzero(is_open)
 
 
 _GROUPS: Final = {
