@@ -27,7 +27,7 @@ class Mechanisms:
         facts = read_facts(kernel, system.state_without_dwarf())  # for a dump, too: its memory has the tables
         self.slide = kernel.slide
         # A kprobe's breakpoint may cover any other owner's word.
-        self._probes = frozenset(breakpoint_.vaddr for breakpoint_ in facts.breakpoints.at.values())
+        self._probes = frozenset(probe.vaddr for probe in facts.breakpoints.at.values())
         self._claims: list[tuple[str, U64]] = [
             (claims.mechanism, np.sort(claims.vaddrs)) for claims in kernel_claims(kernel, facts)
         ]
