@@ -1,10 +1,10 @@
-"""Numbers of things."""
+"""Numbers of things, and what may have been meant."""
 
 from __future__ import annotations
 
 import pytest
 
-from prologue.words import counted
+from prologue.words import counted, meant
 
 
 @pytest.mark.parametrize(
@@ -12,3 +12,16 @@ from prologue.words import counted
 )
 def test_one_and_many(count: int, plural: str, said: str) -> None:
     assert counted(count, "site", plural=plural) == said
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("verfy", "did you mean verify?"),
+        ("boots", "did you mean boot?"),
+        ("bo", "did you mean boot?"),
+        ("frobnicate", ""),
+    ],
+)
+def test_near_words(word: str, said: str) -> None:
+    assert meant(word, ["verify", "boot", "build"]) == said

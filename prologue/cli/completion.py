@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from prologue.cli.subcommands import fill_all
+from prologue.kernel_tree.patches import all_series
 
-_DIRECTORIES: Final = ("DIR", "TREE", "RELEASE|TREE")
+_DIRECTORIES: Final = ("DIR", "TREE")
 _RULES: Final = ("RULE", "CODE|SLUG")
 _FILES: Final = ("PLAN", "TRACE", "SOURCE", "SOURCE2")  # which may also be - or ssh:HOST
 
 # bash takes `example:NAME` for three words, so only what comes after the colon is to be completed.
 _PREAMBLE: Final = """\
+_prologue_releases() {{
+  compgen -d -- "$1"
+  compgen -W '{releases}' -- "$1"
+}}
 _prologue_results() {{
   if [[ $1 == : && ${{COMP_WORDS[COMP_CWORD-1]}} == example ]]; then
     printf '%s\\n' {names}
@@ -37,7 +43,9 @@ def script(parser: argparse.ArgumentParser, shell: str) -> str:
         for action in each._actions:
             _complete(action, examples)
     names = " ".join(examples)
-    preamble = _PREAMBLE.format(names=names, examples=" ".join(f"example:{name}" for name in examples))
+    preamble = _PREAMBLE.format(
+        names=names, examples=" ".join(f"example:{name}" for name in examples), releases=" ".join(all_series())
+    )
     return str(shtab.complete(parser, shell=shell, preamble=preamble if shell == "bash" else ""))
 
 
@@ -61,6 +69,16 @@ def _complete(action: argparse.Action, examples: tuple[str, ...]) -> None:
             "fish": f"(__fish_complete_path (commandline -ct)) {words}",
             "tcsh": "f",
         }
+    elif action.metavar == "RELEASE|TREE":
+        words = " ".join(all_series())
+        how.complete = {
+            "bash": "_prologue_releases",
+            "zsh": f"{{ _files -/; compadd -- {words} }}",
+            "fish": f"(__fish_complete_directories (commandline -ct)) {words}",
+            "tcsh": "d",
+        }
+    elif action.metavar in _WORDS:
+        action.choices = _WORDS[action.metavar]()
     elif action.metavar in _DIRECTORIES:
         how.complete = shtab.DIRECTORY
     elif action.type is Path or action.metavar in _FILES:
@@ -76,6 +94,33 @@ def _rule_names(*, groups: bool) -> list[str]:
     rules = RULES if groups else (*RULES, *GATE_RULES)  # those of the gate cannot be selected
     names = [name for rule in rules for name in (rule.code, rule.slug)]
     return [*(sorted({rule.code[:3] for rule in RULES}) if groups else ()), *names]
+
+
+def _protocols() -> list[str]:
+    from prologue.protocol.form import load_protocol, protocol_names
+
+    protocols = [load_protocol(name) for name in protocol_names()]
+    return [
+        word
+        for protocol in protocols
+        for word in (protocol.name, *(f"{protocol.name}/{variant.name}" for variant in protocol.variants))
+    ]
+
+
+def _targets() -> list[str]:
+    return ["qemu", "icount", "ssh:", "labgrid:"]
+
+
+def _kinds() -> list[str]:
+    from prologue.plan.variants import KINDS
+
+    return list(KINDS)
+
+
+# Words by the metavar that they stand for.
+_WORDS: Final[dict[object, Callable[[], list[str]]]] = {
+    "NAME[/VARIANT]": _protocols, "TARGET": _targets, "KIND,...": _kinds,
+}  # fmt: skip
 
 
 def _mnemonics() -> list[str]:

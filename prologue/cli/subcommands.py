@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from prologue.errors import UsageError
 from prologue.report.terminal import COLORS
+from prologue.words import meant
 
 if TYPE_CHECKING:  # argparse's own class takes no parameter when it runs
     Commands = argparse._SubParsersAction["Subcommand"]
@@ -27,16 +28,16 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
-            meant = _meant(value, action.choices) or f": {self.prog} --help lists them"
-            raise argparse.ArgumentError(None, f"no command {value!r}{meant}")
+            hint = meant(value, action.choices) or f"{self.prog} --help lists them"
+            raise argparse.ArgumentError(None, f"no command {value!r}: {hint}")
         super()._check_value(action, value)
 
     def refuse(self, surplus: Sequence[str]) -> None:
         """End with an error about words that mean nothing, if there are any."""
         if surplus:
             options = [option for action in self._actions for option in action.option_strings]
-            meant = _meant(surplus[0].partition("=")[0], options) if surplus[0].startswith("-") else ""
-            self.error(f"unrecognized arguments: {' '.join(surplus)}{meant}")
+            hint = meant(surplus[0].partition("=")[0], options) if surplus[0].startswith("-") else ""
+            self.error(f"unrecognized arguments: {' '.join(surplus)}{hint and ': ' + hint}")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         if file is sys.stdout:
@@ -121,10 +122,3 @@ def fill_all(parser: argparse.ArgumentParser) -> None:
                 with suppress(UsageError):
                     command.fill()
                 fill_all(command)
-
-
-def _meant(word: str, known: Iterable[str]) -> str:
-    from difflib import get_close_matches  # at fault only: the build step must start fast
-
-    near = get_close_matches(word, list(known), n=3)
-    return f": did you mean {' or '.join(near)}?" if near else ""

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from prologue.errors import InputError, UsageError
 from prologue.protocol.assembly import Line, Operation, parse_program
+from prologue.words import meant
 
 PROMISES: Final = ("returns", "traced", "decodes")
 # What a check may find, by the number that the model calls it.
@@ -84,8 +85,9 @@ class Protocol:
         for candidate in self.variants:
             if candidate.name == name:
                 return candidate
-        known = ", ".join(candidate.name for candidate in self.variants)
-        raise UsageError(f"protocol {self.name} has no variant {name!r}; there are {known}")
+        known = [candidate.name for candidate in self.variants]
+        near = meant(name, known) or f"there are {', '.join(known)}"
+        raise UsageError(f"protocol {self.name} has no variant {name!r}: {near}")
 
 
 def protocol_names() -> tuple[str, ...]:
@@ -102,7 +104,8 @@ def load_protocol(name: str) -> Protocol:
 
     """
     if name not in protocol_names():
-        raise UsageError(f"no protocol {name!r}; there are {', '.join(protocol_names())}")
+        near = meant(name, protocol_names()) or f"there are {', '.join(protocol_names())}"
+        raise UsageError(f"no protocol {name!r}: {near}")
     text = resources.files("prologue.protocol").joinpath("models", f"{name}.toml").read_text()
     return read_protocol(text, name)
 

@@ -27,6 +27,10 @@ ASKED = [
     ("bench compare exa", {"example:2019-a53", "example:2019-a57"}),
     ("bench table vml", {"vmlinux"}),
     ("verify --format s", {"sarif"}),
+    ("protocol explain call-ops/freed", {"call-ops/freed-at-once"}),
+    ("bench run vmlinux --target ic", {"icount"}),
+    ("bench run vmlinux --variants no", {"nop-nop"}),
+    ("kernel patch 6.1", {"6.1", "6.12"}),
 ]
 
 

@@ -84,8 +84,9 @@ def test_explain_prints_the_model(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["check", "frobnicate"], "no protocol 'frobnicate'; there are brk-owner, call-ops"),
-        (["explain", "stop-machine/frobnicate"], "has no variant 'frobnicate'; there are preemptible"),
+        (["check", "frobnicate"], "no protocol 'frobnicate': there are brk-owner, call-ops"),
+        (["check", "stop-machin"], "no protocol 'stop-machin': did you mean stop-machine?"),
+        (["explain", "stop-machine/frobnicate"], "has no variant 'frobnicate': there are preemptible"),
     ],
 )
 def test_unknown_names(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

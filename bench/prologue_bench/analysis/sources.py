@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from prologue.words import meant
 from prologue_bench.errors import BenchError
 from prologue_bench.recorder.reader import SUFFIXES, read_records
 from prologue_bench.results.fields import parse
@@ -70,6 +71,8 @@ def _open(name: str) -> ResultSet:
 def _example(name: str) -> ResultSet:
     example = name.removeprefix(_EXAMPLE)
     if example not in examples():
-        raise BenchError(f"{name}: no such example; there are {', '.join(_EXAMPLE + known for known in examples())}")
+        known = [_EXAMPLE + each for each in examples()]
+        near = meant(name, known) or f"there are {', '.join(known)}"
+        raise BenchError(f"{name}: no such example: {near}")
     text = files("prologue_bench.analysis").joinpath("examples", f"{example}.json").read_bytes()
     return decode_samples(parse(text, name))

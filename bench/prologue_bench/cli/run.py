@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from prologue.cli.arguments import number_from
 from prologue.plan.variants import KINDS, VariantKind
-from prologue.words import counted
+from prologue.words import counted, meant
 from prologue_bench.analysis.compare import compare
 from prologue_bench.analysis.sources import open_results
 from prologue_bench.analysis.stats import LEAST
@@ -275,7 +275,8 @@ def _kinds(text: str) -> list[VariantKind]:
     for kind in text.split(","):
         known = next((known for known in KINDS if known == kind), None)
         if known is None:
-            raise BenchError(f"--variants {text}: {kind!r} is not one of {', '.join(KINDS)}")
+            near = meant(kind, KINDS)
+            raise BenchError(f"--variants {text}: {kind!r} is not one of {', '.join(KINDS)}{near and ': ' + near}")
         if known in kinds:
             raise BenchError(f"--variants {text}: {kind} is named twice (the A/A control is added by itself)")
         kinds.append(known)
