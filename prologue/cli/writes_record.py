@@ -15,6 +15,7 @@ from prologue.live.pokes.recorder_output import read_output
 from prologue.live.pokes.recorder_writes import writes_of_output
 from prologue.live.pokes.recording import Recording
 from prologue.outputs import new_file
+from prologue.report.terminal import working
 from prologue.words import counted
 
 SCHEMA: Final = "prologue.live-record/1"
@@ -31,7 +32,8 @@ def run(args: Namespace) -> int:
     if args.command:
         options += ["--", *shell_words("--command", args.command)]
     with new_file(args.output, mode=0o600) as temporary:
-        printed = record(args.source, options, shell_words("--ssh-options", args.ssh_options))
+        with working(f"recording writes on {args.source}"):
+            printed = record(args.source, options, shell_words("--ssh-options", args.ssh_options))
         temporary.write_text(printed, encoding="utf-8", errors="backslashreplace")
         recording = writes_of_output(read_output(printed, args.output))
     if args.json:

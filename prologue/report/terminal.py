@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, Literal, TextIO
 
 from prologue.report.printable import printable
@@ -53,6 +55,21 @@ def print_report(report: str, form: str) -> None:
         width = shutil.get_terminal_size().columns
         report = "\n".join(_wrapped(line, width) for line in report.split("\n"))
     print(_SEVERITY.sub(_painted, report) if form == "text" and has_color(sys.stdout) else report)
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show what is being done and for how long, on standard error if that is a terminal, until the block ends."""
+    if _quiet or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        bar.add_task(what, total=None)
+        yield
 
 
 def shows_both() -> bool:

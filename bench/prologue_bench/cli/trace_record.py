@@ -15,6 +15,7 @@ from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import open_binary
 from prologue.kernel.module import Module
 from prologue.outputs import require_distinct, require_other
+from prologue.report.terminal import working
 from prologue.words import counted
 from prologue_bench.cli.defaults import MACHINE, TIMEOUT
 from prologue_bench.guest.vm import Machine
@@ -101,7 +102,8 @@ def run(args: Namespace) -> int:
     machine = Machine(cpu=args.cpu_model, cpus=args.cpus, memory=args.ram, virtualization=args.virtualization)
     archive = None if args.boot else pack_guest(_words(args.command), args.setup, modules=args.insmod)
     guest = Guest(initramfs=archive, machine=machine, append=args.append, timeout=args.timeout)
-    recorded = record(Kernel(args.vmlinux), window, files, guest)
+    with working(f"recording {args.vmlinux.name} in QEMU"):
+        recorded = record(Kernel(args.vmlinux), window, files, guest)
     if args.json:
         print(json.dumps({"schema": SCHEMA, "output": str(args.output), **_data(recorded)}, indent=2))
     elif not args.quiet:

@@ -12,7 +12,7 @@ from prologue.cli.arguments import number_from
 from prologue.elf.flat import write_flat
 from prologue.elf.image import ElfImage
 from prologue.outputs import require_other, require_plain_target
-from prologue.report.terminal import note
+from prologue.report.terminal import note, working
 from prologue.words import counted
 from prologue_bench.cli.defaults import MACHINE, TIMEOUT
 from prologue_bench.errors import BenchError
@@ -52,7 +52,7 @@ def run(args: Namespace) -> int:
         require_other(out, args.vmlinux, args.image, args.initrd)
         if out.is_symlink() or out.exists():
             require_plain_target(out)
-    with tempfile.TemporaryDirectory(prefix="prologue-writes-") as name:
+    with tempfile.TemporaryDirectory(prefix="prologue-writes-") as name, working(f"booting {args.vmlinux.name}"):
         directory = Path(name)
         seen = record_writes(
             WritesRun(
