@@ -51,11 +51,11 @@ def compare_links(sets: Sequence[tuple[str, ResultSet]]) -> Links:
 
     """
     if len(sets) < 2:
-        raise BenchError("--links compares several links: name two result sets or more, as LABEL=DIRECTORY")
+        raise BenchError("--kernels compares several: name two result sets or more, as LABEL=DIRECTORY")
     labels = [label for label, _ in sets]
     for label in labels:
         if labels.count(label) > 1:
-            raise BenchError(f"--links: two result sets are called {label!r}; name them as LABEL=DIRECTORY")
+            raise BenchError(f"--kernels: two result sets are called {label!r}; name them as LABEL=DIRECTORY")
     for label, results in sets:
         if results.campaign.evidence != "exact":
             raise BenchError(

@@ -23,7 +23,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
     """Add all options."""
     add_results(added)
     added.add_argument(
-        "--links", action="store_true",
+        "--kernels", action="store_true",
         help="kernels of several links side by side, by exact counts of their boots (icount): RESULTS are directories, "
         "or LABEL=DIRECTORY (json: schema prologue.bench-links/1)",
     )  # fmt: skip
@@ -34,7 +34,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Compare every variant with the base, and print what may be said."""
     require_html(args.format)
-    if args.links:
+    if args.kernels:
         return _links(args)
     report = compare(open_results(args.results), args.margin)
     if args.format == "json":
@@ -53,7 +53,7 @@ def run(args: Namespace) -> int:
 
 def _links(args: Namespace) -> int:
     if args.format in ("html", *_ROBOTS):
-        raise UsageError(f"--links has no --format {args.format}")
+        raise UsageError(f"--kernels has no --format {args.format}")
     named = [_named(word) for word in args.results]
     compared = compare_links([(label, open_results([name])) for label, name in named])
     if args.format == "json":
@@ -61,7 +61,7 @@ def _links(args: Namespace) -> int:
     if args.format == "csv":
         return put(links.to_csv(compared))
     write = links.to_markdown if args.format == "markdown" else links.to_text
-    return put(write(compared, ["prologue", "bench", "compare", "--links", *args.results]))
+    return put(write(compared, ["prologue", "bench", "compare", "--kernels", *args.results]))
 
 
 def _named(word: str) -> tuple[str, str]:

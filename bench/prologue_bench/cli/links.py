@@ -29,8 +29,8 @@ def add_options(added: argparse.ArgumentParser) -> None:
         "sources", nargs="+", type=Path, metavar="TREE|VMLINUX",
         help="directory of a kernel build (6.1 or newer), which stays as it is; or several vmlinux that you linked",
     )  # fmt: skip
-    added.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="links, created or resumed")
-    added.add_argument("-n", "--count", type=number_from(2), metavar="N", help=f"links of a TREE (default: {_COUNT})")
+    added.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help="links, created or resumed")
+    added.add_argument("-n", "--number", type=number_from(2), metavar="N", help=f"links of a TREE (default: {_COUNT})")
     added.add_argument("--seed", type=number_from(0), metavar="N", help="for the orders of a TREE (default: 1)")
     added.add_argument(
         "--align", type=_alignments, metavar="BYTES,...",
@@ -48,7 +48,7 @@ def run(args: Namespace) -> int:
                 )
             tree = open_tree(args.sources[0])
             plans = plan_links(
-                tree, args.count or _COUNT, 1 if args.seed is None else args.seed, args.align or _ALIGNMENTS
+                tree, args.number or _COUNT, 1 if args.seed is None else args.seed, args.align or _ALIGNMENTS
             )  # fmt: skip
             print(
                 f"{tree.out}: main text of {counted(len(tree.units), tree.granularity)}, put in random orders",
@@ -56,7 +56,7 @@ def run(args: Namespace) -> int:
             )
             made = make_links(tree, plans, args.output, _check)
         else:
-            if given := next((name for name in ("count", "seed", "align") if getattr(args, name) is not None), None):
+            if given := next((name for name in ("number", "seed", "align") if getattr(args, name) is not None), None):
                 raise UsageError(f"--{given}: needs a TREE: these files are linked already")
             if len(args.sources) < 2:
                 raise UsageError(f"{args.sources[0]}: one link is one sample: name several, or the TREE of its build")

@@ -154,7 +154,7 @@ def test_trees_that_cannot_be_linked_again(damage: str, message: str, tree: Path
     [
         (("linux", "linux/vmlinux"), "one TREE or several VMLINUX"),
         (("linux/vmlinux",), "one link is one sample"),
-        (("linux/vmlinux", "linux/vmlinux", "-n", "3"), "--count: needs a TREE"),
+        (("linux/vmlinux", "linux/vmlinux", "-n", "3"), "--number: needs a TREE"),
     ],
 )
 def test_what_makes_no_sense(

@@ -64,7 +64,7 @@ def links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-WORDS = ("compare", "--links", "stock/", "rival", "native=results/7")
+WORDS = ("compare", "--kernels", "stock/", "rival", "native=results/7")
 
 
 def test_one_table(links: Path, capsys: Said) -> None:
@@ -97,5 +97,5 @@ def test_what_cannot_be_compared(links: Path, capsys: Said) -> None:
         (("stock", "differing"), "ftrace_init: boot: runs differ (7560321 and 7560322)"),
     ):
         (links / "x").mkdir(exist_ok=True)
-        assert main(["bench", "compare", "--links", *words]) == 2
+        assert main(["bench", "compare", "--kernels", *words]) == 2
         assert message in capsys.readouterr().err
