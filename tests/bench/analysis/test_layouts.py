@@ -90,7 +90,7 @@ def test_the_report_shows_links_spread_and_how_many_decide(campaign_over_links: 
     assert f"{BUILD}, from one link alone: " in text
     assert "such links decide a margin of 1%" in text
     assert "compared within blocks, then over links" in text
-    assert main(["bench", "compare", str(campaign_over_links), "--format", "json"]) == 0
+    assert main(["bench", "compare", str(campaign_over_links), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     (comparison,) = [c for c in document["workloads"][0]["comparisons"] if c["variant"] == BUILD]
     assert len(document["links"]) == len(comparison["links"]["parts"]) == 6
