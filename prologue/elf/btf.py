@@ -15,7 +15,7 @@ _TYPE: Final = struct.Struct("<III")
 _MAGIC: Final = 0xEB9F
 _STRUCT, _UNION, _TYPEDEF, _VOLATILE, _CONST, _RESTRICT, _TYPE_TAG = 4, 5, 8, 9, 10, 11, 18
 _ALIASES: Final = (_TYPEDEF, _VOLATILE, _CONST, _RESTRICT, _TYPE_TAG)
-# What follows the 12 bytes of a type, by kind: bytes, and bytes for each of its members.
+# What follows the 12 bytes of a type, by kind (BTF_KIND_INT is 1): bytes, and bytes for each of its members.
 _AFTER: Final = {
     1: (4, 0), 2: (0, 0), 3: (12, 0), 4: (0, 12), 5: (0, 12), 6: (0, 8), 7: (0, 0), 8: (0, 0), 9: (0, 0), 10: (0, 0),
     11: (0, 0), 12: (0, 0), 13: (0, 8), 14: (4, 0), 15: (0, 12), 16: (0, 0), 17: (4, 0), 18: (0, 0), 19: (0, 12),
@@ -74,7 +74,7 @@ class Btf:
         return sizes.pop() if len(sizes) == 1 else None
 
     def offset(self, path: str) -> int | None:
-        """Return the bytes from the begin of a struct to a member, as ``kprobe.ainsn.api``.
+        """Return the bytes from the start of a struct to a member, such as ``kprobe.ainsn.api``.
 
         None if there is no such member, if it is a bit field, or if structs of that name have it in different places.
         """

@@ -24,7 +24,7 @@ def differing_bytes(ours: U8, theirs: U8) -> I64:
 def differing_files(before: ElfImage, after: ElfImage, size: int) -> I64:
     """Return the ascending file offsets of the bytes that differ among the first ``size`` of two files.
 
-    Pages of a mapped file count as this process's memory once they were looked at, so they are let go of at once.
+    Pages of a mapped file count as this process's memory once they were looked at, so they are dropped at once.
     """
     ours, theirs = (np.frombuffer(image.content, np.uint8, size) for image in (before, after))
     parts = [np.zeros(0, np.int64)]

@@ -27,7 +27,7 @@ class DwarfTypes:
         return None if struct is None else struct.size
 
     def offset(self, path: str) -> int | None:
-        """Return the bytes from the begin of a struct to a member, as ``kprobe.ainsn.api``; None if there is none."""
+        """Return the bytes from the start of a struct to a member (``kprobe.ainsn.api``); None if there is none."""
         name, _, members = path.partition(".")
         struct = self._type(name)
         try:

@@ -23,7 +23,7 @@ _PN_XNUM: Final = 0xFFFF
 
 @lru_cache(maxsize=1)
 def _file_header() -> Any:
-    """Return the structure of a file's header, which is of no kind yet."""
+    """Return the structure of a file's header, which all kinds of files share."""
     structs = ELFStructs(little_endian=True, elfclass=64)
     structs.create_basic_structs()
     return structs.Elf_Ehdr
@@ -51,7 +51,7 @@ class Headers:
         self._stream = stream
         self.file: Any = self._parse(_file_header(), 0)
         structs = _structures(self.file["e_type"], self.file["e_machine"], self.file["e_ident"]["EI_OSABI"])
-        # With what each takes; to ask for it once more for every header takes as long as reading half of one.
+        # With their sizes: computing the size anew for every header takes as long as reading half of one.
         self._section, self._segment = ((s, s.sizeof()) for s in (structs.Elf_Shdr, structs.Elf_Phdr))
 
     def _parse(self, struct: Any, offset: int) -> Any:

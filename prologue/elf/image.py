@@ -160,7 +160,7 @@ class ElfImage:
             allocated = [s for s in self.sections if s.allocated and s.size and s.type != "SHT_NULL"]
             self._check_overlap(allocated, "addresses", lambda section: section.addr)
 
-    def _check_overlap(self, sections: list[Section], noun: str, start: Any) -> None:
+    def _check_overlap(self, sections: list[Section], noun: str, start: Callable[[Section], int]) -> None:
         ordered = sorted(sections, key=start)
         for low, high in pairwise(ordered):
             if start(low) + low.size > start(high):
@@ -201,7 +201,7 @@ class ElfImage:
         return self._map[offset : offset + size]
 
     def words_at(self, offsets: I64, width: int) -> U64:
-        """Read little-endian words of ``width`` (4 or 8) bytes at file offsets that are inside the file."""
+        """Read little-endian words of ``width`` (4 or 8) bytes; ``offsets`` (shape (n,)) are inside the file."""
         words: U64 = unaligned(self._map, width)[offsets].astype(np.uint64, copy=False)
         return words
 

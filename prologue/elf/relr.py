@@ -117,7 +117,7 @@ def without(words: U64, part: Part, start: int, stop: int) -> U64 | None:
 
 
 def restored(words: U64, part: Part, taken: U64) -> U64 | None:
-    """Encode the words of a part and addresses that were taken out of it as one chain; None if they are no such."""
+    """Encode the words of a part and addresses that were taken out of it as one chain; None if they cannot be one."""
     places = np.sort(np.concatenate([decode(_words_of(words, part)), taken]))
     steps = np.diff(places)
     if (steps == 0).any() or (steps % _WORD != 0).any():

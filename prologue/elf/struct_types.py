@@ -19,7 +19,7 @@ class StructTypes(Protocol):
         """Return a struct's size in bytes; None if it is not known."""
 
     def offset(self, path: str) -> int | None:
-        """Return the bytes from the begin of a struct to a member, as ``kprobe.ainsn.api``; None if not known."""
+        """Return the bytes from the start of a struct to a member (``kprobe.ainsn.api``); None if not known."""
 
 
 def struct_types(image: ElfImage) -> Iterator[tuple[str, StructTypes]]:

@@ -116,7 +116,7 @@ class _File:
         self._names += name.encode() + b"\0"
 
     def _pad(self, align: int, vaddr: int) -> None:
-        """Return the next byte of the file is as far from a multiple of ``align`` as ``vaddr`` is."""
+        """Add zeros until the next byte of the file is as far from a multiple of ``align`` as ``vaddr`` is."""
         self._append(bytes((vaddr - self._at) % align))
 
     def _append(self, data: bytes) -> None:
