@@ -82,7 +82,7 @@ def branch_distance(words: U32) -> I64:
 
 
 def _steps(words: U32) -> I32:
-    """Return the same in instructions."""
+    """Return the instructions from each direct branch to its target; of other words they mean nothing."""
     near = np.where(matches(words, TB), _signed(words, 5, 14), _signed(words, 5, 19))
     nearest = matches(words, CB_COND)
     if nearest.any():  # no compiler makes these for a kernel yet
@@ -91,7 +91,7 @@ def _steps(words: U32) -> I32:
 
 
 def jump(kind: Pattern, distance: I64) -> U32:
-    """Encode ``B`` or ``BL`` over that many instructions each; meaningless if that is out of reach."""
+    """Encode ``B`` or ``BL`` over ``distance`` instructions (not bytes) each; meaningless if that is out of reach."""
     words: U32 = (kind[1] | distance & 0x3FFFFFF).astype(np.uint32)
     return words
 

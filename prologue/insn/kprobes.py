@@ -64,7 +64,7 @@ _NEVER: Final[tuple[tuple[str, Pattern], ...]] = (
 
 
 def outcomes(words: U32, decoding: Decoding) -> Outcomes:
-    """Return the kernel's treatment of a probe on each word, by the word alone: one of three bits; shape of words."""
+    """Return what the kernel does with a probe on each word, by the word alone: one bit each; shape of ``words``."""
     conditional: Pattern = (0xFF000000 if decoding.knows_mops else 0xFF000010, 0x54000000)
     branch = _match_any(words, (*_PLAIN_BRANCHES, conditional))
     literal = _match_any(words, _LDR_LITERAL)
@@ -120,6 +120,6 @@ def _unsteppable_hint(words: U32) -> Bool:
 
 
 def _reads_daif(words: U32) -> Bool:
-    """Return whether a word is MRS of DAIF, the one that is not stepped: the source's comment says the opposite."""
+    """Return which words are MRS of DAIF, the only MRS that is not stepped: the source's comment says the opposite."""
     result: Bool = matches(words, _MRS) & (field(words, 5, 16) == np.uint32(_DAIF))
     return result

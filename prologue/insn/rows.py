@@ -82,7 +82,7 @@ def flows(words: U32) -> Bytes:
 
 @cache
 def _kinds() -> Bytes:
-    """Return of which kinds words may be, by bits 31:21."""
+    """Return by bits 31:21 what a word may do: bit 0, end a path; bit 1, use registers that it does not name."""
     ends = [row.flow in ENDS for row in ROWS]
     more = ["+" in row.reads + row.writes or "w" in row.reads for row in ROWS]
     kinds = [any(ends[k] for k in rows) | any(more[k] for k in rows) << 1 for rows in _index().candidates]
@@ -92,9 +92,9 @@ def _kinds() -> Bytes:
 def look_over(words: U32) -> tuple[Bool, Bool]:
     """Return which words end a path, by the word alone, and which may use X9; made for a whole kernel's text.
 
-    Those have a 9 where an instruction may name a register, or may use registers that they do not name. After XOR
-    fields of 9 are 0, and only if one is does the subtraction borrow from a field's highest bit that is clear: half
-    the operations of a comparison for each field.
+    A word may use X9 if it has a 9 where an instruction may name a register, or if it may use registers that it does
+    not name. After the XOR, fields of 9 are 0, and only if one is does the subtraction borrow from a field's highest
+    bit that is clear: half the operations of a comparison for each field.
     """
     kind = _kinds().take(words >> np.uint32(_TOP))  # one look-up instead of a pass for each pattern
     differ = words ^ np.uint32(X9) * _LOWEST
