@@ -119,10 +119,10 @@ class Binary(ABC):
 
     @cached_property
     def unnamed_functions(self) -> int:
-        """Number of sites at no function symbol, if too many for leftovers of weak functions; otherwise 0.
+        """Number of sites at no function symbol, if so many that symbols of functions were stripped; otherwise 0.
 
-        Of those Debian's 6.1 has 8 in 1,000. Then symbols of functions were stripped. A record that leads to no pair
-        of slots says nothing of symbols: it is damaged, and PL201 reports it.
+        Overridden weak functions leave some such sites, too: 8 in 1,000 in Debian's 6.1. A record that leads to no
+        pair of slots says nothing of symbols: it is damaged, and PL201 reports it.
         """
         if self.sites is None or not len(self.sites):
             return 0

@@ -100,7 +100,7 @@ def _reached(text: Text, symbols: Symbols, start: int) -> ReachedFunction:
 
 
 def _words(text: Text, symbols: Symbols, start: int) -> U32:
-    """Read the function's words; as many as any has, if its symbol does not say how many: a path ends at a RET."""
+    """Read the function's words: ``_LONGEST`` bytes if its symbol has no size, since each path ends at a RET."""
     symbol = symbols.function_at(start)
     section = text.text_map.find(start)
     if section is None or start % a64.INSN_SIZE:

@@ -9,9 +9,9 @@ from prologue.kernel.restored import restore_symbols
 
 
 def open_judged(image: ElfImage, *, by_name: bool = False) -> Kernel:
-    """Open a kernel whose stripped symbols are restored (see ``restore_symbols``), or are bad input.
+    """Open a kernel with its stripped symbols restored (see ``restore_symbols``), or refuse it if they cannot be.
 
-    The build step opens it without: its rules need few symbols, and it has to be quick.
+    The build step does not restore any: its rules need few symbols, and it has to be quick.
 
     Raises:
         InputError: not an arm64 vmlinux with symbols, or stripped in part.

@@ -45,7 +45,7 @@ def with_words(kernel: Kernel, words: Iterable[PlacedWords]) -> Kernel:
 
 
 def private_copy(image: ElfImage) -> mmap.mmap:
-    """Copy a file's bytes, to be changed: pages that are not stay shared with the file itself, which may be big."""
+    """Copy a file's bytes, to be changed: unchanged pages stay shared with the file itself, which may be big."""
     held = image.content
     if image.is_whole_file and image.path.stat().st_size == len(held):
         with image.path.open("rb") as stream:

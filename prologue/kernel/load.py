@@ -1,4 +1,4 @@
-"""Opens whatever file with patch sites one is given: a vmlinux or a module, compressed or not."""
+"""Opens any file with patch sites: a vmlinux or a module, compressed or not."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ MODULE_SUFFIXES = (".ko", ".ko.gz", ".ko.xz", ".ko.zst")
 def open_binary(path: Path, *, unsigned: bool = False, unpack: bool = False) -> Kernel | Module:
     """Open a vmlinux or a module.
 
-    ``unsigned`` leaves a module's appended signature out. ``unpack`` is for those that
-    only read it: a compressed vmlinux, too, and symbols that were stripped are looked for.
+    ``unsigned`` leaves a module's appended signature out. ``unpack`` is for callers that only read: it opens a
+    compressed vmlinux, too, and restores symbols that were stripped.
 
     Raises:
         InputError: neither, damaged, or compressed in a way that it may not be.
@@ -158,7 +158,7 @@ def find_modules(directory: Path) -> list[Path]:
 def unfollowed_links(directory: Path) -> list[str]:
     """Return the links below a directory of modules that ``find_modules`` passes over, relative to it; sorted.
 
-    None for a file. Links that lead nowhere are left out.
+    Empty if ``directory`` is a file. Links that lead nowhere are left out.
     """
     entries = (os.path.join(top, name) for top, below, files in os.walk(directory) for name in (*below, *files))  # noqa: PTH118 - thousands
     links = [path for path in entries if os.path.islink(path)]  # noqa: PTH114 - as above
@@ -178,7 +178,12 @@ def is_vmlinux(path: Path) -> bool:
 
 
 def load_vmlinux(path: Path) -> Kernel:
-    """Load the kernel that will load the modules; read once in each process, unless it changes."""
+    """Load the kernel that will load the modules; read once in each process, unless it changes.
+
+    Raises:
+        InputError: it cannot be read, or is no vmlinux.
+
+    """
     try:
         status = path.stat()
     except OSError as error:

@@ -79,7 +79,7 @@ def relocations_of_table(image: ElfImage, bounds: Bounds) -> U64:
 
 
 def pack_places(places: SlotRanks) -> U32:
-    """Make the second half."""
+    """Make the second half of the table, shape (slots,)."""
     slots, zeros = len(places.rank), int((places.rank < 0).sum())
     ascending = np.concatenate([np.full(zeros, -1), np.arange(slots - zeros)])
     alike = bool(places.relocated.all() or not places.relocated.any())
@@ -90,7 +90,7 @@ def pack_places(places: SlotRanks) -> U32:
 
 
 def unpack_places(half: U32, sites: int, *, relocated: bool) -> SlotRanks | None:
-    """Read the second half, with ``relocated`` for what it does not say; None if it is none."""
+    """Read the second half, with ``relocated`` for what it does not say; None if it is no such half."""
     slots = len(half)
     if not half.any():
         rank = np.concatenate([np.full(slots - sites, -1), np.arange(sites)])

@@ -1,10 +1,10 @@
 """Sites of objects that were compiled with another -fpatchable-function-entry than their kernel expects.
 
-The kernel computes a site from its record by one layout (``sites.sites``). A record of ``=N,M``, which puts M NOPs
-before the function, then leads to another place: in layout 2 the second slot of ``=2,1`` is the function's entry, which
-callers enter past the MOV; after that of ``=2,2`` the entry comes, and no call passes the pair. Such a site is known by
-the symbol of a function that begins where this layout has none begin, and by the NOPs from the record to it. If no
-function's symbol is, nothing is said.
+The kernel computes a site from its record by one layout (``prologue.kernel.sites``). A record of ``=N,M``, which puts
+M NOPs before the function, then leads to another place: in layout 2 the second slot of ``=2,1`` is the function's
+entry, which callers enter past the MOV; after that of ``=2,2`` the entry comes, and no call passes the pair. Such a
+site is known by the symbol of a function that begins where this layout has none begin, and by the NOPs from the record
+to it. Without such a symbol nothing is said.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class OtherLayouts(NamedTuple):
 
 
 def find_other_layouts(text: Text, symbols: Symbols, sites: Sites, values: U64) -> OtherLayouts:
-    """Find them; ``values`` are those of the sites' records."""
+    """Find the sites of another layout; ``values`` are those of the sites' records."""
     usual = symbols.is_function_start(sites.entry)
     if sites.layout == "4,2":  # a landing pad right before the pair is not the entry that the record is meant for
         usual &= sites.moved | (sites.unmoved_values() == values)
