@@ -30,10 +30,10 @@ class _State(NamedTuple):
 
 
 def read_from(flow: Flow, begin: int, meaning: Callable[[int], Meaning | None]) -> int | None:
-    """Walk from a position, where X9 holds a value that matters, to the first word that reads it; None: there is none.
+    """Walk from a position, where X9 holds a value that matters, to the first word that reads it; None if none does.
 
-    ``meaning`` says what happens to X9 at a position, or that the way ends there; None: the word may read X9, and says
-    itself. If there are too many ways, ``begin`` is returned, as if that were the read.
+    ``meaning`` says what happens to X9 at a position, or that the way ends there; if it returns None, the word itself
+    decides. If there are too many ways, ``begin`` is returned, as if that were the read.
     """
     todo = [_State(begin, (), frozenset([X9]))]
     seen = set(todo)

@@ -6,7 +6,7 @@ relies on a promise of the function that it calls, such as Clang's ``preserve_mo
 A path ends where X9 is written, where it is read, at a call (X9 is the caller's to save: AAPCS64, "General-purpose
 registers"), at a return, at the BRK of a BUG, or at an indirect jump, whose targets the code does not show. Few entries
 and calls have a read after them, so a walk against the flow, from all reads, finds these first; a forward walk, which
-knows each instruction exactly, confirms them; one by one, and the constants that decide branches are followed then.
+knows each instruction exactly, then confirms them one by one, and follows the constants that decide branches.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class Liveness:
         nowhere = np.zeros(0, np.uint64)
         self._first = sites.first if sites is not None else nowhere
         self._entry = sites.entry if sites is not None else nowhere
-        self._over, self._may_read, self._stops = _stops(self._flow, binary, self._first)
+        # Masks of the words at which a path ends, and of those that may read X9; positions of both, and of branches.
+        self._ends, self._may_read, self._stops = _stops(self._flow, binary, self._first)
         self._seen = np.zeros(len(self._flow.words), np.bool_)  # by the walk against the flow
         self._kept = np.zeros(0, np.int64)  # positions of calls over which X9 is kept
         self._origin: dict[int, tuple[int, int]] = {}  # where X9 is read after each of them
@@ -114,7 +115,7 @@ class Liveness:
 
         Paths that an earlier walk has seen are not walked again.
         """
-        over, stops, words, seen = self._over, self._stops, self._flow.words, self._seen
+        ends, stops, words, seen = self._ends, self._stops, self._flow.words, self._seen
         source, target = self._branches
         calls = [np.zeros(0, np.int64)]
         todo = _fresh(reads, seen)
@@ -128,7 +129,7 @@ class Liveness:
             count = np.maximum(np.searchsorted(target, todo.astype(np.int32), side="right") - low, 0)
             first = np.repeat(low - np.cumsum(count) + count, count)
             coming = source[first + np.arange(len(first))]
-            falls = above[~over[above] & ~matches(words[above], B)]
+            falls = above[~ends[above] & ~matches(words[above], B)]
             todo = _fresh(np.concatenate([coming, falls]).astype(np.int64), seen)
         return sorted_unique(np.concatenate(calls))
 
@@ -144,7 +145,7 @@ class Liveness:
 
         ``at_entry``: from functions' entries, and not from what comes after calls.
         """
-        words, over = self._flow.words, self._over
+        words, ends = self._flow.words, self._ends
         seen = np.zeros(len(words), np.bool_)
         edges: list[tuple[I64, I64]] = []
         reads: list[int] = []
@@ -153,7 +154,7 @@ class Liveness:
         while len(todo):
             seen[todo] = True
             reads += todo[among(todo, self._kept)].tolist()
-            todo = todo[~over[todo]]
+            todo = todo[~ends[todo]]
             maybe = todo[self._may_read[todo]]
             effects = {p: effect(int(words[p])) for p in maybe.tolist() if not self._is_dump(p, at_entry=at_entry)}
             reads += [p for p, result in effects.items() if result == "read"]
@@ -168,12 +169,12 @@ class Liveness:
         return self._attribute(starts, reads, edges) if reads else {}
 
     def _confirmed(self, begin: int, where: tuple[int, int], *, at_entry: bool) -> tuple[int, int] | None:
-        """Return the read of X9 on a way that constants leave open, or None; ``where`` if there are too many ways."""
+        """Return the read of X9 on a way that constants leave open, or None; ``where`` if ways are too many."""
 
         def meaning(position: int) -> Meaning | None:
             if position in kept:
                 return "read"
-            if self._over[position]:
+            if self._ends[position]:
                 word = int(self._flow.words[position])
                 ends = self._pairs[position] or (ends_path(word) and not is_call(word))
                 return "end" if ends else "written"
@@ -252,28 +253,28 @@ def _stops(flow: Flow, binary: Binary, first: U64) -> tuple[Bool, Bool, I32]:
 
     Nothing happens in between, which makes the walks short.
     """
-    over = np.zeros(len(flow.words), np.bool_)
+    ends = np.zeros(len(flow.words), np.bool_)
     look = np.zeros(len(flow.words), np.bool_)
     look[flow.jumps] = True
     reading = np.zeros(len(flow.words), np.bool_)
     parts = [np.zeros(0, np.int64)]
     for start in range(0, len(flow.words), _CHUNK):
         words = flow.words[start : start + _CHUNK]
-        over[start : start + len(words)], uses = look_over(words)
+        ends[start : start + len(words)], uses = look_over(words)
         parts.append(start + np.flatnonzero(uses))
     # Few words may use X9, and only these need the many masks.
     nine = np.concatenate(parts)
     words = flow.words[nine]
     maybe = may_read(words, X9)
     reading[nine[maybe]] = True
-    over[nine[maybe]] = False
-    over[nine[~maybe & must_write(words, X9)]] = True
+    ends[nine[maybe]] = False
+    ends[nine[~maybe & must_write(words, X9)]] = True
     bugs, is_warning = bug_words(binary)
-    over[flow.positions(bugs[is_warning & binary.text.in_text(bugs)])] = False
-    over[flow.positions(first)] = True  # another function's pair begins there, and its MOV writes X9
-    look |= over | reading
+    ends[flow.positions(bugs[is_warning & binary.text.in_text(bugs)])] = False
+    ends[flow.positions(first)] = True  # another function's pair begins there, and its MOV writes X9
+    look |= ends | reading
     look[[0, -1]] = True  # there is always one above, and the last word ends every path
-    return over, reading, np.flatnonzero(look).astype(np.int32)
+    return ends, reading, np.flatnonzero(look).astype(np.int32)
 
 
 def _fresh(positions: I64, seen: Bool) -> I64:
