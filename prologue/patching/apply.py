@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prologue.arrays import U64
-from prologue.errors import BusyError, Location, OutputError, RefusedError
+from prologue.errors import BusyError, OutputError, RefusedError
 from prologue.kernel.module import Module
 from prologue.outputs import new_file, require_plain_target, same_file
 from prologue.patching.copying import copy_file
@@ -198,9 +198,5 @@ def _require_expected(approved: ApprovedPlan, stage: Edits, words: U64) -> None:
             f"expected {int(stage.old[k]):0{digits}x}, found {int(words[k]):0{digits}x}, which another tool wrote; "
             "nothing was written: link again",
             path=approved.binary.path,
-            where=_where(approved, int(stage.vaddrs[k])),
+            where=approved.binary.symbols.locate(int(stage.vaddrs[k])),
         )
-
-
-def _where(approved: ApprovedPlan, vaddr: int) -> Location:
-    return approved.binary.symbols.locate(vaddr)

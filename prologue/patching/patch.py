@@ -22,8 +22,8 @@ from prologue.rules.engine import ApprovedPlan, approve, require_sound, require_
 class PatchRequest:
     """Options of processing a file.
 
-    ``reverse`` undoes processing, with the plan ``undo``, or the one in that file, if it is given. ``reread`` says
-    whether LIEF reads the result, too; None: only if a copy is written.
+    ``reverse`` undoes processing; with ``undo``, a saved plan or its file, if given. ``reread`` says whether LIEF reads
+    the result, too; None: only if a copy is written.
     """
 
     output: Path | None = None  # None: the file itself
@@ -136,7 +136,7 @@ def _words_to_write(binary: Binary, plan: PatchPlan) -> int:
 
 
 def patch_or_error(request: PatchRequest, path: Path) -> PatchResult | PrologueError:
-    """Do the same for one of many files: return the error, so that the others are still processed."""
+    """Process one of many files as ``patch_file`` does; return the error, so that the others are still processed."""
     try:
         return patch_file(request, path)
     except PrologueError as error:

@@ -66,7 +66,7 @@ def checker(approved: ApprovedPlan, *, independent: bool) -> Callable[[Path], No
     def check(path: Path) -> None:
         _require_kept(promises, path, plan.file_size)
         if unrelocated and goal == "processed":
-            assert isinstance(binary, Kernel)  # noqa: S101 - as above
+            assert isinstance(binary, Kernel)  # noqa: S101 - ``unrelocated`` says so
             _require_unrelocated(binary, path)
         if independent:
             _read_whole(path, before=binary, goal=goal, independent=True)

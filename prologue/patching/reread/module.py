@@ -71,7 +71,7 @@ def _word(code: bytes, offset: int) -> int:
 
 
 def _first_slot(code: bytes, record: int) -> int:
-    """Return the begin of the pair: after a literal of two NOPs and a landing pad, if they are there.
+    """Return where the pair starts: after a literal of two NOPs and a landing pad, if they are there.
 
     A function never begins with four NOPs, so NOP; NOP; pair can only be CALL_OPS' literal.
     """

@@ -177,7 +177,7 @@ class _Text:
         return 0
 
     def first_slot(self, record: int, *, moved: bool, call_ops: bool) -> int:
-        """Return the begin of the record's pair."""
+        """Return where the record's pair starts."""
         if moved:
             return record - 4
         if call_ops:
