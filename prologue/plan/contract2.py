@@ -1,6 +1,6 @@
 """Plans version 2 of the marker: sites, the record table, relocations, and the marker (kernel-contract.md).
 
-Made from a kernel as it was linked. Of one that is processed already, ``sites.linked`` gives that back.
+Made from a kernel as it was linked. Of one that is processed already, ``prologue.kernel.linked`` gives that back.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from prologue.plan.edits import Edits, edits_at, marker_flag, marker_word
 
 
 class RemovedRelocations(NamedTuple):
-    """Relocations that were taken out; the others are the marker's, 0 if the file cannot restore it."""
+    """Edits that take relocations out; ``first`` and ``extent`` are for the marker, 0 if it cannot restore them."""
 
     stages: tuple[Edits, ...] = ()
     first: int = 0

@@ -89,7 +89,7 @@ def edit(kind: Kind, width: Literal[4, 8], reason: str, place: tuple[int, int], 
 
 
 def marker_word(marker: Marker, at: int, reason: str, new: int) -> Edits:
-    """Make a stage that sets one word of the marker, ``at`` bytes from its begin, which is 0 as linked."""
+    """Make a stage that sets one word of the marker, ``at`` bytes from its start; as linked the word is 0."""
     return edit("marker", 8, reason, (marker.vaddr + at, marker.offset + at), (0, new))
 
 
