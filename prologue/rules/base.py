@@ -55,7 +55,7 @@ class Subject:
 
     @property
     def inputs(self) -> frozenset[Input]:
-        """Kinds of input that this is."""
+        """Kinds of input that the subject offers to rules."""
         if self.running:
             return frozenset({"C"})
         kinds: set[Input] = {"V" if isinstance(self.binary, Kernel) else "K"}

@@ -184,9 +184,9 @@ def _record_damage(binary: Binary, records: Records, index: int, value: int, pla
 
 
 def _match_strayed(subject: Subject, records: Records, sites: Sites, first: U64) -> dict[int, int]:
-    """Record to the pair that it should lead to: the only one without a record between those of its neighbours.
+    """Match each strayed record (index) with its pair: the only one without a record between its neighbours' pairs.
 
-    Tables follow the order of functions: the linker writes both in the order of objects; sorttable sorts.
+    Tables follow the order of functions: the linker writes both in the order of objects, and sorttable sorts.
     """
     from prologue.rules.pl206_pair_without_record import check as pairs_without_record
 
@@ -195,7 +195,7 @@ def _match_strayed(subject: Subject, records: Records, sites: Sites, first: U64)
         return {}
     bad = _doubtful(subject.binary, records, sites)
     ordered = _in_order(bad, first, lost)
-    if len(ordered) < len(lost):  # one that leads to the begin of another function is doubtful only if nothing else is
+    if len(ordered) < len(lost):  # a record of another function's start is doubtful only if nothing else is
         bad[sites.record[~(sites.has_nop | sites.has_mov)]] = True
         ordered = _in_order(bad, first, lost)
     return ordered

@@ -46,14 +46,14 @@ def check(subject: Subject) -> Iterator[Hit]:
 
 
 def _first(where: Bool) -> int:
-    """Return the index of the first that is true; the length if none is."""
+    """Return the index of the first true element; the length if none is true."""
     return int(where.argmax()) if where.any() else len(where)
 
 
 def _freed(kernel: Kernel) -> int:
     """Count the entries that were taken out of RELA, as far as the marker says."""
     marker = kernel.marker
-    if marker is None or not marker.processed or marker.encoding not in (1, 2):
+    if marker is None or not marker.processed or marker.encoding not in (1, 2):  # RELA, see offset_table.ENCODINGS
         return 0
     return max(marker.extent, 1)
 

@@ -16,7 +16,7 @@ from prologue.rules.pl114_relocations_cut_off import check as cut_off
 def check(subject: Subject) -> Iterator[Hit]:
     """Undo the processing in memory, process the result again, and compare with the file. One hit.
 
-    What PL113, PL114 and PL402 report, cannot be undone either.
+    What PL113, PL114 and PL402 report cannot be undone, either: it is left to them.
     """
     kernel, marker = subject.kernel, subject.kernel.marker
     if marker is None or marker.version == 1 or marker.reserved or kernel.state != "processed":
@@ -26,7 +26,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     from prologue.kernel.linked import strange_fields
 
     problem = strange_fields(kernel, marker)
-    if not problem and (marker.extent or (marker.offsets and not marker.encoding)):  # or it does not say so
+    # Without an extent the marker promises nothing, except of a static link (0), which has no relocations to take out.
+    if not problem and (marker.extent or (marker.offsets and not marker.encoding)):
         problem = _problem(kernel)
     if problem:
         yield Hit(marker.vaddr, problem)
@@ -54,7 +55,7 @@ def _problem(kernel: Kernel) -> str:
 
 
 def _ascending(kernel: Kernel) -> bool:
-    """Return whether R_AARCH64_RELATIVE are in order, as linkers sort them; the place of some does not matter then."""
+    """Return whether the R_AARCH64_RELATIVE entries of RELA ascend, as linkers sort them; true without any."""
     from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, RELA
     from prologue.kernel.relocating import relocation_sections
 

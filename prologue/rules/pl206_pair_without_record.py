@@ -14,7 +14,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Report MOV X9, X30; NOP anywhere in text, and NOP; NOP at a function's begin, that are no site."""
+    """Report MOV X9, X30; NOP anywhere in text, and NOP; NOP at a function's start, that are no site."""
     from prologue.kernel.unlisted import lost_table, without_owner
 
     binary, sites = subject.binary, subject.binary.sites

@@ -55,7 +55,7 @@ TRACERS = (
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Report sites between those symbols, in those sections, or in functions of those names."""
+    """Report sites in ``RANGES``, ``UNTRACED`` and ``SECTIONS``, and in functions of ``PREFIXES`` and ``TRACERS``."""
     kernel, sites = subject.kernel, subject.kernel.sites
     if sites is None:
         return

@@ -13,7 +13,7 @@ from prologue.words import counted
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Decode all relocations of both files: before they are those after, and those of the record table.
+    """Compare the relocations of both files, except those of records, which processing takes out.
 
     One hit for those that were lost, and one for those that came.
     """
