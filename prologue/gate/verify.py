@@ -150,9 +150,11 @@ def _facts(binary: Binary, vmlinux: Kernel | None, *, checked: bool) -> Facts:
             bare_entries=bare,
         )  # fmt: skip
     assert isinstance(binary, Module)  # noqa: S101 - there are two kinds
-    facts = Facts(kind="module", contract=None, state=binary.state, sites=count, release=binary.release)
-    facts = replace(facts, bare_entries=bare, signature=_signature_state(binary, vmlinux if checked else None))
-    return facts if vmlinux is None else replace(facts, vmlinux=vmlinux.path, vmlinux_release=vmlinux.release)
+    return Facts(
+        kind="module", contract=None, state=binary.state, sites=count, release=binary.release, bare_entries=bare,
+        vmlinux=None if vmlinux is None else vmlinux.path, vmlinux_release="" if vmlinux is None else vmlinux.release,
+        signature=_signature_state(binary, vmlinux if checked else None),
+    )  # fmt: skip
 
 
 def _signature_state(module: Module, vmlinux: Kernel | None) -> Signed:
