@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -107,13 +108,7 @@ class System:
         own = self.program.kernel
         where = own.symbols.locate((vaddr - own.slide) & TOP)
         if where.section is not None:
-            return Location(
-                vaddr=vaddr,
-                section=where.section,
-                section_offset=where.section_offset,
-                symbol=where.symbol,
-                symbol_offset=where.symbol_offset,
-            )
+            return replace(where, vaddr=vaddr)
         symbol, offset = self.program.place(vaddr) if self._is_text(vaddr) else ("", 0)
         return Location(vaddr, symbol=symbol or None, symbol_offset=offset)
 
