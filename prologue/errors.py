@@ -92,7 +92,7 @@ class UndecidedError(PrologueError):
 
 
 class OutputError(PrologueError):
-    """The result could not be written; nothing half-written was left behind."""
+    """The result could not be written: a copy did not appear; the same command finishes a file in place."""
 
     exit_code = 2
 
