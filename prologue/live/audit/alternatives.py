@@ -77,7 +77,7 @@ class _Table:
         return claim("alternatives", "word", Compared(vaddrs, live, expected), self._reason, flags)
 
     def _replacements(self, linked: U32) -> U32:
-        """Return each word as it is once its entry is applied; of callbacks, except that for NOPs, the original."""
+        """Return each word as its entry makes it; of callbacks the original, except of the one that writes NOPs."""
         entries, entry = self._entries, self._entry
         step = self._step.astype(np.uint64) * np.uint64(4)
         words = moved_code(self._scene, entries.replacement, entry, step, self._vaddrs)

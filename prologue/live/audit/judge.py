@@ -76,7 +76,7 @@ class TextJudge:
         return OwnedWords(mechanism, vaddrs, linked=linked, live=live)
 
     def _owners(self, section: LiveSection, claims: Sequence[Claims]) -> I64:
-        """Return the number of the claim that owns each word, plus one; 0 for none, __TWICE for two."""
+        """Return the number of the claim that owns each word, plus one; 0 for none, ``_TWICE`` for two."""
         owner = np.zeros(len(section.words), np.int64)
         for number, part in enumerate(claims, 1):
             offset = part.vaddrs - np.uint64(section.section.addr)

@@ -116,7 +116,7 @@ def read_one_ops(objects: Objects, ops: int) -> Listener:
 
 
 def read_direct_calls(objects: Objects) -> Iterator[Listener]:
-    """Yield one for each trampoline in ``direct_functions``, with all functions that it is called for."""
+    """Yield a listener for each trampoline in ``direct_functions``, with all functions that it is called for."""
     if not objects.has("direct_functions"):
         return
     table = read_hash(objects, objects.variable("direct_functions"))

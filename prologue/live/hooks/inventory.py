@@ -100,7 +100,7 @@ def take_inventory(kernel: RunningKernel, memory: Memory) -> Inventory:
 
 
 def _nothing(kernel: RunningKernel, memory: Memory, objects: Objects) -> Inventory:
-    """Return without types nothing can be read, and one sentence is enough."""
+    """Return an inventory without listeners: without types nothing can be read, and one sentence says so."""
     return Inventory(
         source=memory.name,
         release=memory.info.release or kernel.release,

@@ -31,7 +31,7 @@ class Types(NamedTuple):
 
 
 def types_of(kernel: RunningKernel) -> Types:
-    """Return the first types that have what every kernel with modules has, or else every one with ftrace."""
+    """Return the first types with what every kernel with modules has, otherwise with what every one with ftrace has."""
     without_modules = []
     for source, types in struct_types(kernel.image):
         if types.offset("module.list") is not None:
@@ -57,11 +57,11 @@ class Objects:
         return self._types is not None
 
     def has(self, name: str) -> bool:
-        """Tell whether the vmlinux has a variable of that name: ``place`` says of which it cannot be read."""
+        """Tell whether the vmlinux has such a variable, also several, or one with a suffix, which ``place`` refuses."""
         return self.variables.is_named(name)
 
     def place(self, name: str) -> int:
-        """Return run-time address of a variable.
+        """Return the run-time address of a variable.
 
         Raises:
             NotKnownError: the vmlinux has none of that name, or several.
@@ -82,7 +82,7 @@ class Objects:
         return self._look_up(path) is not None
 
     def offset(self, path: str) -> int:
-        """Return bytes from the begin of a struct to a member.
+        """Return the bytes from the start of a struct to a member.
 
         Raises:
             NotKnownError: the types do not have it.
@@ -91,7 +91,7 @@ class Objects:
         return self._required(path)
 
     def size(self, name: str) -> int:
-        """Return bytes of a struct; errors as ``offset``."""
+        """Return the size of a struct in bytes; errors as ``offset``."""
         return self._required(name)
 
     def _required(self, path: str) -> int:
@@ -107,7 +107,7 @@ class Objects:
         return self._offsets[path]
 
     def read(self, vaddr: int, size: int) -> bytes:
-        """Return bytes by run-time address.
+        """Read ``size`` bytes by run-time address.
 
         Raises:
             NotKnownError: memory does not have all of them.
@@ -119,7 +119,7 @@ class Objects:
         return data
 
     def number(self, vaddr: int, size: int = 8) -> int:
-        """Return an unsigned number by run-time address; errors as ``read``."""
+        """Read an unsigned number of ``size`` bytes by run-time address; errors as ``read``."""
         return int.from_bytes(self.read(vaddr, size), "little")
 
     def get(self, vaddr: int, path: str, size: int = 8) -> int:
@@ -131,7 +131,7 @@ class Objects:
         return self.number(self.place(name), size)
 
     def slots(self, name: str) -> range:
-        """Return run-time addresses of the pointers in an array, as long as its symbol says; errors as ``place``."""
+        """Return the run-time addresses of the pointers in an array, as its symbol bounds it; errors as ``place``."""
         place = self.place(name)
         return range(place, place + self.variables.size(name) // 8 * 8, 8)
 
@@ -198,9 +198,9 @@ class Objects:
                 yield entry
 
     def _slots(self) -> int:
-        """Return slots of an ``xa_node``: XA_CHUNK_SIZE, what lies between them and the marks."""
+        """Count the slots of an ``xa_node`` (XA_CHUNK_SIZE): the marks come right after them."""
         return (self.offset("xa_node.marks") - self.offset("xa_node.slots")) // 8
 
     def maybe_place(self, name: str) -> int | None:
-        """Return run-time address of a variable or function; None if the vmlinux has none of that name, or several."""
+        """Return the run-time address of a variable or function; None if there is none of that name, or several."""
         return self._find(name)

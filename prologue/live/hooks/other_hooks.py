@@ -20,7 +20,7 @@ _MOST_TRACEPOINTS: Final = 1 << 16  # of one module
 
 
 def read_livepatches(objects: Objects) -> Iterator[Listener]:
-    """Yield one for each function that a patch replaces."""
+    """Yield a listener for each function that a patch replaces."""
     if not objects.has("klp_patches"):
         return
     for patch in objects.entries(objects.place("klp_patches"), "klp_patch.list"):
@@ -42,7 +42,7 @@ def read_livepatches(objects: Objects) -> Iterator[Listener]:
 
 
 def read_tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[Listener]:
-    """Yield one for each tracepoint that has probes, with all of them."""
+    """Yield a listener for each tracepoint that has probes, with all of them."""
     for place in _tracepoints(objects, modules):
         probes = objects.get(place, "tracepoint.funcs")
         if not probes:
@@ -58,7 +58,7 @@ def read_tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Ite
 
 
 def _tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[int]:
-    """Yield addresses of all: of the kernel, whose pointers are 32 bits relative to themselves, and of modules."""
+    """Yield the addresses of all tracepoints: the kernel's, by 32-bit pointers relative to themselves, and modules'."""
     start, stop = objects.place("__start___tracepoints_ptrs"), objects.place("__stop___tracepoints_ptrs")
     yield from _relative(objects, start, stop - start)
     for module in modules:

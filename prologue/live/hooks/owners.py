@@ -37,7 +37,7 @@ class Owners:
     """
 
     def __init__(self, kernel: RunningKernel, objects: Objects, modules: tuple[ListedModule, ...] | None) -> None:
-        """Return ``modules`` are those that are listed; None if the list cannot be read."""
+        """Read the lists of code; ``modules`` are those that are listed, None if that list cannot be read."""
         self._kernel, self._objects, self.modules = kernel, objects, modules or ()
         self.not_known: list[str] = []
         self.complete = self.lists_modules = modules is not None
@@ -79,14 +79,14 @@ class Owners:
             yield OwnedRange(start, start + 4096, "kprobes")
 
     def of(self, vaddr: int) -> str | None:
-        """Tell who owns code there; None for nobody."""
+        """Name the owner of the code there; None if it has none."""
         if self._is_kernel_text(vaddr):
             return KERNEL
         part = self._part(vaddr)
         return None if part is None else part.owner
 
     def owns_page(self, vaddr: int, size: int) -> bool:
-        """Tell whether any byte of a page belongs to code of somebody's other than the kernel."""
+        """Tell whether any byte of a page belongs to code of an owner other than the kernel."""
         at = bisect_right(self._starts, vaddr + size - 1) - 1
         return at >= 0 and self._ranges[at].end > vaddr
 

@@ -78,7 +78,7 @@ class PageTables:
         return _LEAF + 1 - -(-(self.address_bits - self._shift) // self._bits)
 
     def _entries(self, bits: int) -> int:
-        """Return how many entries of the top table addresses of ``bits`` bits take."""
+        """Count the entries that addresses of ``bits`` bits take in the top table."""
         return 1 << bits - self._shift - self._bits * (_LEAF - self.top)
 
     @property

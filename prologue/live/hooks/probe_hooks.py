@@ -45,7 +45,7 @@ def trace_kprobe_of(objects: Objects, probe: int) -> int | None:
 
 
 def read_kprobes(objects: Objects) -> Iterator[Listener]:
-    """Yield a listener for each."""
+    """Yield a listener for each kprobe and kretprobe."""
     for probe in kprobe_structs(objects):
         if is_kretprobe(objects, probe):
             place = probe - objects.offset("kretprobe.kp")

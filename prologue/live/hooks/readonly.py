@@ -78,7 +78,7 @@ def changed_data(inventory: Inventory) -> Iterator[ChangedData]:
 
 
 def _is_owned(inventory: Inventory, live: np.uint64, linked: np.uint64) -> bool:
-    """Tell whether a pointer to a function became a pointer to another one that somebody owns, or may own."""
+    """Tell whether a pointer to a function became a pointer to another function that has an owner, or may have one."""
     owners = inventory.owners
     return (owners.of(int(live)) is not None or not owners.complete) and owners.of(int(linked)) is not None
 

@@ -56,7 +56,7 @@ def audit_both(
 
 
 def audit_with_hooks(look: Look, rules: tuple[Rule, ...], before: Look | None = None) -> Audit:
-    """Let the rules say what was found in one look; ``before`` is an earlier look at the same boot."""
+    """Make an audit, with findings about hooks, of one look; ``before`` is an earlier look at the same boot."""
     done = audit_of(look, rules, before)
     kernel = next(binary for name, binary, _ in look.files if name == KERNEL)
     chosen = {rule.code: rule for rule in rules if rule.code in REPORTED}

@@ -83,7 +83,7 @@ class SecondReading(NamedTuple):
 
 @runtime_checkable
 class RereadableMemory(Protocol):
-    """A memory far away, which can say more cheaply what is as it was."""
+    """A memory far away, which can tell more cheaply what has not changed."""
 
     def read_again(self, ranges: Sequence[Range], before: Sequence[bytes]) -> list[SecondReading]:
         """Read again what gave ``before``, as ``read_many``.
@@ -116,7 +116,7 @@ def read_vmcoreinfo(text: bytes, name: str) -> KernelInfo:
 
 
 def _numbers(fields: Mapping[str, str]) -> Iterator[tuple[str, int]]:
-    """Yield those that are decimal or hexadecimal numbers."""
+    """Yield the fields that are decimal or hexadecimal numbers, by their names without ``NUMBER()``."""
     for key, value in fields.items():
         if key == "PAGESIZE" or key.startswith("NUMBER("):
             with suppress(ValueError):

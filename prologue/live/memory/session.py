@@ -53,7 +53,7 @@ class RemoteShell:
         return output[:size]
 
     def ask_until(self, script: str, end: bytes) -> bytes:
-        """Run commands there until they print ``end``; what was printed, of a shell that ended all that came.
+        """Run commands there until they print ``end``, or the shell ends; return what was printed.
 
         Raises:
             InputError: as ``ask``.

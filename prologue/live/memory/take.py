@@ -145,7 +145,7 @@ def _image_of(source: Kcore | RemoteKcore, state: KernelState) -> tuple[CoreSegm
     """Return the segment with the kernel's image, its text in whole words, and the parts of it that are kept.
 
     Addresses before _stext (6.1 does not map them) and those of init are given away after boot: vmalloc may have put
-    stacks of tasks there, which are no business of ours. If kallsyms does not say where init ends, all after its begin
+    stacks of tasks there, which are no business of ours. If kallsyms does not say where init ends, all after its start
     is named: what was init is unmapped there, and kept from others (free_initmem, arch/arm64/mm/init.c, 6.1-6.12).
     """
     anchors = state.anchors()

@@ -55,7 +55,7 @@ class SectionPlace(NamedTuple):
 
 
 def read_sections(memory: Memory, sections: Sequence[SectionPlace]) -> list[LiveSection]:
-    """Read them all, twice if the kernel runs.
+    """Read sections; if the kernel runs, until they are stable (``read_until_stable``).
 
     Raises:
         InputError: memory cannot be read at all.
