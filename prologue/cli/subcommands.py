@@ -94,7 +94,7 @@ def add_commands(parser: argparse.ArgumentParser) -> Commands:
 
 
 def add_command(commands: Commands, name: str, handler: str, help_: str, examples: str) -> Subcommand:
-    """Add one; ``handler`` (``MODULE:FUNCTION``) is what ``main`` calls, empty for a group of commands."""
+    """Add a subcommand; ``handler`` (``MODULE:FUNCTION``) is what ``main`` calls, empty for a group of commands."""
     sentence = help_[0].upper() + help_[1:] + ("" if help_.endswith("?") else ".")
     command = commands.add_parser(
         name,

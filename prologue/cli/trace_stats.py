@@ -32,7 +32,7 @@ _TOP: Final = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ProgramStats:
-    """Counts of one image's execution; ``slots`` is how often each first slot was, None for a kernel without any."""
+    """Counts of one image's execution; ``slots`` has those of each first slot; None for a kernel without any."""
 
     program: Program
     done: Executed

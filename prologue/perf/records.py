@@ -87,7 +87,7 @@ class RecordReader:
 
 
 class Unpacker:
-    """The stream of compressed records; ``rest`` is the begin of a record that is not whole yet."""
+    """The stream of compressed records; ``rest`` is the start of a record that is not whole yet."""
 
     def __init__(self) -> None:
         import zstandard
@@ -98,7 +98,7 @@ class Unpacker:
         self.rest = b""
 
     def add(self, payload: bytes, at: int) -> bytes:
-        """Return all unpacked bytes that are not consumed, with those of one more compressed record."""
+        """Unpack one more compressed record; return ``rest``, which was not consumed yet, and its bytes."""
         try:
             more = self._stream.decompress(payload)
         except self._error as error:

@@ -97,7 +97,7 @@ def protocol_names() -> tuple[str, ...]:
 
 
 def load_protocol(name: str) -> Protocol:
-    """Load one that ships with the tool.
+    """Load a protocol that ships with the tool.
 
     Raises:
         UsageError: there is none of that name.

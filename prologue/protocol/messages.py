@@ -141,7 +141,10 @@ class Call:
         self._at = entries[0]
 
     def program(self) -> tuple[Line, ...]:
-        """Return it. The failure: the tracer without the caller's X30 in X9, a death, or (if promised) no trace."""
+        """Return the program.
+
+        The failure: the tracer without the caller's X30 in X9, a death, or (if promised) no trace.
+        """
         lines = [*self._parsed("MOV X30,#5"), *self._talk.before_call()]
         if "traced" in self._model.promises:
             lines += self._parsed("LDR X28,[on1]; CBZ X28,end")

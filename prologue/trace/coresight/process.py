@@ -96,7 +96,7 @@ class DecodeJob:
 
 
 class Begin(NamedTuple):
-    """The begin of a part: its row in the job."""
+    """The start of a part: its row in the job."""
 
     part: int
 

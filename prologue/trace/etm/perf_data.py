@@ -117,7 +117,7 @@ def _map(place: KernelMap, offset: int) -> bytes:
 
 
 def _buffer_records(buffer: AuxData, records: TraceRecords) -> Iterator[bytes]:
-    """Yield the kernel's records of one AUX buffer: the begin of tracing, and the end of its data."""
+    """Yield the kernel's records of one AUX buffer: the start of tracing, and the end of its data."""
     for kind, row, head in (
         (RecordKind.ITRACE_START, 0, None),
         (RecordKind.AUX, -1, AUX.pack(0, len(buffer.data), 0)),

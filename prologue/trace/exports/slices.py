@@ -21,7 +21,7 @@ class Track(NamedTuple):
 
 
 class SliceEdge(NamedTuple):
-    """A slice's begin or end on a track; at its end, what its function executed itself, without its callees."""
+    """The start or end of a slice on a track; at its end, what its function executed itself, without its callees."""
 
     track: Track
     node: int
