@@ -139,7 +139,7 @@ class Execution:
             self.boards.replace(given_up)
 
     def _fill(self, place: PlannedBoot, left: int, watch: Callable[[FinishedBoot], None]) -> GuestLostError | None:
-        """Boot a place of the plan until a boot counts, or ``retries`` are used up; how the last one was lost."""
+        """Boot a place of the plan until a boot counts or ``retries`` are used up; return how the last one was lost."""
         for tries_left in range(self.plan.retries, -1, -1):
             begin = time.monotonic()
             boot, lost = self._boot(place)

@@ -58,7 +58,7 @@ def _machine(args: Namespace) -> Callable[[Task], Recorded] | None:
 
 
 def report(diagnoses: Sequence[Diagnosis]) -> int:
-    """Print an aligned list; the exit code."""
+    """Print an aligned list; return the exit code."""
     for diagnosis in diagnoses:
         print(f"{diagnosis.health:4}  {diagnosis.what}" + (f"\n      -> {diagnosis.fix}" if diagnosis.fix else ""))
     return int(any(diagnosis.health == "fail" for diagnosis in diagnoses))

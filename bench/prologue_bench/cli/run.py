@@ -235,7 +235,7 @@ def _settle(args: Namespace) -> None:
 
 
 def _report(directory: Path, left: int) -> int:
-    """Print what can be said without the ``left`` boots; the exit code."""
+    """Print what can be said without the ``left`` boots; return the exit code."""
     try:
         put(to_text(compare(open_results([str(directory)])), ["prologue", "bench", "compare", str(directory)]))
     except BenchError as error:

@@ -167,7 +167,7 @@ class AddressNames:
         return among(addresses, self._literals)
 
     def start(self, vaddr: int) -> int:
-        """Return the begin of an address's function; the address itself if it is not known."""
+        """Return where an address's function starts; the address itself if it is not known."""
         k = bisect_right(self._modules, (vaddr, _LAST)) - 1
         if k >= 0 and vaddr < self._modules[k][1]:
             return self._modules[k][0]

@@ -92,7 +92,7 @@ class FarmTarget:
             raise GuestLostError(f"{lost.message}\n  {error.message}") from error
 
     def _settle(self) -> Mapping[str, str]:
-        """Take places until one answers and is of the type of those before; its facts."""
+        """Take places until one answers and is of the type of those before; return its facts."""
         while True:
             self._seat = self._seat or Seat(self._wanted, self._aside)
             self._board = self._seat.take()

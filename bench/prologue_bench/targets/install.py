@@ -39,7 +39,7 @@ class Kexec:
     words: tuple[str, ...]
 
     def put(self, session: Session, attempt: Attempt) -> str:
-        """Load the Image there; the command that starts it.
+        """Load the Image there; return the command that starts it.
 
         Raises:
             GuestLostError: it cannot be loaded.
@@ -66,7 +66,7 @@ class Hook:
     reboot: str | None
 
     def put(self, session: Session, attempt: Attempt) -> str | None:
-        """Run the hook; the command that then reboots the board.
+        """Run the hook; return the command that then reboots the board.
 
         Raises:
             GuestLostError: it fails, or does not end.

@@ -105,7 +105,7 @@ class LabgridTarget:
             raise GuestLostError(f"{error.message}\n  console in {attempt.log}") from error
 
     def record(self, image: Path | None, log: Path | None, timeout: float, text: str) -> list[str]:
-        """Boot, run a script there, switch off; the lines that it printed.
+        """Boot, run a script there, switch off; return the lines that it printed.
 
         Raises:
             BenchError: the environment is not one that we can use.

@@ -46,7 +46,7 @@ class CoordinatorPlaces:
         self._waited_for: str | None = None
 
     def take(self) -> str:
-        """Reserve a place, wait until it is ours, acquire it; its name.
+        """Reserve a place, wait until it is ours, acquire it; return its name.
 
         Raises:
             BenchError: no coordinator, or none of its places has these tags.
@@ -153,7 +153,7 @@ class CoordinatorPlaces:
         return Reservation.from_pb2(answer.reservation)
 
     async def _refusal(self, name: str) -> str | None:
-        """Acquire a place; why that cannot be done, or None."""
+        """Acquire a place; return why that cannot be done, or None."""
         await self._session.sync_with_coordinator()
         place = self._session.places[name]
         if place.acquired:

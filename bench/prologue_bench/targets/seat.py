@@ -53,7 +53,7 @@ class Seat:
         theirs.close()
 
     def take(self) -> str:
-        """Wait for a place; its name. See ``CoordinatorPlaces.take``."""
+        """Wait for a place; return its name. See ``CoordinatorPlaces.take``."""
         return str(self._ask("take"))
 
     def facts(self) -> dict[str, str]:
@@ -65,7 +65,7 @@ class Seat:
         return list(self._ask("record", image, log, timeout, text))
 
     def put_aside(self, why: str) -> dict[str, str]:
-        """Release the place; what is put aside now, with its reservations. The process ends."""
+        """Release the place; return what is put aside now, with its reservations. The process ends."""
         aside = dict(self._ask("put_aside", why))
         self.close()
         return aside

@@ -15,7 +15,7 @@ _PLAIN: Final = frozenset(range(0x20, 0x7F)) - frozenset(b"'\\%!-")
 
 
 def run_typed(shell: Any, text: str, deadline: float) -> list[str]:
-    """Bring a script to the board, in pieces, by printf, and run it there; the lines it printed.
+    """Bring a script to the board, in pieces, by printf, and run it there; return the lines it printed.
 
     Args:
         shell: a labgrid driver that runs commands.
