@@ -117,7 +117,7 @@ def test_a_campaign_by_kexec(lab: Lab, capsys: pytest.CaptureFixture[str]) -> No
     """Two variants on one board, as a user runs it."""
     kernel, directory = needs_kernel("bookworm"), lab.directory / "campaign"
     before = answer(lab)
-    arguments = ["--vmlinux", str(kernel.vmlinux), "--variants", "nop-nop,boot", "--no-control", "--boots", "1"]
+    arguments = [str(kernel.vmlinux), "--variants", "nop-nop,boot", "--no-control", "--boots", "1"]
     arguments += ["--runs", "2", "--workload", "hackbench:process,sockets,g=1,l=20", "--timeout", str(TIMEOUT)]
     arguments += ["--install", KEXEC, f"--ssh-options={shlex.join(lab.board.ssh_options)}", "-o", str(directory)]
     assert main(["bench", "run", "--target", f"ssh:{HOST}", *arguments]) == 0
