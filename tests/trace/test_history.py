@@ -277,7 +277,7 @@ def test_stacks_follow_what_ran(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 BAD: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
-    "counts instructions": ({}, {"clock": "instructions"}, "", "record both in one run"),
+    "counts instructions": ({}, {"clock": "instructions"}, "", "record both in one run (trace record --save-writes)"),
     "is of other text": ({"place": 0xFFFF800090000000}, {}, "", "has no write to text of"),
     "is of another boot": ({}, {}, "--slide 0x10000", "another boot?"),
     "is of another architecture": ({}, {"machine": "x86_64"}, "", "its machine is x86_64"),

@@ -72,7 +72,7 @@ class TextHistory:
         """
         if recording.origin.clock != "ns":
             raise InputError(
-                "its times are instructions, those of a trace ns: record both in one run (trace record --writes)",
+                "its times are instructions, those of a trace ns: record both in one run (trace record --save-writes)",
                 path=recording.path,
             )
         rows = recording.rows
