@@ -100,17 +100,23 @@ def _check_options(args: Namespace) -> None:
         raise UsageError("--json and --script exclude each other")
     if args.list and (args.fprobe or args.group or args.name):
         raise UsageError("--list prints no events: leave --fprobe, --group and --name out")
+    if (args.group or args.name) and not _wants_events(args):
+        raise UsageError("--group and --name are of events: add --event, --fprobe or --script")
 
 
 def _options(args: Namespace) -> EventOptions | None:
     """Return how to make events; None if none are wanted."""
-    if not (args.event or args.fprobe or args.script or args.vars):
+    if not _wants_events(args):
         return None
     group = args.group or (DEFAULT_GROUP if args.script else "")
     for name in (args.group, args.name):
         if name and not re.fullmatch(r"[A-Za-z_]\w{0,62}", name, re.ASCII):
             raise UsageError(f"{name!r} is no name of an event or group: letters, digits and _, at most 63")
     return EventOptions(group=group, name=args.name or "", fprobe=args.fprobe, all_variables=args.vars)
+
+
+def _wants_events(args: Namespace) -> bool:
+    return bool(args.event or args.fprobe or args.script or args.vars)
 
 
 def _lines(args: Namespace, probes: Sequence[Probe], failures: Sequence[Failure]) -> Iterator[str]:
@@ -147,6 +153,8 @@ def _open(args: Namespace) -> tuple[Kernel, Prober]:
         module = opened if isinstance(opened, Module) else None
         if args.vmlinux is None:
             raise UsageError("a module is judged by the rules of its kernel: give --vmlinux VMLINUX")
+    elif args.vmlinux is not None:
+        raise UsageError(f"--vmlinux names the kernel of a module, and {args.file} is none: leave it out")
     kernel = open_judged(ElfImage(args.vmlinux if module is not None else args.file))
     slide = _slide(kernel, args.kallsyms) if args.kallsyms is not None else number("--slide", args.slide or "0")
     prober = Prober(kernel, modules=args.modules or (), source=args.source, slide=slide)

@@ -112,8 +112,10 @@ def test_a_script_has_one_group(vmlinux: Path, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(
-    "options", [["--event", "--list"], ["--vars", "--script"], ["--script", "--json"], ["--list", "--group", "mine"]]
-)
+    "options",
+    [["--event", "--list"], ["--vars", "--script"], ["--script", "--json"], ["--list", "--group", "mine"],
+     ["--group", "mine"], ["--json", "--name", "mine"], ["--vmlinux", "another"]],
+)  # fmt: skip
 def test_options_of_which_one_would_have_no_effect(
     vmlinux: Path, capsys: pytest.CaptureFixture[str], options: list[str]
 ) -> None:
