@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from prologue.cli.arguments import SSH_WORDS, add_json, add_report, number_from
 from prologue.cli.bench import add_bench_command
@@ -11,6 +11,9 @@ from prologue.cli.subcommands import Subcommand, add_command, add_commands
 
 if TYPE_CHECKING:
     from prologue.cli.subcommands import Commands
+
+SECONDS: Final = 10
+BUFFER: Final = 8192  # KiB
 
 
 def add_writes(group: Subcommand) -> None:
@@ -34,11 +37,11 @@ def _record(actions: Commands) -> None:
     )  # fmt: skip
     record.add_argument("source", nargs="?", default="local", metavar="MACHINE", help="local (default) or ssh:HOST")
     record.add_argument("-o", "--output", type=Path, metavar="OUT", help="what writes judge reads; mode 0600")
-    record.add_argument("--seconds", type=number_from(0), default=10, metavar="N",
-                        help="how long (default: 10; 0: until Ctrl-C, at most a day)")  # fmt: skip
+    record.add_argument("--seconds", type=number_from(0), default=SECONDS, metavar="N",
+                        help="how long (default: %(default)s; 0: until Ctrl-C, at most a day)")  # fmt: skip
     record.add_argument("--command", metavar="COMMAND", help="record while this command runs there")
-    record.add_argument("--buffer", type=number_from(64), default=8192, metavar="KIB",
-                        help="ring buffer of each CPU (default: 8192)")  # fmt: skip
+    record.add_argument("--buffer", type=number_from(64), default=BUFFER, metavar="KIB",
+                        help="ring buffer of each CPU (default: %(default)s)")  # fmt: skip
     record.add_argument("--script", action="store_true", help="print the shell script that records, and exit")
     record.add_argument("--ssh-options", default="", metavar="WORDS", help=SSH_WORDS)
     add_json(record, "live-record")

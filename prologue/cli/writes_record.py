@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Any, Final
 
 from prologue.cli.arguments import shell_words
+from prologue.cli.writes import BUFFER, SECONDS
 from prologue.errors import UsageError
 from prologue.live.pokes.recorder import record, script
 from prologue.live.pokes.recorder_output import read_output
@@ -24,6 +25,7 @@ SCHEMA: Final = "prologue.live-record/1"
 def run(args: Namespace) -> int:
     """Record on a machine, or print the script that does."""
     if args.script:
+        _require_script_alone(args)
         sys.stdout.write(script())
         return 0
     if args.output is None:
@@ -41,6 +43,24 @@ def run(args: Namespace) -> int:
     elif not args.quiet:
         print(_text(args, recording))
     return 0
+
+
+def _require_script_alone(args: Namespace) -> None:
+    """Refuse what would have no effect: the script takes its own options, on the machine that runs it.
+
+    Raises:
+        UsageError: such an option is given.
+
+    """
+    given = {
+        args.source: args.source != "local", "-o": args.output is not None, "--command": args.command is not None,
+        "--seconds": args.seconds != SECONDS, "--buffer": args.buffer != BUFFER, "--ssh-options": args.ssh_options,
+        "--json": args.json,
+    }  # fmt: skip
+    if useless := next((option for option, there in given.items() if there), ""):
+        raise UsageError(
+            f"{useless} has no effect on the script of --script: give it -t SECONDS, -b KIB or a command there"
+        )
 
 
 def _data(args: Namespace, recording: Recording) -> dict[str, Any]:

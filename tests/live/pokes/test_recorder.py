@@ -86,6 +86,17 @@ def test_the_script_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == script()
 
 
+@pytest.mark.parametrize(
+    "options", [["ssh:root@board"], ["-o", "out"], ["--seconds", "60"], ["--buffer", "64"], ["--command", "true"],
+                ["--json"]], ids=" ".join
+)  # fmt: skip
+def test_the_script_takes_its_options_there(capsys: pytest.CaptureFixture[str], options: list[str]) -> None:
+    assert main(["writes", "record", "--script", *options]) == 2
+    said = capsys.readouterr()
+    assert f"{options[0]} has no effect on the script" in said.err
+    assert said.out == ""
+
+
 def test_another_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It says why, and leaves nothing, neither there nor here."""
     if platform.machine() == "aarch64":
