@@ -100,7 +100,9 @@ class KernelTrace:
                 yield batch.ranges
 
     def check(self) -> TraceCheck:
-        """Judge whether the text can be what ran, as ``prologue trace check`` does.
+        """Judge whether the text can be what ran.
+
+        ``prologue trace check`` judges the same; of perf.data with kcore it also compares the file with what ran.
 
         Raises:
             InputError: the trace is damaged.
