@@ -16,19 +16,22 @@ from prologue.live.audit.run import Audit, AuditedFile
 from prologue.report.printable import printable
 from prologue.rules.base import Finding
 from prologue.rules.pl504_live_unstable import RULE as UNSTABLE
+from prologue.words import counted
 
 _AGAIN: Final = "take memory again while no tracers or probes are switched, or a dump of the stopped machine"
 _MISSING: Final = "a part of memory was not copied, or could not be read: take a capture or a dump"
 _LACKING: Final = 'nothing that was read decides them (docs/live.md, "What it could not decide")'
 _UNKNOWN: Final = "they do not fit what is known, and what this kernel does there is not known"
+_NOT_COMPARED: Final = "this release was not compared, and may be different; see the notes"
 _REPORT: Final = "see whether the kernel's sources explain these words; then report a gap of prologue, with the release"
 _SHOWN: Final = 5  # words of one file in the text
 
 
 def counted_undecided(audit: Audit) -> list[str]:
-    """Count undecided words, for the last line; nothing if all were decided."""
-    count = sum(audit.undecided)
-    return [f"{count:,} word{'s' if count != 1 else ''} not decided"] if count else []
+    """Count undecided words and suspects, for the last line; nothing if all were decided."""
+    count, hooks = sum(audit.undecided), sum(look.open_hooks for look in audits_of(audit))
+    words = [f"{counted(count, 'word')} not decided"] if count else []
+    return [*words, *([f"{counted(hooks, 'suspect')} not decided among what is attached"] if hooks else [])]
 
 
 def why_undecided(audit: Audit) -> list[str]:
@@ -44,6 +47,8 @@ def why_undecided(audit: Audit) -> list[str]:
         lines.append(f"not decided: right in form: {words.lacking - missing:,}; {_LACKING}")
     if words.unknown:
         lines.append(f"not decided: {words.unknown:,}: {_UNKNOWN}")
+    if hooks := sum(look.open_hooks for look in audits_of(audit)):
+        lines.append(f"not decided: {counted(hooks, 'suspect')} among what is attached: {_NOT_COMPARED}")
     return lines
 
 

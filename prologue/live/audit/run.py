@@ -84,6 +84,7 @@ class Audit:
     transitions: tuple[Transition, ...] = ()
     struct_offsets: str = ""  # where those of the kernel's structs come from; empty if nothing was read
     left_out: Mapping[str, str] = field(default_factory=dict)  # codes of rules that were not to run, by whose choice
+    open_hooks: int = 0  # of what is attached: suspects on a release that was not compared
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -112,9 +113,10 @@ class Audit:
         return wrong or not all(transition.allowed for transition in self.transitions)
 
     def is_open(self, *, lacking_allowed: bool) -> bool:
-        """Return whether words are left that may not be taken for right."""
+        """Return whether words, or what is attached, are left that may not be taken for right."""
         words = self.undecided
-        return bool(words.restless or words.unknown or (words.lacking and not lacking_allowed))
+        hooks = any(look.open_hooks for look in self._looks)
+        return bool(words.restless or words.unknown or hooks or (words.lacking and not lacking_allowed))
 
     def passes(self, *, lacking_allowed: bool) -> bool:
         """Return whether nothing is wrong, every module could be audited, and no word is open."""

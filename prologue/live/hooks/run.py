@@ -72,10 +72,12 @@ def audit_with_hooks(look: Look, rules: tuple[Rule, ...], before: Look | None = 
     notes = [f"what is attached to the kernel: {what}" for what in unlooked]
     why = next((reason for name in (kernel.release, look.release) if name and (reason := not_known(name))), "")
     findings: list[Finding] = []
+    open_hooks = 0
     for suspect in judged.suspects:
         rule = chosen.get(_CODES[suspect.kind])
         if rule is not None and why:
             notes.append(f"{rule.code} is not decided ({why}): {suspect.message}")
+            open_hooks += 1
         elif rule is not None:
             findings.append(rule.finding(str(kernel.path), _where(inventory, suspect), _hit(kernel, suspect)))
     files = tuple(
@@ -84,7 +86,7 @@ def audit_with_hooks(look: Look, rules: tuple[Rule, ...], before: Look | None = 
         else file
         for file in done.files
     )
-    return replace(done, files=files, notes=(*done.notes, *notes))
+    return replace(done, files=files, notes=(*done.notes, *notes), open_hooks=open_hooks)
 
 
 def _judged(kernel: RunningKernel, inventory: Inventory) -> HooksJudged:
