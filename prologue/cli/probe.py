@@ -74,6 +74,8 @@ def run(args: Namespace) -> int:
     if args.list:
         return _list(args, prober, args.places)
     probes, failures = prober.probes(args.places, _options(args))
+    if not _wants_events(args) and any(probe.request.arguments for probe in probes):
+        note("only places are judged: arguments are looked up with --event, --fprobe or --script")
     if args.json:
         print(json.dumps(probe_data(kernel, probes, failures), indent=2))
     elif args.script:

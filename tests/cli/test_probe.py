@@ -154,3 +154,10 @@ def test_errors_are_one_line(vmlinux: Path, tmp_path: Path, capsys: pytest.Captu
     run_command(["aarch64-linux-gnu-gcc", "-c", str(tmp_path / "some.c"), "-o", str(module)])
     assert main(["probe", str(module), "some"]) == 2
     assert "give --vmlinux" in capsys.readouterr().err
+
+
+def test_arguments_that_are_not_looked_up_are_named(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["probe", str(vmlinux), "traced nosuch"]) == 0
+    assert "note: only places are judged" in capsys.readouterr().err
+    assert main(["probe", str(vmlinux), "traced"]) == 0
+    assert "only places" not in capsys.readouterr().err
