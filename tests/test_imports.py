@@ -26,7 +26,7 @@ TOOL = (
     *GATE_SIDE,
     "perf", "live.memory", "live.system", "live.overlay", "live.pokes", "live.audit", "live.hooks", "live.probe",
     "trace.ranges", "trace.coresight", "trace.readers", "trace.etm", "trace.path", "trace.views", "trace.exports",
-    "library", "report", "protocol", "cli",
+    "examples", "library", "report", "protocol", "cli",
 )  # fmt: skip
 # A room of the bench, and those that it may import besides itself and errors.
 BENCH: dict[str, tuple[str, ...]] = {

@@ -16,7 +16,7 @@ import prologue
 ROOT = Path(prologue.__file__).parent.parent
 FEATURES = (
     ["explain", "PL501"], ["kernel", "patch", "6.12"], ["writes", "record", "--script"], ["protocol", "list"],
-    ["bench", "table", "example:2019-a53"],
+    ["bench", "table", "example:2019-a53"], ["verify", "example:good"],
 )  # fmt: skip
 
 

@@ -7,27 +7,31 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from prologue.cli.examples import OrExample
 from prologue.cli.subcommands import fill_all
+from prologue.examples.place import PREFIX, example_names
 from prologue.kernel_tree.patches import all_series
 
 _DIRECTORIES: Final = ("DIR", "TREE")
 _RULES: Final = ("RULE", "CODE|SLUG")
 _FILES: Final = ("PLAN", "TRACE", "SOURCE", "SOURCE2")  # which may also be - or ssh:HOST
 
-# bash takes `example:NAME` for three words, so only what comes after the colon is to be completed.
-_PREAMBLE: Final = """\
+_RELEASES: Final = """\
 _prologue_releases() {{
   compgen -d -- "$1"
   compgen -W '{releases}' -- "$1"
 }}
-_prologue_results() {{
+"""
+# bash takes `example:NAME` for three words, so only what comes after the colon is to be completed.
+_OR_EXAMPLE: Final = """\
+_prologue_{what}() {{
   if [[ $1 == : && ${{COMP_WORDS[COMP_CWORD-1]}} == example ]]; then
     printf '%s\\n' {names}
   elif [[ ${{COMP_WORDS[COMP_CWORD-1]}} == : && ${{COMP_WORDS[COMP_CWORD-2]}} == example ]]; then
     compgen -W '{names}' -- "$1"
   else
     compgen -f -- "$1"
-    compgen -W '{examples}' -- "$1"
+    compgen -W '{words}' -- "$1"
   fi
 }}
 """
@@ -38,14 +42,13 @@ def script(parser: argparse.ArgumentParser, shell: str) -> str:
     import shtab
 
     fill_all(parser)
-    examples = _examples()
+    examples = {"results": _results(), "inputs": example_names()}
     for each in _parsers(parser):
         for action in each._actions:
             _complete(action, examples)
-    names = " ".join(examples)
-    preamble = _PREAMBLE.format(
-        names=names, examples=" ".join(f"example:{name}" for name in examples), releases=" ".join(all_series())
-    )
+    preamble = _RELEASES.format(releases=" ".join(all_series()))
+    for what, names in examples.items():
+        preamble += _OR_EXAMPLE.format(what=what, names=" ".join(names), words=_words(names))
     return str(shtab.complete(parser, shell=shell, preamble=preamble if shell == "bash" else ""))
 
 
@@ -54,17 +57,22 @@ def _parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
     return [parser, *(below for group in groups for command in group for below in _parsers(command))]
 
 
-def _complete(action: argparse.Action, examples: tuple[str, ...]) -> None:
+def _words(names: tuple[str, ...]) -> str:
+    return " ".join(PREFIX + name for name in names)
+
+
+def _complete(action: argparse.Action, examples: dict[str, tuple[str, ...]]) -> None:
     """Let shtab know what may stand there, in its own terms."""
     import shtab
 
     how: Any = action  # shtab reads attributes that argparse does not have
     if action.metavar in _RULES:
         action.choices = _rule_names(groups=action.metavar == "RULE")
-    elif action.metavar == "RESULTS":
-        words = " ".join(f"example:{name}" for name in examples)
+    elif action.metavar == "RESULTS" or isinstance(action, OrExample):
+        what = "results" if action.metavar == "RESULTS" else "inputs"
+        words = _words(examples[what])
         how.complete = {
-            "bash": "_prologue_results",
+            "bash": f"_prologue_{what}",
             "zsh": f"{{ _files; compadd -- {words} }}",
             "fish": f"(__fish_complete_path (commandline -ct)) {words}",
             "tcsh": "f",
@@ -129,7 +137,7 @@ def _mnemonics() -> list[str]:
     return list(known_mnemonics())
 
 
-def _examples() -> tuple[str, ...]:
+def _results() -> tuple[str, ...]:
     """Return names of the tables that ship with the bench; none without it."""
     from importlib import import_module
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prologue.cli.arguments import SSH_WORDS, InPlaceOf, add_json, add_report
+from prologue.cli.examples import OrExample
 from prologue.cli.looks import add_look
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
 
@@ -66,10 +67,12 @@ def _audit(actions: Commands) -> None:
         "  prologue live audit vmlinux /proc/kcore                   # this machine, as root\n"
         "  prologue live audit vmlinux board.capture.zst --modules /lib/modules/6.12.0\n"
         "  prologue live audit vmlinux before.capture after.capture\n"
+        "  prologue live audit example:hooked                        # a small kernel that somebody changed\n"
         "  prologue live audit vmlinux vmcore --format sarif -o report.sarif",
     )  # fmt: skip
-    audit.add_argument("vmlinux", type=Path, metavar="VMLINUX", help="unstripped, of exactly that build")
-    audit.add_argument("source", metavar="SOURCE", help=_SOURCES)
+    vmlinux = audit.add_argument("vmlinux", action=OrExample, type=Path, metavar="VMLINUX",
+                                 help="unstripped, of exactly that build; example:NAME has its SOURCE")  # fmt: skip
+    vmlinux.const = (audit.add_argument("source", metavar="SOURCE", help=_SOURCES),)
     audit.add_argument("later", nargs="?", metavar="SOURCE2",
                        help="later memory of the same boot: what changed in between, and was it allowed?")  # fmt: skip
     audit.add_argument("--plot", type=Path, metavar="FILE", help="a picture of the text: where each mechanism patches")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from prologue.cli.arguments import require_html, selected_names, shell_words, split_names
+from prologue.cli.examples import use_example_system
 from prologue.cli.looks import look_of
 from prologue.cli.parallel import print_errors
 from prologue.elf.image import ElfImage
@@ -30,6 +31,7 @@ from prologue.rules.base import Rule
 def run(args: Namespace) -> int:
     """Audit the text of a kernel that runs or ran: 1 if a word is wrong, 5 if some could not be decided."""
     require_html(args.format)
+    use_example_system(args)
     sources = [args.source, *([args.later] if args.later else [])]
     for out in (args.output, args.plot):
         require_other(out, args.vmlinux, *map(Path, sources))

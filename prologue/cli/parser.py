@@ -80,6 +80,7 @@ _COMMANDS: Final = (
         "  prologue verify vmlinux --image arch/arm64/boot/Image\n"
         "  prologue verify modules/ --vmlinux vmlinux\n"
         "  prologue verify vmlinux.orig --require untouched\n"
+        "  prologue verify example:broken                  # a small kernel with three faults\n"
         "  prologue verify vmlinux --release --format sarif -o report.sarif",
         "prologue.cli.verify:add_options",
     ),

@@ -11,6 +11,7 @@ from typing import Any
 
 import prologue
 from prologue.cli.arguments import add_jobs
+from prologue.cli.examples import OrExample, example_files
 from prologue.cli.subcommands import Subcommand
 from prologue.elf.identify import BOOT_FILES
 from prologue.errors import PrologueError
@@ -22,15 +23,16 @@ from prologue.words import counted
 
 def add_options(command: Subcommand) -> None:
     """Give ``scan`` its options."""
-    command.add_argument("files", type=Path, nargs="+", metavar="FILE",
-                         help="vmlinux or module, compressed or not, boot file, or a directory of modules")  # fmt: skip
+    command.add_argument("files", action=OrExample, type=Path, nargs="+", metavar="FILE",
+                         help="vmlinux or module, compressed or not, boot file, a directory of modules, "
+                              "or example:NAME")  # fmt: skip
     add_jobs(command)
     command.add_argument("--json", action="store_true", help="print JSON (schema prologue.scan/1)")
 
 
 def run(args: Namespace) -> int:
     """Print what each file is; the exit code is the worst one."""
-    paths = named_files(args.files)
+    paths = named_files(example_files(args.files))
     if len(paths) == 1 and not args.json:
         print(_text(_scan(paths[0])))
         return 0

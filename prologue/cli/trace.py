@@ -8,6 +8,7 @@ from typing import Final
 from prologue.cli import trace_etm
 from prologue.cli.arguments import Once, add_report, number_from
 from prologue.cli.bench import add_bench_command
+from prologue.cli.examples import OrExample
 from prologue.cli.looks import add_look
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
 from prologue.trace.exports.formats import FORMATS
@@ -36,6 +37,7 @@ def add_trace(group: Subcommand) -> None:
     check = add_command(
         actions, "check", "prologue.cli.trace_check:run", "find words of an image that cannot be what ran",
         "  prologue trace check run.ptrace --vmlinux vmlinux\n"
+        "  prologue trace check example:hooked          # a small kernel, and a trace of it with other text\n"
         "  prologue trace check decoded.txt.zst --vmlinux vmlinux.live --json | jq .stale",
     )  # fmt: skip
     check.when_chosen(_check)
@@ -111,9 +113,10 @@ def _disasm(command: Subcommand) -> None:
 
 def add_images(command: Subcommand) -> None:
     """Add the trace, and what ran."""
-    command.add_argument("trace", nargs="+", metavar="TRACE",
+    command.add_argument("trace", action=OrExample, nargs="+", metavar="TRACE",
                          help="perf.data, a snapshot directory, text of perf script or trc_pkt_lister -decode, "
-                              "a recording, or - (stdin); several are read one after the other")  # fmt: skip
+                              "a recording, - (stdin), or example:NAME, which needs no --vmlinux; several are read "
+                              "one after the other")  # fmt: skip
     command.add_argument("--vmlinux", action=Once, type=Path, metavar="VMLINUX",
                          help="unstripped; best the output of live overlay. Without it: text and symbols of kcore_dir, "
                               "or of --memory, and no source lines")  # fmt: skip

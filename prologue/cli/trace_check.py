@@ -7,6 +7,7 @@ from argparse import Namespace
 from dataclasses import dataclass
 from typing import Any, Final
 
+from prologue.cli.examples import use_example_trace
 from prologue.cli.reports import put_report, require_report
 from prologue.cli.trace_divergence import divergence_data, divergence_lines
 from prologue.cli.trace_inputs import open_history, open_kernels, open_traces
@@ -56,6 +57,7 @@ class _Checked:
 
 def run(args: Namespace) -> int:
     """Say whether the images can be the code that ran."""
+    use_example_trace(args)
     require_report(args)
     with open_traces(args) as trace:
         explains = args.explain and args.vmlinux is not None

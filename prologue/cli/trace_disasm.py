@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from prologue.cli.examples import use_example_trace
 from prologue.cli.trace_inputs import (
     make_filters,
     open_history,
@@ -35,6 +36,7 @@ def run(args: Namespace) -> int:
     """Print the instructions that ran."""
     if args.depth is not None and not args.root:
         raise UsageError("--depth is for --from, which is not given")
+    use_example_trace(args)
     require_no_input(args.output, args)
     with open_traces(args) as trace:
         kernels = open_kernels(args, trace)

@@ -10,6 +10,7 @@ from itertools import chain
 import numpy as np
 
 from prologue.arrays import I64
+from prologue.cli.examples import use_example_trace
 from prologue.cli.trace_inputs import make_filters, open_history, open_kernels, open_traces, require_no_input
 from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched, warnings
 from prologue.errors import UsageError
@@ -27,6 +28,7 @@ from prologue.trace.views.summary import TraceSummary
 
 def run(args: Namespace) -> int:
     """Write the file."""
+    use_example_trace(args)
     form = FORMATS[args.format]
     if args.axis is not None and not form.timed:
         raise UsageError(

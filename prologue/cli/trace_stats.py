@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from prologue.arrays import U64
+from prologue.cli.examples import use_example_trace
 from prologue.cli.looks import look_of
 from prologue.cli.reports import put_report, require_report
 from prologue.cli.trace_inputs import make_filters, open_history, open_kernels, open_traces, require_no_input
@@ -50,6 +51,7 @@ def run(args: Namespace) -> int:
     if args.format != "text" and args.top is not None:
         option = "--json" if args.format == "json" else f"--format {args.format}"
         raise UsageError(f"--top is for the table: {option} has every function")
+    use_example_trace(args)
     look = look_of(args, ("--plot", args.plot))
     _require_outputs(args)
     with open_traces(args) as trace:

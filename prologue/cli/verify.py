@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from prologue.cli.arguments import add_jobs, add_report, require_html, selected_names, split_names
+from prologue.cli.examples import OrExample, example_files
 from prologue.cli.parallel import print_errors, run_many
 from prologue.cli.subcommands import Subcommand
 from prologue.errors import InputError, OutputError, UsageError
@@ -36,8 +37,9 @@ class _Target(NamedTuple):
 
 def add_options(command: Subcommand) -> None:
     """Give ``verify`` its options."""
-    command.add_argument("files", type=Path, nargs="+", metavar="FILE",
-                         help="vmlinux or module (.xz, .gz, .zst, too), or a directory of modules")  # fmt: skip
+    command.add_argument("files", action=OrExample, type=Path, nargs="+", metavar="FILE",
+                         help="vmlinux or module (.xz, .gz, .zst, too), a directory of modules, "
+                              "or example:NAME")  # fmt: skip
     command.add_argument("--against", type=Path, metavar="BEFORE", help="explain every byte that differs from BEFORE")
     command.add_argument("--image", type=Path, metavar="IMAGE",
                          help="boot file made from this vmlinux: flat, compressed or EFI zboot")  # fmt: skip
@@ -62,6 +64,7 @@ def add_options(command: Subcommand) -> None:
 def run(args: Namespace) -> int:
     """Verify each file; 1 if anything fails, 2 if a file could not be verified."""
     require_html(args.format)
+    args.files = example_files(args.files)
     targets = _targets(args)
     release = args.release or any(target.settings.release for target in targets)
     _require_sense(args, targets, release=release)

@@ -26,12 +26,13 @@ _SHF_WRITE: Final = 1
 
 
 class NewSection(NamedTuple):
-    """An allocated section: code with its bytes, or data of which there are none (``data`` is None)."""
+    """An allocated section with its bytes, or data of which there are none (``data`` is None)."""
 
     name: str
     vaddr: int
     size: int
     data: bytes | None
+    flags: int = SHF_ALLOC | SHF_EXECINSTR  # if there are bytes
 
 
 def write_executable(
@@ -76,7 +77,7 @@ class _File:
         self._segments.append(
             PHDR.pack(_PT_LOAD, _PF_R | _PF_X, self._at, *[section.vaddr] * 2, *[section.size] * 2, _PAGE)
         )
-        self._header(section.name, _PROGBITS, SHF_ALLOC | SHF_EXECINSTR, section.vaddr, section.size, align=4)
+        self._header(section.name, _PROGBITS, section.flags, section.vaddr, section.size, align=4)
         self._append(section.data)
 
     def add(  # noqa: PLR0913 - as _header

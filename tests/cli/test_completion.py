@@ -26,6 +26,9 @@ ASKED = [
     ("transition nop b.", {"b.cond"}),
     ("bench compare exa", {"example:2019-a53", "example:2019-a57"}),
     ("bench table vml", {"vmlinux"}),
+    ("verify exa", {"example:broken", "example:good", "example:hooked"}),
+    ("live audit vml", {"vmlinux"}),
+    ("trace check example:h", {"example:hooked"}),
     ("verify --format s", {"sarif"}),
     ("protocol explain call-ops/freed", {"call-ops/freed-at-once"}),
     ("bench run vmlinux --target ic", {"icount"}),
@@ -48,7 +51,12 @@ def script(tmp_path: Path, request: pytest.FixtureRequest, capsys: Said) -> Path
 @pytest.mark.parametrize("script", ["bash"], indirect=True)
 @pytest.mark.parametrize(
     ("before", "expected"),
-    [*ASKED, ("bench compare example :", {"2019-a53", "2019-a57"}), ("bench plot example : 2019-a57", {"2019-a57"})],
+    [
+        *ASKED,
+        ("bench compare example :", {"2019-a53", "2019-a57"}),
+        ("bench plot example : 2019-a57", {"2019-a57"}),
+        ("verify example : b", {"broken"}),
+    ],
 )  # bash takes the colon for a word
 def test_bash(script: Path, before: str, expected: set[str]) -> None:
     words = " ".join(f"'{word}'" for word in ("prologue", *before.split()))

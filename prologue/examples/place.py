@@ -1,0 +1,97 @@
+"""Puts the files of an example into the user's cache, where objdump and gdb can open what a report names."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from prologue.errors import OutputError, UsageError
+from prologue.examples.listing import Listing
+from prologue.live.memory.capture import Piece, write_capture
+from prologue.live.memory.state import KernelState, LiveSymbol
+from prologue.outputs import new_file
+from prologue.words import meant
+
+PREFIX: Final = "example:"
+_RELEASE: Final = "6.12.0-example"  # as the banner in kernel.lst
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Files of an example: a kernel, the memory of it while it ran, and a trace of it; None if it has none."""
+
+    vmlinux: Path
+    memory: Path | None
+    trace: Path | None
+
+
+def example_names() -> tuple[str, ...]:
+    """List the examples, without ``example:``."""
+    names = (entry.name for entry in files(__package__).iterdir())
+    return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
+
+
+def place_example(argument: str) -> Example:
+    """Write the files of ``example:NAME`` and return where they are; the same bytes each time.
+
+    Raises:
+        UsageError: no such example, or no place for a cache.
+        OutputError: the cache cannot be written.
+
+    """
+    name = argument.removeprefix(PREFIX)
+    if name not in example_names():
+        known = example_names()
+        near = meant(name, known) or f"there are {', '.join(PREFIX + each for each in known)}"
+        raise UsageError(f"{argument}: no such example: {near}")
+    return _place(name, _directory(name))
+
+
+def _directory(name: str) -> Path:
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError as error:
+        raise UsageError("this user has no home directory for the example's files: set XDG_CACHE_HOME") from error
+    directory = base / "prologue" / "examples" / name
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot be created: {error.strerror}; set XDG_CACHE_HOME", path=directory) from error
+    return directory
+
+
+def _place(name: str, directory: Path) -> Example:
+    source = files(__package__)
+    listing = Listing(source.joinpath("kernel.lst").read_text("utf-8"))
+    changes = tomllib.loads(source.joinpath(f"{name}.toml").read_text("utf-8"))
+    listing.change(changes.get("file", {}))
+    vmlinux, memory, trace = (directory / each for each in ("vmlinux", "memory", "trace"))
+    _write(vmlinux, listing.vmlinux())
+    if "memory" in changes:
+        listing.change(changes["memory"])
+        _write_memory(memory, listing)
+    recorded = source.joinpath(f"{name}.perf")
+    if recorded.is_file():
+        _write(trace, recorded.read_bytes())
+    return Example(vmlinux, memory if "memory" in changes else None, trace if recorded.is_file() else None)
+
+
+def _write(path: Path, data: bytes) -> None:
+    with new_file(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def _write_memory(path: Path, listing: Listing) -> None:
+    """Write a capture of the kernel at its link-time addresses."""
+    symbols = tuple(LiveSymbol(symbol.vaddr, name, "") for name, symbol in listing.symbols.items())
+    state = KernelState(release=_RELEASE, boot_id="", modules=(), symbols=symbols, kprobes=())
+    vmcoreinfo = (
+        f"OSRELEASE={_RELEASE}\nPAGESIZE=4096\nSYMBOL(_stext)={listing.address('_stext'):x}\n"
+        "NUMBER(VA_BITS)=48\nNUMBER(TCR_EL1_T1SZ)=0x10\nKERNELOFFSET=0\n"
+    )
+    pieces = [Piece(section.vaddr, 0, bytes(section.data), ()) for section in listing.sections]
+    write_capture(path, "an example", state, vmcoreinfo.encode(), pieces)
