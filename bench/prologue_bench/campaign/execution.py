@@ -61,7 +61,8 @@ class FinishedBoot:
 def plan_campaign(plan: Plan, link: Link, target: Target) -> Campaign:
     """Fix everything before the first boot; the first variant is the base.
 
-    A governor that is set for the runs is a fact of the machine: boots without it are those of another machine.
+    A governor that is set for the runs is a fact of the machine, and so are counters, which cost some time: boots
+    without it are those of another machine.
 
     Raises:
         BenchError: the target cannot be used.
@@ -71,6 +72,8 @@ def plan_campaign(plan: Plan, link: Link, target: Target) -> Campaign:
     facts = dict(target.facts())
     if plan.task.governor:
         facts["governor"] = plan.task.governor
+    if plan.task.counter:
+        facts["counters"] = "per run"
     variants = tuple(image.variant for image in link.images)
     base = variants[0]
     control = replace(base, label=f"{base.label} (A/A)") if plan.control else None
@@ -177,8 +180,9 @@ class Execution:
         except GuestLostError as error:
             return replace(blank, void=f"lost: {_first_words(error)}"), error
         boot = replace(
-            blank, values=seen.values, readback=seen.readback, gate_before=seen.gate_before, gate_after=seen.gate_after
-        )
+            blank, values=seen.values, readback=seen.readback, gate_before=seen.gate_before,
+            gate_after=seen.gate_after, counters=seen.counters,
+        )  # fmt: skip
         judged = _judged(boot, self.campaign, self._wrong_stub(place, seen))
         return void_unlike((*self.journal.boots, judged))[-1], None
 

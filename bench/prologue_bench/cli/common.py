@@ -38,6 +38,14 @@ def add_results(added: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_counters(added: argparse.ArgumentParser) -> None:
+    """Add whether events of the CPU are counted."""
+    added.add_argument(
+        "--counters", action="store_true",
+        help="count instructions, cycles, stalls, L1I and ITLB refills in each run, by perf_event_open",
+    )  # fmt: skip
+
+
 def add_margin(added: argparse.ArgumentParser) -> None:
     """Add the margin of equivalence."""
     added.add_argument(

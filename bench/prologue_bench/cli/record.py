@@ -13,9 +13,10 @@ from pathlib import Path
 from prologue.cli.arguments import number_from
 from prologue.kernel.kernel import Kernel
 from prologue.words import counted
-from prologue_bench.cli.common import put
+from prologue_bench.cli.common import add_counters, put
 from prologue_bench.cli.defaults import RUNS
 from prologue_bench.errors import BenchError
+from prologue_bench.exact.build import build_counter
 from prologue_bench.host.events import parse_line
 from prologue_bench.host.progress import say
 from prologue_bench.recorder.gate import advice
@@ -44,6 +45,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
         help="of each workload (default: %(default)s)",
     )  # fmt: skip
     added.add_argument("--governor", metavar="NAME", help="cpufreq governor during the runs; restored afterwards")
+    add_counters(added)
     added.add_argument(
         "--workload", action="append", default=[], metavar="SPEC", help="as in bench run; may be repeated"
     )  # fmt: skip
@@ -74,7 +76,8 @@ def run(args: Namespace) -> int:
 
     """
     sites = sample_sites(args.vmlinux) if args.vmlinux else ()
-    task = Task(workloads=_workloads(args), runs=args.runs, sites=sites, governor=args.governor)
+    counter = build_counter() if args.counters else b""
+    task = Task(workloads=_workloads(args), runs=args.runs, sites=sites, governor=args.governor, counter=counter)
     if args.script:
         return _print_script(task, args.label)
     if not args.output.name.endswith(SUFFIXES):

@@ -21,9 +21,10 @@ from prologue_bench.campaign.execution import Execution, Plan, plan_campaign
 from prologue_bench.campaign.rounds import missing_of, planned_of, run_rounds
 from prologue_bench.campaign.variants import link_aside, plan_variants
 from prologue_bench.campaign.watch import watching
-from prologue_bench.cli.common import put
+from prologue_bench.cli.common import add_counters, put
 from prologue_bench.cli.defaults import MACHINE, RUNS, TIMEOUT
 from prologue_bench.errors import BenchError, GuestLostError
+from prologue_bench.exact.build import build_counter
 from prologue_bench.host.progress import say
 from prologue_bench.links.making import link_directories
 from prologue_bench.links.recorded import RECORD, VMLINUX, read_record
@@ -51,7 +52,7 @@ DEFAULTS: Final[MappingProxyType[str, Any]] = MappingProxyType({
     "accel": QemuTarget().accel, "cpu_model": None, "cpus": MACHINE.cpus, "ram": MACHINE.memory,
     "modules": None, "install": "kexec", "reboot": "reboot",
     "ssh_options": "", "reserve": None, "governor": None, "no_control": False, "retries": 2,
-    "timeout": TIMEOUT, "kaslr": False,
+    "timeout": TIMEOUT, "kaslr": False, "counters": False,
 })  # fmt: skip
 # The number of boots with --target icount: a second one shows that counts agree.
 _EXACT_BOOTS: Final = 2
@@ -101,6 +102,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
         help="for one boot with all its runs (default: %(default)s)",
     )  # fmt: skip
     added.add_argument("--governor", metavar="NAME", help="cpufreq governor during the runs; restored afterwards")
+    add_counters(added)
     _add_target_options(added.add_argument_group("target machine"))
     added.set_defaults(**{name: value for name, value in DEFAULTS.items() if name not in _LEFT_OPEN})
 
@@ -205,6 +207,7 @@ def _opened(
             sites=sample_sites(args.vmlinux),
             governor=args.governor,
             stub=tuple(link.stub),
+            counter=build_counter() if args.counters else b"",
         )
         plan = Plan(
             task=task,
@@ -230,6 +233,8 @@ def _settle(args: Namespace) -> None:
     if args.target == "icount":
         if args.boots == 1:
             raise BenchError("--boots 1: exact counts are taken at least twice")
+        if args.counters:
+            raise BenchError("--counters: not with --target icount, which counts instructions itself, exactly")
         args.boots, args.runs, args.no_control = args.boots or _EXACT_BOOTS, 1, True
     args.boots, args.runs = args.boots or DEFAULTS["boots"], args.runs or DEFAULTS["runs"]
 

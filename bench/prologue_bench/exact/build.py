@@ -1,4 +1,4 @@
-"""Compiles QEMU plugins for this machine, and guest programs for arm64. Made once and cached."""
+"""Compiles QEMU plugins for this machine, and programs of guests and boards for arm64. Made once and cached."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ _SOURCES: Final = {
     ),
     "record": ("record", "flow", "window", "output", "branching", "inside", "arguments"),
 }  # fmt: skip
+# A kernel with 64 KiB pages maps segments that are aligned to them.
+_FREESTANDING: Final = (
+    "-Wall", "-ffreestanding", "-nostdlib", "-static", "-no-pie", "-Wl,-z,max-page-size=65536,--build-id=none",
+)  # fmt: skip
 # QEMU passes callbacks more than they need.
 _WARNINGS: Final = ("-Wall", "-Wextra", "-Wno-unused-parameter")
 
@@ -42,11 +46,21 @@ def build_plugin(name: str) -> Path:
 
 def build_guest(source: str, base: int) -> Path:
     """Build ``SOURCE`` of this room as a static arm64 program without a library, linked at one address."""
-    # A kernel with 64 KiB pages maps segments that are aligned to them.
-    place = f"-Wl,-Ttext-segment={base:#x},-z,max-page-size=65536,--build-id=none"
-    flags = ("-O2", "-Wall", "-ffreestanding", "-nostdlib", "-static", "-no-pie", place)
+    flags = ("-O2", *_FREESTANDING, f"-Wl,-Ttext-segment={base:#x}")
     content = files("prologue_bench.exact").joinpath(source).read_bytes()
     return _compile(Path(source).stem, {source: content}, f"{CROSS}gcc", flags)
+
+
+def build_counter() -> bytes:
+    """Build the program that counts events of a board's CPU (recorder/count.c): a static one, as small as can be.
+
+    Raises:
+        BenchError: there is no compiler for arm64.
+
+    """
+    small = ("-Os", "-s", "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-Wl,-z,noseparate-code")
+    content = files("prologue_bench.recorder").joinpath("count.c").read_bytes()
+    return _compile("count", {"count.c": content}, f"{CROSS}gcc", (*small, *_FREESTANDING)).read_bytes()
 
 
 def build_stop() -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -11,8 +11,9 @@ from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.host.events import Event, parse, tail
 from prologue_bench.recorder.cpus import count_cpus, summarise_midrs
 from prologue_bench.recorder.task import Task
+from prologue_bench.results.counters import CounterReading, EventReadings, parse_counters
 from prologue_bench.results.fields import SAMPLE, Fields, is_sample
-from prologue_bench.results.model import Readback
+from prologue_bench.results.model import NOTHING, Readback
 
 TOKEN: Final = "prologue"  # noqa: S105 - what marks a line as ours
 
@@ -30,6 +31,7 @@ class Recorded:
     gate_after: Mapping[str, Any]
     values: Mapping[str, tuple[float, ...]]
     stub: tuple[int, ...] = ()
+    counters: Mapping[str, EventReadings] = field(default_factory=lambda: NOTHING)  # by workload
 
 
 def read_recorded(lines: Sequence[str], task: Task) -> Recorded:
@@ -55,11 +57,14 @@ def read_recorded(lines: Sequence[str], task: Task) -> Recorded:
         gate_after=MappingProxyType(gates["after"]),
         values=MappingProxyType(values),
         stub=tuple(int(word, 16) for word in _text(named["readback"].get("stub", "")).split()),
+        counters=MappingProxyType(_counters(events, task)),
     )
 
 
 def _require_success(events: Sequence[Event], task: Task) -> None:
     for event in events:
+        if event.name == "uncounted":
+            raise BenchError(f"--counters: {_text(event.data.get('why'))}")
         if event.name == "failed":
             fields = Fields(event.data, "the recorder's output")
             index = fields.integer("workload")
@@ -80,6 +85,24 @@ def _values(events: Sequence[Event], task: Task) -> dict[str, tuple[float, ...]]
         measured.workload.name: tuple(samples[k, run] for run in range(1, task.runs + 1) if (k, run) in samples)
         for k, measured in enumerate(task.workloads)
     }
+
+
+def _counters(events: Sequence[Event], task: Task) -> dict[str, EventReadings]:
+    """Return what each event of the CPU gave, by workload, in the order of the runs; empty if none was counted."""
+    runs: dict[int, dict[int, dict[str, CounterReading | str]]] = {}
+    for event in events:
+        if event.name == "value" and "counters" in event.data:
+            fields = Fields(event.data, "the recorder's output")
+            of_workload = runs.setdefault(fields.integer("workload"), {})
+            of_workload[fields.integer("run")] = parse_counters(fields.texts("counters"), fields.where)
+    return {
+        measured.workload.name: MappingProxyType({
+            name: tuple(of_run[name] for _, of_run in sorted(runs[k].items()) if name in of_run)
+            for name in dict.fromkeys(name for of_run in runs[k].values() for name in of_run)
+        })
+        for k, measured in enumerate(task.workloads)
+        if k in runs
+    }  # fmt: skip
 
 
 def _number(fields: Fields) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from prologue_bench.errors import BenchError
 from prologue_bench.recorder.gate import void_reason
 from prologue_bench.recorder.output import Recorded
 from prologue_bench.recorder.task import Measured, Task, decode_workloads, encode_workloads
+from prologue_bench.results.counters import EventReadings, decode_counters, encode_counters
 from prologue_bench.results.fields import Fields
 from prologue_bench.results.model import NOTHING, Readback
 from prologue_bench.results.store import decode_readback, encode_readback, read_time
@@ -38,6 +39,7 @@ class Record:
     values: Mapping[str, tuple[float, ...]]
     void: str | None
     where: str = ""  # FILE:LINE
+    counters: Mapping[str, EventReadings] = field(default_factory=lambda: NOTHING)
 
 
 def make_record(recorded: Recorded, task: Task, label: str = "", where: str = "") -> Record:
@@ -51,7 +53,7 @@ def make_record(recorded: Recorded, task: Task, label: str = "", where: str = ""
     blank = blank_record(recorded.machine, task, label, where)
     return replace(
         blank, readback=recorded.readback, gate_before=recorded.gate_before, gate_after=recorded.gate_after,
-        values=recorded.values, void=void,
+        values=recorded.values, counters=recorded.counters, void=void,
     )  # fmt: skip
 
 
@@ -107,6 +109,8 @@ def encode_record(record: Record) -> str:
         "values": {name: list(values) for name, values in record.values.items()},
         "void": record.void,
     }
+    if record.counters:
+        data["counters"] = encode_counters(record.counters)
     return json.dumps(data) + "\n"
 
 
@@ -136,4 +140,5 @@ def decode_record(fields: Fields) -> Record:
         values=MappingProxyType({name: values.numbers(name) for name in names}),
         void=void,
         where=fields.where,
+        counters=decode_counters(fields),
     )

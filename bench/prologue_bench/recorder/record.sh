@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Does one task on the machine it runs on and prints what it saw: lines of "@prologue " and one JSON object. Needs a
-# POSIX shell, sed, grep, head, tail, tr, cut, od, dd, date, uname, sleep and wc; dmesg if there is one. Writes no file.
+# POSIX shell, sed, grep, head, tail, tr, cut, od, dd, date, uname, sleep and wc; dmesg if there is one. Writes no file,
+# except with counters (count.sh, which stands before this).
 #
 # Before this come assignments: plan (the task as JSON), label, runs, workloads, sites, stub, governor, and command_N and
 # extract_N (a sed script, empty for wall time) for each workload.
@@ -121,6 +122,7 @@ describe() {
 	printf '"compatible": %s, "hypervisor": %s, "kvm": "%s", ' "$(quote "$(first "$proc/device-tree/compatible")")" \
 		"$(quote "$(first "$sys/hypervisor/type")")" "$kvm"
 	printf '"memory": %s, ' "$(quote "$(sed -n 's/^MemTotal: *//p' "$proc/meminfo" 2>/dev/null)")"
+	[ -z "$counter" ] || printf '"counters": "per run", '
 	printf '"started": "%s", "clock": "%s"' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$clock"
 }
 
@@ -347,7 +349,7 @@ measure() {
 	begin=$(now)
 	# The braces: bash complains of NUL bytes, which it leaves out.
 	{
-		output=$(sh -c "$3" </dev/null 2>&1)
+		output=$($runner "$3" </dev/null 2>&1)
 		status=$?
 	} 2>/dev/null
 	taken=$(($(now) - begin))
@@ -365,7 +367,8 @@ measure() {
 		why="no number: $value"
 	fi
 	if [ -z "$why" ]; then
-		emit value "\"run\": $1, \"workload\": $2, \"value\": \"$value\""
+		read_counters
+		emit value "\"run\": $1, \"workload\": $2, \"value\": \"$value\"$counted"
 	else
 		last=$(printf '%s\n' "$output" | sed -n '/[^[:space:]]/h; ${g; p;}' | cut -b 1-300)
 		emit failed "\"run\": $1, \"workload\": $2, \"why\": $(quote "$why"), \"status\": $status, \"last\": $(quote "$last")"
@@ -374,15 +377,24 @@ measure() {
 
 # A signal is seen once the command that is running has ended. Each restores by itself: bash 5.2 may leave out the trap
 # on EXIT when a signal ends a command substitution.
-trap restore_governor EXIT
-trap 'restore_governor; exit 129' HUP
-trap 'restore_governor; exit 130' INT
-trap 'restore_governor; exit 141' PIPE
-trap 'restore_governor; exit 143' TERM
+restore() {
+	restore_governor
+	end_counting
+}
+trap restore EXIT
+trap 'restore; exit 129' HUP
+trap 'restore; exit 130' INT
+trap 'restore; exit 141' PIPE
+trap 'restore; exit 143' TERM
 
 find_clock
 emit begin "$(describe)"
 readback
+begin_counting
+if [ -n "$uncounted" ]; then
+	emit uncounted "\"why\": $(quote "$uncounted")"
+	exit 0
+fi
 set_governor
 gate before
 run=1
@@ -395,5 +407,5 @@ while [ $run -le "$runs" ]; do
 	run=$((run + 1))
 done
 gate after
-restore_governor
+restore
 emit end

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
+import string
 from importlib.resources import files
 from typing import Final
 
 from prologue_bench.errors import BenchError
 from prologue_bench.recorder.task import Task, encode_task
 
+_PLAIN: Final = frozenset(string.ascii_letters.encode())  # a digit after an escape might be taken for a part of it
 _DELIMITERS: Final = "/|,;#!@%~"
 
 
@@ -30,13 +32,19 @@ def script(task: Task, label: str = "") -> str:
         "sites": " ".join(str(site) for site in task.sites),
         "stub": " ".join(str(offset) for offset in task.stub),
         "governor": task.governor or "",
+        "counter": _printable(task.counter),
     }
     for k, measured in enumerate(task.workloads):
         settings[f"command_{k}"] = measured.workload.command
         settings[f"extract_{k}"] = _extraction(measured.pattern)
     lines = [f"{name}={shlex.quote(value)}" for name, value in settings.items()]
-    body = files("prologue_bench.recorder").joinpath("record.sh").read_text("utf-8")
-    return "\n".join(["#!/bin/sh", *lines, body])
+    parts = [files("prologue_bench.recorder").joinpath(name).read_text("utf-8") for name in ("count.sh", "record.sh")]
+    return "\n".join(["#!/bin/sh", *lines, *parts])
+
+
+def _printable(program: bytes) -> str:
+    """Write bytes as an argument of printf's ``%b``."""
+    return "".join(chr(byte) if byte in _PLAIN else f"\\0{byte:03o}" for byte in program)
 
 
 def _extraction(pattern: str | None) -> str:

@@ -28,7 +28,8 @@ class Task:
     """Task of one boot: every workload ``runs`` times, in turn.
 
     ``sites`` are bytes from ``_stext`` to the first slots that are to be read back, ascending; ``stub`` those to other
-    words. ``governor`` is set for the time of the task if given.
+    words. ``governor`` is set for the time of the task if given. ``counter`` is the program that counts events of the
+    CPU in each run (recorder/count.c, built for the machine); empty if nothing is counted.
     """
 
     workloads: tuple[Measured, ...]
@@ -36,6 +37,7 @@ class Task:
     sites: tuple[int, ...] = ()
     governor: str | None = None
     stub: tuple[int, ...] = ()
+    counter: bytes = b""
 
 
 def encode_task(task: Task) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from prologue_bench.errors import BenchError
 from prologue_bench.recorder.record import Record
+from prologue_bench.results.counters import join_counters
 from prologue_bench.results.model import Boot
 
 
@@ -76,5 +77,6 @@ def _boot(position: int, parts: Sequence[Record]) -> Boot:
         readback=first.readback,
         gate_before=first.gate_before,
         gate_after=last.gate_after,
+        counters=join_counters([part.counters for part in parts]),
         void=next((part.void for part in parts if part.void is not None), None),
     )

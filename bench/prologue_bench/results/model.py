@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from prologue.words import counted
+from prologue_bench.results.counters import EventReadings
 
 Evidence = Literal["exact", "timing", "smoke"]
 Direction = Literal["lower", "higher"]
@@ -76,7 +77,7 @@ class Boot:
 
     ``void`` is why the boot does not count, or None. ``block`` is None if boots were not arranged in blocks. ``board``
     is which of several boards it was; None if the campaign has one, which its ``machine`` describes. ``link`` is which
-    of several links; None if there is one.
+    of several links; None if there is one. ``counters`` are events of the CPU by workload, if they were counted.
     """
 
     block: int | None
@@ -91,6 +92,7 @@ class Boot:
     void: str | None = None
     board: str | None = None
     link: str | None = None
+    counters: Mapping[str, EventReadings] = field(default_factory=lambda: NOTHING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 
 from prologue_bench.errors import BenchError
 from prologue_bench.results.append_only import split_lines, torn_note
+from prologue_bench.results.counters import decode_counters, encode_counters
 from prologue_bench.results.fields import Fields, parse, read_file
 from prologue_bench.results.model import (
     Boot,
@@ -169,6 +170,7 @@ def decode_boot(fields: Fields, campaign: Campaign) -> Boot:
         gate_after=gate.below("after").data,
         void=void,
         board=fields.optional_text("board"),
+        counters=decode_counters(fields),
     )
     reason = None if void is not None else contradiction(boot, campaign)
     return boot if reason is None else replace(boot, void=reason)
@@ -227,6 +229,8 @@ def encode_boot(boot: Boot) -> str:
         "void": boot.void,
         "board": boot.board,
     }
+    if boot.counters:
+        data["counters"] = encode_counters(boot.counters)
     return json.dumps(data) + "\n"
 
 
