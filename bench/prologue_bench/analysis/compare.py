@@ -11,6 +11,7 @@ import numpy as np
 
 from prologue.words import counted
 from prologue_bench.analysis.boards import Boards, over_boards
+from prologue_bench.analysis.counters import with_counters
 from prologue_bench.analysis.layouts import LayoutEffects, over_layouts, spread_between
 from prologue_bench.analysis.series import Series, by_link, log_medians, paired_differences, series_of
 from prologue_bench.analysis.stats import LEAST, Estimate, Floats, paired, unpaired
@@ -114,7 +115,7 @@ class Report:
 
 
 def compare(results: ResultSet, margin: float = MARGIN) -> Report:
-    """Compare every variant with the base.
+    """Compare every variant with the base, by each workload and by each counter that was read in its runs.
 
     Args:
         results: what was recorded.
@@ -124,6 +125,7 @@ def compare(results: ResultSet, margin: float = MARGIN) -> Report:
         BenchError: nothing to compare, or exact counts that are not exact.
 
     """
+    results = with_counters(results)
     return Report(results, margin, tuple(_report(results, w, margin) for w in results.campaign.workloads))
 
 
