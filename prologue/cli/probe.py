@@ -149,15 +149,16 @@ def _list(args: Namespace, prober: Prober, asked: Sequence[str]) -> int:
 
 def _open(args: Namespace) -> tuple[Kernel, Prober]:
     """Open the kernel and what is probed: its module, if that is the file."""
-    module = None
+    module, kernel_file = None, args.file
     if ".ko" in args.file.name or ElfImage(args.file).relocatable:
         opened = open_binary(args.file, unpack=True)
         module = opened if isinstance(opened, Module) else None
         if args.vmlinux is None:
             raise UsageError("a module is judged by the rules of its kernel: give --vmlinux VMLINUX")
+        kernel_file = args.file if module is None else args.vmlinux
     elif args.vmlinux is not None:
         raise UsageError(f"--vmlinux names the kernel of a module, and {args.file} is none: leave it out")
-    kernel = open_judged(ElfImage(args.vmlinux if module is not None else args.file))
+    kernel = open_judged(ElfImage(kernel_file))
     slide = _slide(kernel, args.kallsyms) if args.kallsyms is not None else number("--slide", args.slide or "0")
     prober = Prober(kernel, modules=args.modules or (), source=args.source, slide=slide)
     if module is not None:

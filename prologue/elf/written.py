@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,8 @@ _PAGE: Final = 4096
 _SHF_WRITE: Final = 1
 
 
-class NewSection(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSection:
     """An allocated section with its bytes, or data of which there are none (``data`` is None)."""
 
     name: str

@@ -50,7 +50,7 @@ class ListedSymbol:
     size: int = 0
 
 
-class Listing:
+class KernelListing:
     """A kernel that was read from its listing; ``insns`` has the text of each instruction by address.
 
     The text is one of ours: what is wrong in it raises KeyError or ValueError.
@@ -88,7 +88,10 @@ class Listing:
         table = np.zeros(len(self.symbols), SYM)
         for row, symbol in enumerate(self.symbols.values()):
             table[row] = (row, _GLOBAL | symbol.kind, 0, symbol.section, symbol.vaddr, symbol.size)
-        sections = [NewSection(s.name, s.vaddr, len(s.data), bytes(s.data), flags=s.flags) for s in self.sections]
+        sections = [
+            NewSection(name=s.name, vaddr=s.vaddr, size=len(s.data), data=bytes(s.data), flags=s.flags)
+            for s in self.sections
+        ]
         return write_executable(sections, table, list(self.symbols))
 
     def _read(self, line: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from prologue.errors import OutputError, UsageError
-from prologue.examples.listing import Listing
+from prologue.examples.listing import KernelListing
 from prologue.live.memory.capture import Piece, write_capture
 from prologue.live.memory.state import KernelState, LiveSymbol
 from prologue.outputs import new_file
@@ -66,7 +66,7 @@ def _directory(name: str) -> Path:
 
 def _place(name: str, directory: Path) -> Example:
     source = files(__package__)
-    listing = Listing(source.joinpath("kernel.lst").read_text("utf-8"))
+    listing = KernelListing(source.joinpath("kernel.lst").read_text("utf-8"))
     changes = tomllib.loads(source.joinpath(f"{name}.toml").read_text("utf-8"))
     listing.change(changes.get("file", {}))
     vmlinux, memory, trace = (directory / each for each in ("vmlinux", "memory", "trace"))
@@ -85,7 +85,7 @@ def _write(path: Path, data: bytes) -> None:
         temporary.write_bytes(data)
 
 
-def _write_memory(path: Path, listing: Listing) -> None:
+def _write_memory(path: Path, listing: KernelListing) -> None:
     """Write a capture of the kernel at its link-time addresses."""
     symbols = tuple(LiveSymbol(symbol.vaddr, name, "") for name, symbol in listing.symbols.items())
     state = KernelState(release=_RELEASE, boot_id="", modules=(), symbols=symbols, kprobes=())

@@ -7,11 +7,12 @@ import tomllib
 from collections.abc import Iterator
 from importlib.resources import files
 from io import BytesIO
+from typing import Any, cast
 
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from prologue.examples.listing import Listing
+from prologue.examples.listing import KernelListing
 from prologue.examples.place import example_names
 from tests.support.assembler import assemble
 
@@ -19,17 +20,17 @@ DIRECTORY = files("prologue.examples")
 WITHOUT_BTI = {"bti c": "hint #34"}  # keystone does not know it
 
 
-def kernel() -> Listing:
-    return Listing(DIRECTORY.joinpath("kernel.lst").read_text())
+def kernel() -> KernelListing:
+    return KernelListing(DIRECTORY.joinpath("kernel.lst").read_text())
 
 
-def word_of(listing: Listing, vaddr: int) -> int:
+def word_of(listing: KernelListing, vaddr: int) -> int:
     (section,) = (each for each in listing.sections if each.vaddr <= vaddr < each.end)
     at = vaddr - section.vaddr
     return int.from_bytes(section.data[at : at + 4], "little")
 
 
-def assembled(listing: Listing, vaddr: int) -> int:
+def assembled(listing: KernelListing, vaddr: int) -> int:
     """The word that keystone makes of an instruction; its operand may be a place."""
     text = WITHOUT_BTI.get(listing.insns[vaddr], listing.insns[vaddr])
     mnemonic, _, place = text.rpartition(" ")
@@ -40,7 +41,7 @@ def assembled(listing: Listing, vaddr: int) -> int:
     return assemble(f"{mnemonic} #{distance}")
 
 
-def changed() -> Iterator[tuple[str, Listing]]:
+def changed() -> Iterator[tuple[str, KernelListing]]:
     """The kernel of each example, and what its memory has."""
     for name in example_names():
         listing, changes = kernel(), tomllib.loads(DIRECTORY.joinpath(f"{name}.toml").read_text())
@@ -51,7 +52,7 @@ def changed() -> Iterator[tuple[str, Listing]]:
 
 
 @pytest.mark.parametrize(("name", "listing"), list(changed()))
-def test_each_word_is_its_instruction(name: str, listing: Listing) -> None:
+def test_each_word_is_its_instruction(name: str, listing: KernelListing) -> None:
     assert len(listing.insns) > 70, name
     wrong = {hex(v): text for v, text in listing.insns.items() if word_of(listing, v) != assembled(listing, v)}
     assert wrong == {}
@@ -63,8 +64,12 @@ def test_the_file_is_read_as_it_was_listed() -> None:
     sections = {section.name: section for section in elf.iter_sections()}
     for section in listing.sections:
         header = sections[section.name]
-        assert (header["sh_addr"], header["sh_flags"], header.data()) == (section.vaddr, section.flags, section.data)
-    symbols = {symbol.name: symbol for symbol in sections[".symtab"].iter_symbols() if symbol.name}
+        assert (header["sh_addr"], header["sh_flags"], header.data()) == (
+            section.vaddr,
+            section.flags,
+            bytes(section.data),
+        )
+    symbols = {symbol.name: symbol for symbol in cast("Any", sections[".symtab"]).iter_symbols() if symbol.name}
     assert symbols.keys() == listing.symbols.keys()
     read, magic = symbols["vfs_read"], symbols["__ftrace_prologue_marker"]
     assert (read["st_size"], read["st_info"]["type"], read["st_value"] % 16) == (36, "STT_FUNC", 0)

@@ -97,7 +97,7 @@ def read_bare_kernel(memory: Memory) -> BareKernel:
         if not _is_unsized(piece) and not reading.there.all():
             missing[piece.name] += 4 * int((~reading.there).sum())
     sections = [
-        *(NewSection(text.name, text.vaddr, len(text.data), text.data) for text in texts),
+        *(NewSection(name=text.name, vaddr=text.vaddr, size=len(text.data), data=text.data) for text in texts),
         *_data_sections(texts, places),
     ]
     content = _executable(sections, symbols, memory.info.build_id)
@@ -206,7 +206,7 @@ def _data_sections(texts: Sequence[BareText], places: dict[str, int]) -> Iterato
     for text, after in pairwise([*((text.vaddr, len(text.data)) for text in own), (max(stop, 0), 0)]):
         start, size = sum(text), after[0] - sum(text)
         if size > 0:
-            yield NewSection(".nobits", start, size, None)
+            yield NewSection(name=".nobits", vaddr=start, size=size, data=None)
 
 
 def _executable(sections: Sequence[NewSection], symbols: Sequence[KnownSymbol], build_id: str) -> bytes:
