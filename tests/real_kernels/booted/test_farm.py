@@ -21,7 +21,8 @@ from tests.support.needs import needs_kernel, needs_module, needs_tools
 from tests.support.processes import HEEDING
 
 needs_module("labgrid")
-pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.timeout(1800)]
+# Seven minutes; tests/bench/targets/test_farm.py has farms of boards that cost seconds.
+pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.extended, pytest.mark.timeout(1800)]
 
 PATIENCE = 800
 NAMES = ("left", "right")
