@@ -30,7 +30,7 @@ def test_bad_input_is_one_line(capsys: Said) -> None:
         said = capsys.readouterr()
         assert (said.out, said.err) == ("", "prologue: nowhere: No such file or directory\n")
     assert main(["bench", "compare", "example:x"]) == 2
-    assert "there are example:2019-a53, example:2019-a57" in capsys.readouterr().err
+    assert "did you mean example:2019-a57 or example:2019-a53?" in capsys.readouterr().err
 
 
 def test_debug_shows_where(capsys: Said) -> None:

@@ -19,7 +19,7 @@ from prologue_bench.analysis.sources import open_results
 from prologue_bench.analysis.stats import LEAST
 from prologue_bench.campaign.execution import Execution, Plan, plan_campaign
 from prologue_bench.campaign.rounds import missing_of, planned_of, run_rounds
-from prologue_bench.campaign.variants import link_aside, plan_variants
+from prologue_bench.campaign.variants import Variants, link_aside, plan_variants
 from prologue_bench.campaign.watch import watching
 from prologue_bench.cli.common import add_counters, put
 from prologue_bench.cli.defaults import MACHINE, RUNS, TIMEOUT
@@ -157,12 +157,13 @@ def run(args: Namespace) -> int:
         if args.links is None:
             target = choose_target(args)
             boards = target if isinstance(target, FarmTarget) else None
+            variants = plan_variants(args.vmlinux, kinds)  # before anything is made: it refuses what is no kernel
             stack.enter_context(hold(args.output))
             stack.enter_context(boards or nullcontext())
-            executions = [stack.enter_context(_opened(args, kinds, workloads, (target, boards), None))]
+            executions = [stack.enter_context(_opened(args, variants, workloads, (target, boards), None))]
         else:
             executions = [
-                stack.enter_context(_opened(each, kinds, workloads, (target, None), link))
+                stack.enter_context(_opened(each, plan_variants(each.vmlinux, kinds), workloads, (target, None), link))
                 for each, target, link in _over_links(args)
             ]
         _warn_few(args.boots * len(executions), executions[0].campaign.evidence)
@@ -184,7 +185,7 @@ def _over_links(args: Namespace) -> Iterator[tuple[Namespace, Target, RecordedLi
 @contextmanager
 def _opened(
     args: Namespace,
-    kinds: Sequence[VariantKind],
+    variants: Variants,
     workloads: tuple[Measured, ...],
     machine: tuple[Target, SeveralBoards | None],
     recorded: RecordedLink | None,
@@ -192,7 +193,6 @@ def _opened(
     """Make the variants of a link, print the proof that they are, and open its result set."""
     target, boards = machine
     images = args.output / "images"
-    variants = plan_variants(args.vmlinux, kinds)
     # The caller holds the directory of a single link before it reserves a board.
     own = nullcontext() if recorded is None else hold(args.output)
     with own, link_aside(variants, images) as link:
