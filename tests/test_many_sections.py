@@ -64,5 +64,5 @@ def test_a_scan_names_few_sections(tmp_path: Path, capsys: pytest.CaptureFixture
 
 @pytest.mark.extended
 def test_section_numbers_of_more_than_16_bits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    scanned = data(capsys, "scan", assembled(tmp_path / "many.ko", 66_000))
+    (scanned,) = data(capsys, "scan", assembled(tmp_path / "many.ko", 66_000))["files"]
     assert scanned["sites"] == 66_000
