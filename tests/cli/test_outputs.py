@@ -239,7 +239,7 @@ def test_a_terminal_that_hangs_up_is_an_interruption(tmp_path: Path, monkeypatch
     fifo = tmp_path / "pid"
     os.mkfifo(fifo)
     main_end, their_end = pty.openpty()
-    command = [*HEEDING, *PROGRAM, "bench", "record", "--label", "x", "-o", str(tmp_path / "a.jsonl"), "--",
+    command = [*HEEDING, *PROGRAM, "bench", "record", "--label", "x", "-o", str(tmp_path / "a.jsonl"), "--command",
                f"echo $$ >{fifo}; exec sleep 300"]  # fmt: skip
     process = subprocess.Popen(command, stdin=their_end, stdout=their_end, stderr=their_end, start_new_session=True,
                                preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))  # noqa: PLW1509 - one call  # fmt: skip
