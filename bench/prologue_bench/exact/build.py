@@ -48,7 +48,7 @@ def build_guest(source: str, base: int) -> Path:
     """Build ``SOURCE`` of this room as a static arm64 program without a library, linked at one address."""
     flags = ("-O2", *_FREESTANDING, f"-Wl,-Ttext-segment={base:#x}")
     content = files("prologue_bench.exact").joinpath(source).read_bytes()
-    return _compile(Path(source).stem, {source: content}, f"{CROSS}gcc", flags)
+    return _compile(Path(source).stem, {source: content, **_calls()}, f"{CROSS}gcc", flags)
 
 
 def build_counter() -> bytes:
@@ -60,12 +60,17 @@ def build_counter() -> bytes:
     """
     small = ("-Os", "-s", "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-Wl,-z,noseparate-code")
     content = files("prologue_bench.recorder").joinpath("count.c").read_bytes()
-    return _compile("count", {"count.c": content}, f"{CROSS}gcc", (*small, *_FREESTANDING)).read_bytes()
+    return _compile("count", {"count.c": content, **_calls()}, f"{CROSS}gcc", (*small, *_FREESTANDING)).read_bytes()
 
 
 def build_stop() -> Path:
     """Build an init that powers off as its first act; return its path."""
     return build_guest("stop.S", _STOP_BASE)
+
+
+def _calls() -> dict[str, bytes]:
+    """Return the header with system calls, for programs without a library."""
+    return {"syscall.h": files("prologue_bench.exact").joinpath("syscall.h").read_bytes()}
 
 
 def _compile(name: str, sources: dict[str, bytes], compiler: str, flags: tuple[str, ...]) -> Path:

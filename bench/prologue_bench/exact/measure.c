@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "syscall.h"
+
 /* include/uapi/asm-generic/unistd.h; no header of the kernel's is needed */
 #define __NR_mount 40
 #define __NR_openat 56
@@ -42,20 +44,6 @@ void measure_end(void);
 asm(".globl measure_begin, measure_end\n"
     "measure_begin:	ret\n"
     "measure_end:	ret\n");
-
-static long call(long number, long a, long b, long c, long d, long e)
-{
-	register long x8 asm("x8") = number;
-	register long x0 asm("x0") = a;
-	register long x1 asm("x1") = b;
-	register long x2 asm("x2") = c;
-	register long x3 asm("x3") = d;
-	register long x4 asm("x4") = e;
-
-	asm volatile("svc #0" : "+r"(x0)
-		     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4) : "memory");
-	return x0;
-}
 
 static void say(const char *text)
 {

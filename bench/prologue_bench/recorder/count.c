@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "syscall.h"
+
 /* include/uapi/asm-generic/unistd.h; no header of the kernel's is needed */
 #define __NR_openat 56
 #define __NR_close 57
@@ -33,6 +35,7 @@
 #define O_CREAT 0100
 #define O_TRUNC 01000
 #define O_CLOEXEC 02000000
+#define EIO 5
 #define NOTHING_RAN 125
 
 /* include/uapi/linux/perf_event.h: the first version of the structure has all that is needed */
@@ -72,26 +75,12 @@ static const struct {
 	int number;
 	char name[12];
 } errors[] = {
-	{ 1, "EPERM" }, { 2, "ENOENT" }, { 13, "EACCES" }, { 16, "EBUSY" },
+	{ 1, "EPERM" }, { 2, "ENOENT" }, { EIO, "EIO" }, { 13, "EACCES" }, { 16, "EBUSY" },
 	{ 19, "ENODEV" }, { 22, "EINVAL" }, { 38, "ENOSYS" }, { 95, "EOPNOTSUPP" },
 };
 
 static char report[1024];	/* EVENTS lines, none of 100 characters */
 static long length;
-
-static long call(long number, long a, long b, long c, long d, long e)
-{
-	register long x8 asm("x8") = number;
-	register long x0 asm("x0") = a;
-	register long x1 asm("x1") = b;
-	register long x2 asm("x2") = c;
-	register long x3 asm("x3") = d;
-	register long x4 asm("x4") = e;
-
-	asm volatile("svc #0" : "+r"(x0)
-		     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4) : "memory");
-	return x0;
-}
 
 /* The compiler may call it for a structure that begins with zeros. */
 void *memset(void *data, int value, size_t size)
@@ -153,9 +142,9 @@ static void say_event(int k, long event)
 	if (event >= 0)
 		got = call(__NR_read, event, (long)numbers, sizeof(numbers), 0, 0);
 	say(events[k].name);
-	if (got < 0) {
+	if (got != sizeof(numbers)) {
 		say(" - ");
-		say_error(-got);
+		say_error(got < 0 ? -got : EIO);	/* an event in error has no count to read */
 	} else {
 		for (int n = 0; n < 3; n++) {
 			say(" ");
