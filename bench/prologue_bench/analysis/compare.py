@@ -284,6 +284,8 @@ def _effect(estimate: Estimate, units: int, test: Test) -> Effect:
 
 
 def _too_few(units: int, base: Series, in_blocks: bool) -> str:
+    if units and len(by_link(base)) > 1:
+        return f"{counted(units, 'pair')} of boots, all of one link; an effect over layouts needs two links"
     noun, of = ("pair", "of boots") if in_blocks else ("boot" if base.boots_known else "run", "of each")
     return f"{counted(units, noun)} {of}; a verdict needs at least {LEAST}"
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from prologue.cli.arguments import require_html
 from prologue.errors import UsageError
-from prologue_bench.analysis.compare import compare
+from prologue_bench.analysis.compare import MARGIN, compare
 from prologue_bench.analysis.links import compare_links
 from prologue_bench.analysis.sources import open_results
 from prologue_bench.cli.common import add_format, add_margin, add_results, put, repeat_command
@@ -52,6 +52,8 @@ def run(args: Namespace) -> int:
 
 
 def _links(args: Namespace) -> int:
+    if args.margin != MARGIN:
+        raise UsageError("--kernels compares exact counts, which have no --margin")
     if args.format in ("html", *_ROBOTS):
         raise UsageError(f"--kernels has no --format {args.format}")
     named = [_named(word) for word in args.results]
