@@ -9,8 +9,8 @@ RULE = Rule(
     slug="ftrace-lists-disagree",
     severity="error",
     inputs=("C",),
-    what="A function whose record counts more or fewer users than there are `ftrace_ops` on the list whose filters "
-    "have it. Every bucket of every filter is read. Nothing is said while `ftrace_lock` is held.",
+    what="A function whose record counts more or fewer users than the list of `ftrace_ops` has for it, or is enabled "
+    "without a user. Every bucket of every filter is read. Nothing is said while `ftrace_lock` is held.",
     why="Registration counts. An ops that was taken off the list by hand is still called, where `enabled_functions` "
     "and every tool that walks the list do not show it.",
     example="vfs_read: its record counts 1 user, and the list of ftrace_ops has 0 for it",

@@ -25,7 +25,10 @@ _OPS_ENABLED: Final = 1  # FTRACE_OPS_FL_ENABLED
 
 
 class Miscounted(NamedTuple):
-    """Functions whose records count other users than the list has, by run-time addresses of second slots, ascending."""
+    """Functions whose records disagree with the list in the same way, by run-time addresses of second slots, ascending.
+
+    If ``counted`` is what is ``listed``, it is 0, and the records are enabled all the same.
+    """
 
     places: tuple[int, ...]
     counted: int
@@ -33,7 +36,10 @@ class Miscounted(NamedTuple):
 
 
 def miscounted(objects: Objects) -> Iterator[Miscounted]:
-    """Yield functions about whose users the two views disagree, together if they disagree in the same way.
+    """Yield functions whose records count other users than the list has, or are enabled and count none.
+
+    ``ftrace_check_record`` (kernel/trace/ftrace.c, 5.10-7.3) takes the call out when the last user goes, in the same
+    turn: afterwards nothing is enabled without a user.
 
     Raises:
         NotKnownError: a list cannot be read, or was being changed.
@@ -53,7 +59,8 @@ def miscounted(objects: Objects) -> Iterator[Miscounted]:
     counted = (records.flags & _COUNT).astype(np.int64)
     # skip_record: nothing counts for a record that is disabled.
     skipped = (records.flags & _DISABLED != 0) & (records.flags & ENABLED == 0)
-    differ = np.flatnonzero((counted != listed) & ~skipped)
+    for_nobody = (counted == 0) & (records.flags & ENABLED != 0)
+    differ = np.flatnonzero(((counted != listed) | for_nobody) & ~skipped)
     pairs, group = np.unique(np.stack([counted[differ], listed[differ]], axis=1), axis=0, return_inverse=True)
     for number, (count, several) in enumerate(pairs.tolist()):
         yield Miscounted(tuple(records.places[differ[group.ravel() == number]].tolist()), count, several)

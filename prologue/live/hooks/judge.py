@@ -58,6 +58,8 @@ def _views(inventory: Inventory) -> Iterator[Suspect]:
     for group in miscounted(inventory.objects):
         users = counted(group.counted, "user")
         message = f"its record counts {users}, and the list of ftrace_ops has {group.listed:,} for it"
+        if group.counted == group.listed:
+            message = "its record is enabled, and neither counts a user nor has the list of ftrace_ops one for it"
         if len(group.places) > 1:
             message += f", as for {counted(len(group.places) - 1, 'more function')}"
         yield Suspect("views", group.places[0], message)
