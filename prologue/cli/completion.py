@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from prologue.cli.examples import OrExample
-from prologue.cli.subcommands import fill_all
-from prologue.examples.place import PREFIX, example_names
+from prologue.cli.subcommands import every_parser, fill_all
+from prologue.examples import PREFIX
+from prologue.examples.place import example_names
 from prologue.kernel_tree.patches import all_series
 
 _DIRECTORIES: Final = ("DIR", "TREE")
@@ -24,7 +25,7 @@ _prologue_releases() {{
 """
 # bash takes `example:NAME` for three words, so only what comes after the colon is to be completed.
 _OR_EXAMPLE: Final = """\
-_prologue_{what}() {{
+_prologue_{kind}() {{
   if [[ $1 == : && ${{COMP_WORDS[COMP_CWORD-1]}} == example ]]; then
     printf '%s\\n' {names}
   elif [[ ${{COMP_WORDS[COMP_CWORD-1]}} == : && ${{COMP_WORDS[COMP_CWORD-2]}} == example ]]; then
@@ -43,18 +44,13 @@ def script(parser: argparse.ArgumentParser, shell: str) -> str:
 
     fill_all(parser)
     examples = {"results": _results(), "inputs": example_names()}
-    for each in _parsers(parser):
+    for each in every_parser(parser):
         for action in each._actions:
             _complete(action, examples)
     preamble = _RELEASES.format(releases=" ".join(all_series()))
-    for what, names in examples.items():
-        preamble += _OR_EXAMPLE.format(what=what, names=" ".join(names), words=_words(names))
+    for kind, names in examples.items():
+        preamble += _OR_EXAMPLE.format(kind=kind, names=" ".join(names), words=_words(names))
     return str(shtab.complete(parser, shell=shell, preamble=preamble if shell == "bash" else ""))
-
-
-def _parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
-    groups = [a.choices.values() for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
-    return [parser, *(below for group in groups for command in group for below in _parsers(command))]
 
 
 def _words(names: tuple[str, ...]) -> str:
@@ -69,10 +65,10 @@ def _complete(action: argparse.Action, examples: dict[str, tuple[str, ...]]) -> 
     if action.metavar in _RULES:
         action.choices = _rule_names(groups=action.metavar == "RULE")
     elif action.metavar == "RESULTS" or isinstance(action, OrExample):
-        what = "results" if action.metavar == "RESULTS" else "inputs"
-        words = _words(examples[what])
+        kind = "results" if action.metavar == "RESULTS" else "inputs"
+        words = _words(examples[kind])
         how.complete = {
-            "bash": f"_prologue_{what}",
+            "bash": f"_prologue_{kind}",
             "zsh": f"{{ _files; compadd -- {words} }}",
             "fish": f"(__fish_complete_path (commandline -ct)) {words}",
             "tcsh": "f",

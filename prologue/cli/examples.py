@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prologue.errors import UsageError
+from prologue.examples import PREFIX
 
 if TYPE_CHECKING:
     from prologue.examples.place import Example
-
-_PREFIX = "example:"  # not imported from prologue.examples: a run without one must start fast
 
 
 class OrExample(argparse.Action):
@@ -23,13 +22,13 @@ class OrExample(argparse.Action):
     ) -> None:
         """Store it; with an example, require none of the others."""
         setattr(namespace, self.dest, values)
-        for action in (self.const or ()) if str(values).startswith(_PREFIX) else ():
+        for action in (self.const or ()) if str(values).startswith(PREFIX) else ():
             action.required = False
 
 
 def example_files(arguments: Sequence[Path]) -> list[Path]:
     """Replace each example by its vmlinux; errors as of ``place_example``."""
-    return [_placed(str(path)).vmlinux if str(path).startswith(_PREFIX) else path for path in arguments]
+    return [_placed(str(path)).vmlinux if str(path).startswith(PREFIX) else path for path in arguments]
 
 
 def use_example_system(args: argparse.Namespace) -> None:
@@ -40,7 +39,7 @@ def use_example_system(args: argparse.Namespace) -> None:
 
     """
     argument = str(args.vmlinux)
-    if not argument.startswith(_PREFIX):
+    if not argument.startswith(PREFIX):
         return
     if args.source is not None:
         raise UsageError(f"{argument} stands for VMLINUX and SOURCE: name no SOURCE")
@@ -57,7 +56,7 @@ def use_example_trace(args: argparse.Namespace) -> None:
         UsageError: no such example, it has no trace, or there are other traces.
 
     """
-    argument = next((name for name in args.trace if name.startswith(_PREFIX)), None)
+    argument = next((name for name in args.trace if name.startswith(PREFIX)), None)
     if argument is None:
         return
     if len(args.trace) > 1:
@@ -79,5 +78,5 @@ def _having(part: str) -> str:
     """Name the examples that have this file."""
     from prologue.examples.place import example_names
 
-    names = [_PREFIX + name for name in example_names()]
+    names = [PREFIX + name for name in example_names()]
     return " or ".join(name for name in names if getattr(_placed(name), part))

@@ -114,6 +114,12 @@ def import_function(place: str) -> Callable[[Any], Any]:
     return getattr(import_module(module), function)  # type: ignore[no-any-return]
 
 
+def every_parser(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
+    """Return a parser and those of all its commands, each group before its commands."""
+    groups = [action.choices.values() for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    return [parser, *(below for group in groups for command in group for below in every_parser(command))]
+
+
 def fill_all(parser: argparse.ArgumentParser) -> None:
     """Fill every subcommand, for those that want to see the whole grammar; what is not installed stays empty."""
     for action in parser._actions:

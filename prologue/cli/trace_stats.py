@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -26,6 +27,9 @@ from prologue.trace.views.stats import Executed, FoldedStacks, FunctionUse, by_f
 from prologue.trace.views.summary import TraceSummary
 from prologue.trace.views.times import FunctionTimes, TimeUse
 from prologue.words import counted
+
+if TYPE_CHECKING:
+    from prologue.report.pictures import PictureLook
 
 SCHEMA: Final = "prologue.trace-stats/1"
 _TOP: Final = 30
@@ -81,13 +85,9 @@ def run(args: Namespace) -> int:
     programs = [_stats(known, summary, row, times if clocked else None) for row in range(len(kernels.programs))]
     if times is not None and not any(stats.times for stats in programs):
         rest.insert(0, "--times: the trace has no times")
-    if stacks is not None and args.plot is not None:
-        from prologue.report.flames import plot_flames
-
-        title = f"{trace.name}: {counted(summary.instructions, 'instruction')} by call stack"
-        plot_flames(stacks.lines(), title, args.plot, look)
-    if stacks is not None and args.save_stacks is not None:
-        write_text(args.save_stacks, "".join(f"{line}\n" for line in stacks.lines()))
+    lines = list(stacks.lines()) if stacks is not None else []
+    title = f"{trace.name}: {counted(summary.instructions, 'instruction')} by call stack"
+    _put_stacks(args, lines, title, look)
     if args.format == "text":
         for stats in programs:
             print("\n".join(_text(stats, _TOP if args.top is None else args.top)))
@@ -105,8 +105,18 @@ def run(args: Namespace) -> int:
     from prologue.report.html.page import render_page
     from prologue.report.html.trace import stats_page
 
-    put_report(args, render_page(stats_page(document, rest, stacks.lines() if stacks else (), args.command_line)))
+    put_report(args, render_page(stats_page(document, rest, lines, args.command_line)))
     return 0
+
+
+def _put_stacks(args: Namespace, lines: Sequence[str], title: str, look: PictureLook) -> None:
+    """Draw call stacks as flames, and save them, if that is asked for."""
+    if args.plot is not None:
+        from prologue.report.flames import plot_flames
+
+        plot_flames(lines, title, args.plot, look)
+    if args.save_stacks is not None:
+        write_text(args.save_stacks, "".join(f"{line}\n" for line in lines))
 
 
 def _require_outputs(args: Namespace) -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Final
 
 from prologue.errors import OutputError, UsageError
+from prologue.examples import PREFIX
 from prologue.examples.listing import KernelListing
 from prologue.live.memory.capture import Piece, write_capture
 from prologue.live.memory.state import KernelState, LiveSymbol
 from prologue.outputs import new_file
 from prologue.words import meant
 
-PREFIX: Final = "example:"
 _RELEASE: Final = "6.12.0-example"  # as the banner in kernel.lst
 
 

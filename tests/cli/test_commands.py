@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import subprocess
@@ -12,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-import prologue
 from prologue.cli.first_screen import GROUPS as FIRST
 from prologue.cli.main import main
 from prologue.cli.parser import build_parser
-from prologue.cli.subcommands import Subcommand, fill_all
+from prologue.cli.subcommands import Subcommand, every_parser, fill_all
 from prologue.plan.variants import KINDS
 from prologue.rules.registry import RULES
 from tests.mini_kernel.build import Spec
@@ -47,51 +45,11 @@ def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert command in said
 
 
-def test_the_man_page_knows_every_command_and_option() -> None:
-    page = (Path(prologue.__file__).parent.parent / "docs" / "prologue.1").read_text().replace("\\-", "-")
-    actions = [action for parser in _parsers(_whole_grammar()) for action in parser._actions]
-    options = {option for action in actions for option in action.option_strings if option not in ("-h", "--help")}
-    assert len(options) > 20
-    for word in (*COMMANDS, *options):
-        assert word in page, word
-
-
-def test_the_man_page_has_the_options_of_each_command_where_it_describes_it() -> None:
-    sections, whole = _man_sections(), _whole_grammar()
-    everywhere = [action.option_strings for action in whole._actions]
-    for parser in _parsers(whole):
-        command = " ".join(parser.prog.split()[1:])
-        options = [action.option_strings for action in parser._actions if action.option_strings not in everywhere]
-        if not command or not any(options):
-            continue
-        section = sections[command]
-        if "as for trace disasm" in section:
-            section += sections["trace disasm"]
-        for spellings in filter(None, options):
-            assert any(re.search(rf"{spelling}(?![-a-z])", section) for spelling in spellings), (command, spellings)
-
-
-def _man_sections() -> dict[str, str]:
-    """The man page's text by command; an item in an item belongs to the command."""
-    page = (Path(prologue.__file__).parent.parent / "docs" / "prologue.1").read_text().replace("\\-", "-")
-    page = re.sub(r"^\.RS$.*?^\.RE$", lambda inner: inner[0].replace(".TP", ""), page, flags=re.MULTILINE | re.DOTALL)
-    sections: dict[str, str] = {}
-    for item in page.partition(".SH COMMANDS")[2].partition(".SH")[0].split("\n.TP\n"):
-        words = re.sub(r"^\.[A-Z]+ |\\f.|\"", "", item, flags=re.MULTILINE).split()
-        name = " ".join(words[:2] if words and words[0] in GROUPS else words[:1])
-        sections[name] = " ".join(words)
-    return sections
-
-
-def _whole_grammar() -> argparse.ArgumentParser:
-    parser = build_parser()
-    fill_all(parser)
-    return parser
-
-
 def test_only_the_chosen_command_is_filled_and_its_help_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
     """Options that are added late must look as if they had always been there."""
-    whole = _parsers(_whole_grammar())
+    grammar = build_parser()
+    fill_all(grammar)
+    whole = every_parser(grammar)
     commands = [parser.prog.split()[1:] for parser in whole]
     assert len(commands) > 2 * len(COMMANDS) - 3
     for words, parser in zip(commands, whole, strict=True):
@@ -100,7 +58,7 @@ def test_only_the_chosen_command_is_filled_and_its_help_is_whole(capsys: pytest.
             late.parse_args([*words, "--help"])
         assert done.value.code == 0
         assert capsys.readouterr().out == parser.format_help()
-        others = [p for p in _parsers(late)[1:] if words[: len(p.prog.split()) - 1] != p.prog.split()[1:]]
+        others = [p for p in every_parser(late)[1:] if words[: len(p.prog.split()) - 1] != p.prog.split()[1:]]
         assert all(isinstance(p, Subcommand) for p in others)
         assert not [p.prog for p in others if len(p._actions) > 1 and p.prog.split()[1] not in words]
 
@@ -167,38 +125,6 @@ def test_a_group_of_rules_is_explained(capsys: pytest.CaptureFixture[str]) -> No
     assert codes == [rule.code for rule in RULES if rule.code.startswith("PL2")]
     assert main(["explain", "PL9"]) == 2
     assert "no rule 'PL9'" in capsys.readouterr().err
-
-
-def _parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
-    groups = [a.choices.values() for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
-    return [parser, *(below for group in groups for command in group for below in _parsers(command))]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "words"),
-    [
-        (["nop", "bl"], 0, "safe live"),
-        (["bl", "nop"], 0, "safe live"),
-        (["nop", "mov"], 1, "NOT safe"),
-        (["0xd503201f", "0xaa1e03e9"], 1, "LR is lost"),
-        (["mov x9, x30", "b"], 1, "MOV X9, X30 is not on the CMODX list"),
-        (["nop", "bti c"], 1, "BTI C is not on the CMODX list"),
-        (["paciasp", "str x30, [x18], #8"], 1, "PACIASP and f800865e are not on the CMODX list"),
-        (["b.eq", "nop"], 1, "--issue new"),
-        (["b.eq", "nop", "--issue", "new"], 0, "safe live"),
-        (["cbz x0, #8", "tbnz", "--issue", "new"], 0, "safe live"),
-    ],
-)
-def test_transition(arguments: list[str], status: int, words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["transition", *arguments]) == status
-    said = capsys.readouterr().out
-    assert words in said
-    assert "Concurrent modification and execution of instructions" in said
-
-
-def test_transition_of_nonsense(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["transition", "nop", "frobnicate"]) == 2
-    assert "frobnicate" in capsys.readouterr().err
 
 
 def test_scan_text_and_json(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 import prologue
 from prologue.cli.parser import build_parser
-from prologue.cli.subcommands import fill_all
+from prologue.cli.subcommands import every_parser, fill_all
 
 PAGE: Final = Path(prologue.__file__).parent.parent / "docs" / "cli.md"
 ROW: Final = re.compile(r"^\| `(.+?)` \| (.+?) \| (.+?) \|$", re.MULTILINE)
@@ -25,13 +25,10 @@ def actions() -> Iterator[tuple[str, argparse.Action]]:
     """Every argument and option with the words of its command; those of ``prologue`` itself with none."""
     whole = build_parser()
     fill_all(whole)
-    todo = [("", whole)]
-    for name, parser in todo:
+    for parser in every_parser(whole):
         for action in parser._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                todo += [(f"{name} {word}".strip(), below) for word, below in action.choices.items()]
-            else:
-                yield name, action
+            if not isinstance(action, argparse._SubParsersAction):
+                yield " ".join(parser.prog.split()[1:]), action
 
 
 def form_of(action: argparse.Action) -> str:

@@ -1,0 +1,34 @@
+"""``prologue transition``: which instructions may become which others live."""
+
+from __future__ import annotations
+
+import pytest
+
+from prologue.cli.main import main
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["nop", "bl"], 0, "safe live"),
+        (["bl", "nop"], 0, "safe live"),
+        (["nop", "mov"], 1, "NOT safe"),
+        (["0xd503201f", "0xaa1e03e9"], 1, "LR is lost"),
+        (["mov x9, x30", "b"], 1, "MOV X9, X30 is not on the CMODX list"),
+        (["nop", "bti c"], 1, "BTI C is not on the CMODX list"),
+        (["paciasp", "str x30, [x18], #8"], 1, "PACIASP and f800865e are not on the CMODX list"),
+        (["b.eq", "nop"], 1, "--issue new"),
+        (["b.eq", "nop", "--issue", "new"], 0, "safe live"),
+        (["cbz x0, #8", "tbnz", "--issue", "new"], 0, "safe live"),
+    ],
+)
+def test_transition(arguments: list[str], status: int, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["transition", *arguments]) == status
+    said = capsys.readouterr().out
+    assert words in said
+    assert "Concurrent modification and execution of instructions" in said
+
+
+def test_transition_of_nonsense(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["transition", "nop", "frobnicate"]) == 2
+    assert "frobnicate" in capsys.readouterr().err
