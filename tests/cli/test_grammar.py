@@ -22,7 +22,7 @@ Table = dict[str, dict[str, set[str]]]
 
 
 def actions() -> Iterator[tuple[str, argparse.Action]]:
-    """Every argument and option with the words of its command; those of ``prologue`` itself with none."""
+    """Every argument and option with the words of its command; ``prologue`` itself has none."""
     whole = build_parser()
     fill_all(whole)
     for parser in every_parser(whole):

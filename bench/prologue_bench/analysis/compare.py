@@ -159,7 +159,7 @@ def _base_spread(base: Series, workload: Workload) -> float | None:
 
 
 def _exact(base: Series, series: Series, workload: Workload) -> Comparison:
-    """Compare counts, those of each link by themselves."""
+    """Compare counts, link by link."""
     counts, bases = ({link: exact_value(part, workload) for link, part in by_link(s).items()} for s in (series, base))
     differences = {link: count - bases[link] for link, count in counts.items() if link in bases}
     values = {*differences.values()}

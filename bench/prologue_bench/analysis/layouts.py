@@ -3,7 +3,7 @@
 The effect of a variant depends on where the linker put its functions, so pairs of one link are no independent evidence
 of what the next link would show. Each link counts once, as the mean difference of its pairs; the interval is Student's
 t over the links, with one degree of freedom less than there are. With as many pairs on each link this is exact,
-however much of the spread is layout and however much is noise (docs/decisions/0034). statsmodels separates the two.
+however much of the spread is layout and however much is noise (docs/decisions/0032). statsmodels separates the two.
 """
 
 from __future__ import annotations

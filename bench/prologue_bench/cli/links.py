@@ -1,4 +1,4 @@
-"""``prologue bench links``: many links of one build, so that a difference is not that of one layout."""
+"""``prologue bench links``: many links of one build, so that a result does not depend on one layout."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The script writes into its working directory only (6.1 to 7.2), except that it lets make compile
 ``init/version-timestamp.o``, which the build has. So it runs in a directory of symbolic links to the tree's entries.
-Its environment is that of the tree's own make.
+It gets the environment that the tree's own make would give it.
 """
 
 from __future__ import annotations

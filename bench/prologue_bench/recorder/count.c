@@ -55,7 +55,7 @@ struct event_attr {
 #define FLAG_ENABLE_ON_EXEC (1 << 12)
 #define FLAG_FD_CLOEXEC 8
 
-/* The names are those of perf list. */
+/* Names as perf list has them. */
 static const struct {
 	char name[24];
 	uint32_t type;

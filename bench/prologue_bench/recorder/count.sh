@@ -37,7 +37,7 @@ begin_counting() {
 	fi
 }
 
-# read_counters: those of the run that has ended
+# read_counters: keep the counters of the run that has ended
 read_counters() {
 	[ -z "$counting" ] || counted=", \"counters\": $(strings <"$counting/report")"
 }

@@ -54,6 +54,15 @@ def campaign_over_links(tmp_path: Path) -> Path:
     return tmp_path / "over"
 
 
+def test_pairs_of_one_link_only_are_called_that(campaign_over_links: Path) -> None:
+    results = open_results([str(campaign_over_links)])
+    boots_left = tuple(boot for boot in results.boots if boot.link == "link-01" or boot.variant != BUILD)
+    for part in compare(replace(results, boots=boots_left)).workloads:
+        (comparison,) = (each for each in part.comparisons if each.variant == BUILD)
+        assert comparison.verdict == "too few boots"
+        assert comparison.reason == f"{PAIRS} pairs of boots, all of one link; an effect over layouts needs two links"
+
+
 def test_a_directory_of_links_is_one_campaign(campaign_over_links: Path) -> None:
     results = open_results([str(campaign_over_links)])
     assert results.links == tuple(f"link-{number:02}" for number in range(1, 7))

@@ -94,6 +94,7 @@ def test_what_cannot_be_compared(links: Path, capsys: Said) -> None:
         (("stock", "x/../stock"), "two result sets are called 'stock'"),
         (("stock", "timed"), "timed: timing evidence: only exact counts"),
         (("stock", "older"), "stock and older cannot be compared: kernel release: 6.12.107-prologue and 6.1.192"),
+        (("stock", "stock", "--margin", "2"), "exact counts, which have no --margin"),
         (("stock", "differing"), "ftrace_init: boot: runs differ (7560321 and 7560322)"),
     ):
         (links / "x").mkdir(exist_ok=True)
