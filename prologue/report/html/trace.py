@@ -8,6 +8,7 @@ from typing import Any, Final
 from prologue.insn.disasm import insn_text
 from prologue.report.flames import place_bars
 from prologue.report.html.page import Badge, BulletList, Cause, Causes, FindingPlace, Flames, Page, PagePart, Table
+from prologue.words import counted
 
 Document = Mapping[str, Any]
 _FUNCTIONS: Final = 2000  # of each image
@@ -34,7 +35,7 @@ def stats_page(document: Document, notes: Sequence[str], stacks: Iterable[str], 
     return Page(
         title=f"prologue trace stats: {document['trace']}",
         outcome="",
-        summary=", ".join(f"{document[name]:,} {name}" for name in ("instructions", "ranges", "gaps")),
+        summary=", ".join(counted(document[f"{noun}s"], noun) for noun in ("instruction", "range", "gap")),
         parts=parts,
         command=command,
     )
