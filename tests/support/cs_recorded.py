@@ -72,14 +72,18 @@ class TakenBranch(NamedTuple):
 
 
 def branches_as_recorded(records: TraceRecords, levels: tuple[int, ...] = (1,)) -> Iterator[TakenBranch]:
-    """Every branch and exception of the kernel, by CPU; not those from and to text that perf does not have."""
+    """Every branch and exception of the kernel, by CPU, without text that perf does not have.
+
+    An interrupt that comes with the return to user space is a step of its own: perf joins what it has on both sides.
+    """
+    known = (records["count"] > 0) & (records["start"] < _FIXMAP)
     for cpu in np.unique(records["cpu"]).tolist():
-        own = records[(records["cpu"] == cpu) & (records["count"] > 0)]
+        own = records[known & (records["cpu"] == cpu)]
         names = ("start", "count", "level", "task")
         rows = list(zip(*(own[name].tolist() for name in names), strict=True))
         for (start, count, level, _), (addr, _, to, tid) in pairwise(rows):
             ip = start + 4 * count - 4
-            if level in levels and to in levels and addr != ip + 4 and max(ip, addr) < _FIXMAP:
+            if level in levels and to in levels and addr != ip + 4:
                 yield TakenBranch(cpu, tid, ip, addr)
 
 
