@@ -18,6 +18,7 @@ FEATURES = (
     ["explain", "PL501"], ["kernel", "patch", "6.12"], ["writes", "record", "--script"], ["protocol", "list"],
     ["bench", "table", "example:2019-a53"], ["verify", "example:good"],
 )  # fmt: skip
+AUTHOR = {"GIT_COMMITTER_NAME": "a tester", "GIT_COMMITTER_EMAIL": "tester@example.org"}  # kernel patch signs off
 
 
 def run(*command: object, cwd: Path, **environment: str) -> str:
@@ -77,6 +78,6 @@ def test_a_wheel_needs_no_clone(packages: list[Path], tmp_path: Path, arguments:
     (wheel,) = packages[0].glob("dist/*.whl")
     run(sys.executable, "-m", "zipfile", "-e", wheel, tmp_path / "site", cwd=tmp_path)
     where = "import prologue; print(prologue.__file__)"
-    site = {"PYTHONPATH": str(tmp_path / "site")}
+    site = {"PYTHONPATH": str(tmp_path / "site")} | AUTHOR
     assert run(sys.executable, "-P", "-c", where, cwd=tmp_path, **site).startswith(str(tmp_path))
     assert run(sys.executable, "-P", "-m", "prologue", *arguments, cwd=tmp_path, **site)
