@@ -80,6 +80,7 @@ job_ftrace_cycle() {
 job_trace_one() {
 	echo "$(parameter function vfs_read)" >$tracing/set_ftrace_filter
 	echo function >$tracing/current_tracer
+	echo 1 >$tracing/tracing_on
 	hackbench -g 1 -l 10 >/dev/null
 	echo 0 >$tracing/tracing_on
 	head -n 40 $tracing/trace | grep -v '^#' | head -n 5 | while read -r line; do
