@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from prologue.arrays import U32
 from prologue.errors import InputError
 from prologue.live.audit.alternatives import claim_alternatives
 from prologue.live.audit.audited import Audited
@@ -98,14 +97,9 @@ def audit_kernel(kernel: RunningKernel, facts: KernelFacts) -> Audited:
     """Judge the kernel's own text."""
     lifted = lift(kernel.live_text, kernel.slide, facts.breakpoints)
     claims = list(kernel_claims(kernel, facts))
-    sections = [(section, _linked(kernel, section)) for section in kernel.live_text.live.values()]
+    sections = list(kernel.live_text.live.values())
     judge = TextJudge(sections, lifted, Describer(kernel, kernel.slide, facts.state), facts.not_known)
     return judge.judge(claims, list(unlooked(sections)))
-
-
-def _linked(kernel: RunningKernel, section: LiveSection) -> U32:
-    words: U32 = kernel.image.view(section.section, "<u4")
-    return words
 
 
 def kernel_claims(kernel: RunningKernel, facts: KernelFacts) -> Iterator[Claims]:
@@ -148,9 +142,9 @@ def lift(text: LiveText, slide: int, breakpoints: Breakpoints) -> dict[int, Brea
     return lifted
 
 
-def unlooked(sections: Sequence[tuple[LiveSection, U32]]) -> Iterator[tuple[str, int]]:
+def unlooked(sections: Sequence[LiveSection]) -> Iterator[tuple[str, int]]:
     """Yield the sections of which memory lacks words, and the number of these."""
-    for section, _ in sections:
+    for section in sections:
         missing = int((~section.there).sum())
         if missing:
             yield section.section.name, missing

@@ -43,10 +43,9 @@ def audit_module(module: RunningModule, kernel: Kernel, slide: int, facts: Kerne
         restless=restless,
     )
     plts = Plts(module, facts)
-    linked = {section.section.index: _linked(module, plts, section) for section in module.live_text.live.values()}
+    sections = [replace(live, linked=_linked(module, plts, live)) for live in module.live_text.live.values()]
     claims = [*claim_ftrace(scene, facts.ftrace, plts.of_ftrace), claim_alternatives(scene), claim_jump_labels(scene)]
     claims += [*claim_shadow_stacks(scene), _claim_unknown(module)]
-    sections = [(section, linked[section.section.index]) for section in module.live_text.live.values()]
     judge = TextJudge(sections, lifted, Describer(module, 0, facts.state), facts.not_known)
     audited = judge.judge(claims, list(unlooked(sections)))
     odd = [without_verdict(word, facts.not_known) for word in plts.wrong] if facts.not_known else plts.wrong
@@ -68,7 +67,7 @@ def audit_module(module: RunningModule, kernel: Kernel, slide: int, facts: Kerne
 
 def _linked(module: RunningModule, plts: Plts, section: LiveSection) -> U32:
     """Return the words of the file; calls that reach their target by a PLT entry are as the loader made them."""
-    words: U32 = module.image.view(section.section, "<u4").copy()
+    words: U32 = section.linked.copy()
     for place, target in module.placed.far.items():
         at = (place - section.section.addr) // 4
         if 0 <= at < len(words):

@@ -24,12 +24,12 @@ class TextJudge:
 
     def __init__(
         self,
-        sections: Sequence[tuple[LiveSection, U32]],
+        sections: Sequence[LiveSection],
         lifted: dict[int, Breakpoint],
         describer: Describer,
         not_known: str = "",
     ) -> None:
-        """Take ``sections`` with their linked words; ``not_known`` is the reason why no word may be called wrong."""
+        """Take ``sections``; ``not_known`` is the reason why no word may be called wrong."""
         self._sections = sections
         self._lifted = lifted
         self._describer = describer
@@ -37,22 +37,22 @@ class TextJudge:
         # Words of which only the breakpoint on them is known.
         covered = [vaddr for vaddr, point in lifted.items() if point.original is None]
         self._covered: U64 = np.array(sorted(covered), np.uint64)
-        unstable = sorted({vaddr for section, _ in sections for vaddr in section.unstable})
+        unstable = sorted({vaddr for section in sections for vaddr in section.unstable})
         self._unstable: U64 = np.array(unstable, np.uint64)
 
     def judge(self, claims: Sequence[Claims], unlooked: Sequence[tuple[str, int]]) -> Audited:
         """Judge all words: wrong ones, ascending, and counts."""
-        owners = [self._owners(section, claims) for section, _ in self._sections]
+        owners = [self._owners(section, claims) for section in self._sections]
         words = [word for part in claims for word in self._wrong(part)]
         words += self._breakpoints()
-        for (section, linked), owner in zip(self._sections, owners, strict=True):
-            words += self._unexplained(section, linked, owner, claims)
+        for section, owner in zip(self._sections, owners, strict=True):
+            words += self._unexplained(section, owner, claims)
         words = [without_verdict(word, self._not_known) for word in words] if self._not_known else words
-        for (section, linked), owner in zip(self._sections, owners, strict=True):
-            words += self._restless(section, linked, owner, claims)
+        for section, owner in zip(self._sections, owners, strict=True):
+            words += self._restless(section, owner, claims)
         free = [word for word in words if not word.mechanism]
         counts = self._counts(claims)
-        looked = sum(int(section.there.sum()) for section, _ in self._sections)
+        looked = sum(int(section.there.sum()) for section in self._sections)
         owned = [self._owned(part.mechanism, part.vaddrs) for part in claims]
         covered: U64 = np.array(sorted(self._lifted), np.uint64)
         breakpoints: U32 = np.array([self._lifted[vaddr].brk for vaddr in covered.tolist()], np.uint32)
@@ -65,7 +65,7 @@ class TextJudge:
             unlooked=tuple(unlooked),
             owned=tuple(owned),
             restless=sum(word.kind == "unstable" for word in free),
-            missing=sum(section.missing for section, _ in self._sections),
+            missing=sum(section.missing for section in self._sections),
             unknown=sum(word.words for word in free if word.kind == "unknown"),
             agreements=tuple(part.agreement for part in claims if part.agreement is not None and part.right.all()),
             notes=tuple(part.note for part in claims if part.note),
@@ -107,10 +107,10 @@ class TextJudge:
 
     def _word(self, vaddr: int) -> tuple[int, int]:
         """Return the live and the linked word."""
-        for section, linked in self._sections:
+        for section in self._sections:
             at = (vaddr - section.section.addr) // 4
-            if 0 <= at < len(linked):
-                return int(section.words[at]), int(linked[at])
+            if 0 <= at < len(section.words):
+                return int(section.words[at]), int(section.linked[at])
         raise LookupError(hex(vaddr))
 
     def _insn(self, word: int, vaddr: int) -> str:
@@ -126,12 +126,10 @@ class TextJudge:
                 )
                 yield LiveWord(kind="word", vaddr=vaddr, live=point.copy, expected=point.original, message=message)
 
-    def _unexplained(
-        self, section: LiveSection, linked: U32, owner: I64, claims: Sequence[Claims]
-    ) -> Iterator[LiveWord]:
+    def _unexplained(self, section: LiveSection, owner: I64, claims: Sequence[Claims]) -> Iterator[LiveWord]:
         """Yield words that no mechanism owns, or two, and that are not as linked; neighbours are one finding."""
-        yield from self._wiped(section, linked)
-        odd = np.flatnonzero((section.words != linked) & section.there & (owner <= 0) & ~section.zeros)
+        yield from self._wiped(section)
+        odd = np.flatnonzero((section.words != section.linked) & section.there & (owner <= 0) & ~section.zeros)
         if not len(odd):
             return
         vaddrs = np.uint64(section.section.addr) + odd.astype(np.uint64) * np.uint64(4)
@@ -139,7 +137,7 @@ class TextJudge:
         edges = np.flatnonzero(np.diff(odd, prepend=-2) != 1)
         for run in np.split(odd, edges[1:]) if len(odd) else ():
             first = int(run[0])
-            vaddr, live, was = section.section.addr + 4 * first, int(section.words[first]), int(linked[first])
+            vaddr, live, was = section.section.addr + 4 * first, int(section.words[first]), int(section.linked[first])
             more = f" ({len(run):,} words from here on)" if len(run) > 1 else ""
             why = _owned_by_several(vaddr, claims) if owner[first] == _TWICE else _nearest(owner, first, claims)
             message = (
@@ -147,18 +145,18 @@ class TextJudge:
             )
             yield LiveWord(kind="unexplained", vaddr=vaddr, live=live, expected=was, message=message, words=len(run))
 
-    def _wiped(self, section: LiveSection, linked: U32) -> Iterator[LiveWord]:
+    def _wiped(self, section: LiveSection) -> Iterator[LiveWord]:
         """Yield pages of zeros; neighbours are one finding. No mechanism claims a word of them."""
         edges = np.flatnonzero(np.diff(section.zeros.astype(np.int8), prepend=0, append=0)).tolist()
         for first, end in zip(edges[::2], edges[1::2], strict=True):
-            vaddr, was = section.section.addr + 4 * first, int(linked[first])
+            vaddr, was = section.section.addr + 4 * first, int(section.linked[first])
             message = (
                 f"holds zeros, linked {self._insn(was, vaddr)} ({end - first:,} words from here on): whole pages were "
                 "wiped, or could not be read"
             )
             yield LiveWord(kind="unexplained", vaddr=vaddr, live=0, expected=was, message=message, words=end - first)
 
-    def _restless(self, section: LiveSection, linked: U32, owner: I64, claims: Sequence[Claims]) -> Iterator[LiveWord]:
+    def _restless(self, section: LiveSection, owner: I64, claims: Sequence[Claims]) -> Iterator[LiveWord]:
         for vaddr in section.unstable:
             at = (vaddr - section.section.addr) // 4
             live, part = int(section.words[at]), claims[int(owner[at]) - 1] if owner[at] > 0 else None
@@ -166,8 +164,9 @@ class TextJudge:
             shown = f"{live:#010x}" if is_data else self._insn(live, vaddr)
             message = f"held {shown} when last read, and still changed after several readings"
             mechanism = "" if part is None else part.mechanism
+            linked = int(section.linked[at])
             yield LiveWord(
-                kind="unstable", vaddr=vaddr, live=live, expected=int(linked[at]), message=message, mechanism=mechanism
+                kind="unstable", vaddr=vaddr, live=live, expected=linked, message=message, mechanism=mechanism
             )
 
     def _counts(self, claims: Sequence[Claims]) -> list[MechanismCount]:
@@ -201,11 +200,11 @@ class TextJudge:
 
     def _both(self, vaddrs: U64) -> tuple[U32, U32]:
         live, before = np.zeros(len(vaddrs), np.uint32), np.zeros(len(vaddrs), np.uint32)
-        for section, linked in self._sections:
+        for section in self._sections:
             offset = vaddrs - np.uint64(section.section.addr)
-            inside = np.flatnonzero(offset < np.uint64(4 * len(linked)))
+            inside = np.flatnonzero(offset < np.uint64(4 * len(section.words)))
             at = (offset[inside] >> np.uint64(2)).astype(np.int64)
-            live[inside], before[inside] = section.words[at], linked[at]
+            live[inside], before[inside] = section.words[at], section.linked[at]
         return live, before
 
 

@@ -44,7 +44,7 @@ class LiveText:
             offset = vaddr - live.section.addr
             at = offset // 4
             if 0 <= at < len(live.words) and offset % 4 == 0 and live.there[at] and int(live.words[at]) == word:
-                live.words[at] = self._image.view(live.section, "<u4")[at] if original is None else original
+                live.words[at] = live.linked[at] if original is None else original
                 self.lifted[vaddr] = word
                 return True
         return False
@@ -53,8 +53,7 @@ class LiveText:
         """Find addresses where that word stands, and the file has another one."""
         places: list[int] = []
         for live in self.live.values():
-            linked = self._image.view(live.section, "<u4")
-            at = np.flatnonzero((live.words == np.uint32(word)) & (linked != np.uint32(word)) & live.there)
+            at = np.flatnonzero((live.words == np.uint32(word)) & (live.linked != np.uint32(word)) & live.there)
             places += [live.section.addr + 4 * k for k in at.tolist()]
         return places
 
@@ -175,7 +174,7 @@ def read_text(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) -> 
     live = read_sections(memory, placed)
     for k, (read, source) in enumerate(zip(live, placed, strict=True)):
         there = read.there & ~read.zeros
-        if not own.is_there(read.section, int(there.sum()), int((read.words != source.linked)[there].sum())):
+        if not own.is_there(read.section, int(there.sum()), int((read.words != read.linked)[there].sum())):
             live[k] = absent_section(source)
     own.require_main((read.section, int((read.there & ~read.zeros).sum())) for read in live)
     return live

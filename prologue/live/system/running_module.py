@@ -101,10 +101,9 @@ class RunningModule(LinkedBinary):
     def is_other_text(self) -> bool:
         """Return whether most words differ that neither a loader nor a tracer changes."""
         for live in self.live_text.live.values():
-            linked = self.image.view(live.section, "<u4")
-            vaddrs = np.uint64(live.section.addr) + np.arange(len(linked), dtype=np.uint64) * np.uint64(4)
-            fixed = (linked != a64.NOP) & live.there & ~live.zeros & ~among(vaddrs, self.placed.relocated)
-            differ, count = int((linked != live.words)[fixed].sum()), int(fixed.sum())
+            vaddrs = np.uint64(live.section.addr) + np.arange(len(live.linked), dtype=np.uint64) * np.uint64(4)
+            fixed = (live.linked != a64.NOP) & live.there & ~live.zeros & ~among(vaddrs, self.placed.relocated)
+            differ, count = int((live.linked != live.words)[fixed].sum()), int(fixed.sum())
             if 2 * differ > count:
                 return True
         return False

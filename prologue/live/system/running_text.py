@@ -27,12 +27,14 @@ from prologue.live.memory.reading import StableReading, read_until_stable, zero_
 class LiveSection:
     """An executable section as it runs; arrays of shape (size // 4,), one element for each word.
 
-    ``words`` are those of the file where ``there`` says that memory has none. ``zeros`` are words that memory has, in
-    pages of zeros that are none in the file. ``unstable`` are link-time addresses of words that still changed after
-    several readings. ``freed`` if the kernel may have given the memory to a new owner: then nothing is missing.
+    ``linked`` are the words of the file; ``words`` are these, too, if ``there`` says that memory has none. ``zeros``
+    are words that memory has, in pages of zeros that are none in the file. ``unstable`` are link-time addresses of
+    words that still changed after several readings. ``freed`` if the kernel may have given the memory to a new owner:
+    then nothing is missing.
     """
 
     section: Section
+    linked: U32
     words: U32
     there: Bool
     zeros: Bool
@@ -80,7 +82,13 @@ def _live(placed: SectionPlace, steady: StableReading, restless: tuple[int, ...]
     words = np.where(there, live, placed.linked)
     zeros[[(place - placed.section.addr) // 4 for place in unstable]] = False
     return LiveSection(
-        section=placed.section, words=words, there=there, zeros=zeros, unstable=unstable, freed=placed.freed
+        section=placed.section,
+        linked=placed.linked,
+        words=words,
+        there=there,
+        zeros=zeros,
+        unstable=unstable,
+        freed=placed.freed,
     )
 
 
@@ -92,7 +100,8 @@ def _of_words(pages: Bool, vaddr: int, count: int) -> Bool:
 def absent_section(placed: SectionPlace) -> LiveSection:
     """Make a section whose memory was given away: the words of the file."""
     no = np.zeros(len(placed.linked), np.bool_)
-    return LiveSection(section=placed.section, words=placed.linked, there=no, zeros=no, unstable=(), freed=True)
+    linked = placed.linked
+    return LiveSection(section=placed.section, linked=linked, words=linked, there=no, zeros=no, unstable=(), freed=True)
 
 
 def require_loaded(sections: Iterable[LiveSection], path: Path, memory: Memory) -> None:

@@ -117,7 +117,7 @@ def test_calls_by_a_plt_that_memory_lacks(there: bool) -> None:
     steady = StableReading(bytes(12), np.full(3, there), ())
     live = np.array([0x94000000 | (ENTRY - CALL) // 4], np.uint32)
     section = cast("Any", SimpleNamespace(addr=CALL, size=4))
-    image = SimpleNamespace(sections=[], view=lambda *_: np.array([0x94000000], np.uint32))
+    linked, image = np.array([0x94000000], np.uint32), SimpleNamespace(sections=[])
     placed = SimpleNamespace(calls=frozenset({target}), plts=(ENTRY,), far={CALL: target})
     module = cast("Any", SimpleNamespace(placed=placed, image=image, memory=None))
     facts = cast("Any", SimpleNamespace(ftrace=SimpleNamespace(trampolines=frozenset())))
@@ -125,6 +125,8 @@ def test_calls_by_a_plt_that_memory_lacks(there: bool) -> None:
         patch.setattr("prologue.live.audit.audit_module.read_until_stable", lambda *_: [steady])
         plts = Plts(module, facts)
     yes = np.ones(1, np.bool_)
-    found = _linked(module, plts, LiveSection(section=section, words=live, there=yes, zeros=~yes, unstable=()))
+    found = _linked(
+        module, plts, LiveSection(section=section, linked=linked, words=live, there=yes, zeros=~yes, unstable=())
+    )
     assert (found[0] == live[0]) != there
     assert plts.hidden_calls == (set() if there else {CALL})
