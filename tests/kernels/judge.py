@@ -86,9 +86,8 @@ def _traced(seen: GuestRun, toggles: int) -> Iterator[str]:
     if [tracer for tracer, _ in tracers] != ["function", "function", "function_graph"]:
         yield f"tracers: {tracers}"
     yield from (f"{tracer}: {entries} entries" for tracer, entries in tracers if entries < 100)
-    lines = [line for (line,) in said(seen, "entry", "line")]
-    if not any(FUNCTION in line for line in lines):
-        yield f"{FUNCTION} was not traced: first entries {lines}, tracers {tracers}"
+    # Lines that kernel messages tore are no events: that FUNCTION was traced is what the first tracer counted.
+    yield from (f"not {FUNCTION} was traced: {line}" for (line,) in said(seen, "entry", "line") if FUNCTION not in line)
     for event in ("load", "toggle"):
         if [failed for (failed,) in said(seen, event, "failed")] != [0]:
             yield f"{event}: {seen.all(event)}"

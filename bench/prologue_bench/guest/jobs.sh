@@ -78,7 +78,8 @@ job_ftrace_cycle() {
 }
 
 job_trace_one() {
-	echo "$(parameter function vfs_read)" >$tracing/set_ftrace_filter
+	function=$(parameter function vfs_read)
+	echo "$function" >$tracing/set_ftrace_filter
 	echo function >$tracing/current_tracer
 	echo 1 >$tracing/tracing_on
 	hackbench -g 1 -l 10 >/dev/null
@@ -86,7 +87,7 @@ job_trace_one() {
 	head -n 40 $tracing/trace | grep -v '^#' | head -n 5 | while read -r line; do
 		emit entry "\"line\": $(quote "$line")"
 	done
-	emit traced "\"tracer\": \"function\", \"entries\": $(entries 2000)"
+	emit traced "\"tracer\": \"function\", \"entries\": $(head -n 2000 $tracing/trace | grep -v '^#' | grep -cF "$function")"
 	echo nop >$tracing/current_tracer
 	echo >$tracing/set_ftrace_filter
 }
