@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.timeout(2400)]
 
 # Runs of each mutation of each rule, and whether the seed is another one for every version of the tool.
 RUNS = (
-    pytest.param(4, False, id="fixed"),
+    pytest.param(2, False, id="fixed"),
     pytest.param(2, True, id="fresh", marks=pytest.mark.extended),
     pytest.param(20, False, id="fixed, 20 each", marks=pytest.mark.extended),
     pytest.param(20, True, id="fresh, 20 each", marks=pytest.mark.extended),

@@ -43,7 +43,7 @@ MODULES = ("overlay", "loop", "brd")
 STATES = ("function_graph", "kprobes", "keys", "instances", "fentry")
 
 
-@pytest.fixture(scope="module", params=["bookworm", "trixie"])
+@pytest.fixture(scope="module", params=[pytest.param("bookworm", marks=pytest.mark.extended), "trixie"])
 def guest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
     """6.1 where it is linked, 6.12 where KASLR puts it."""
     directory = tmp_path_factory.mktemp(f"live-{request.param}")

@@ -77,6 +77,12 @@ FORMS: Final = {
     "processed kernel": (True, False),
     "processed modules": (False, True),
 }
+MIXED: Final = ("processed kernel", "processed modules")
+CASES: Final = [
+    pytest.param(name, form, marks=[pytest.mark.extended] if name == "6.12" and form in MIXED else [])
+    for name in RECIPES
+    for form in FORMS
+]
 
 
 @pytest.fixture(scope="module", params=list(RECIPES))
@@ -134,7 +140,7 @@ def said(seen: GuestRun, name: str, *keys: str) -> list[tuple[Any, ...]]:
     return [tuple(event.data[key] for key in keys) for event in seen.all(name)]
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("built", "form"), CASES, indirect=["built"])
 def test_every_form_works_the_same(built: BuiltKernel, boots: Any, form: str) -> None:
     seen, plain = boots(form), boots("never processed")
     first, second = entry_offsets(built.vmlinux, FUNCTION)

@@ -1,4 +1,4 @@
-"""Debian's 5.10, 7.2 and 7.3 while they run, traced and probed: every word is decided, and damage is found."""
+"""Debian's 5.10, 6.1, 7.2 and 7.3 while they run, traced and probed: every word is decided, and damage is found."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TRACE = (
 )
 
 
-@pytest.fixture(scope="module", params=["bullseye", "sid", "trixie-backports"])
+@pytest.fixture(scope="module", params=["bullseye", "bookworm", "sid", "trixie-backports"])
 def guest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
     kernel = needs_kernel(request.param)
     package, directory = needs_modules(request.param, kernel.release), tmp_path_factory.mktemp(request.param)
