@@ -11,6 +11,7 @@ from typing import Final
 from prologue.cli.arguments import shell_words
 from prologue.kernel.kernel import Kernel
 from prologue.live.audit.structures import ListStarts, find_structures, starts_by_file, starts_by_kernel
+from prologue.live.hooks.follow import FollowHooks
 from prologue.live.memory.kcore import Kcore, RemoteKcore
 from prologue.live.memory.sources import open_kcore
 from prologue.live.memory.take import take_capture
@@ -26,7 +27,8 @@ def run(args: Namespace) -> int:
     require_other(args.output, args.vmlinux)
     source = open_kcore(args.source, shell_words("--ssh-options", args.ssh_options))
     starts = _starts(args.vmlinux, source)
-    done = take_capture(source, args.output, partial(find_structures, starts=starts))
+    follow_hooks = FollowHooks(args.vmlinux, source) if args.vmlinux else None
+    done = take_capture(source, args.output, partial(find_structures, starts=starts), follow_hooks)
     info = source.info
     if args.json:
         data = {
@@ -41,6 +43,7 @@ def run(args: Namespace) -> int:
             "modules": done.modules,
             "unstable": list(map(hex, done.unstable)),
             "structures": done.whole,
+            "hooks": follow_hooks is not None,
             "struct_offsets": starts.layouts.source,
         }
         print(json.dumps(data, indent=2))
@@ -53,6 +56,8 @@ def run(args: Namespace) -> int:
             )
         if not done.whole:
             print(f"  missing: {_lacking(starts, named=args.vmlinux is not None)}")
+        if follow_hooks is None:
+            print("  missing: lists of what is attached (live hooks); --vmlinux VMLINUX says where they begin")
     return 0
 
 

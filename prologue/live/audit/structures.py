@@ -13,10 +13,10 @@ from prologue.errors import InputError
 from prologue.kernel.kernel import Kernel
 from prologue.live.audit.breakpoints import find_breakpoints
 from prologue.live.audit.ftrace_lists import all_records, direct_call_offset, registered_ops
+from prologue.live.audit.kept import KeptVariables
 from prologue.live.audit.layouts import Layouts, by_release, by_types, layouts_of
-from prologue.live.audit.variables import Variables
 from prologue.live.memory.base import Memory
-from prologue.live.memory.ranges import KERNEL_HALF, Range, UnmappedError
+from prologue.live.memory.ranges import KERNEL_HALF, UnmappedError
 from prologue.live.memory.state import BTF_BEGIN, BTF_END, FTRACE_CALLER
 from prologue.live.memory.take import Structures
 from prologue.releases import version_of
@@ -102,7 +102,7 @@ def find_structures(memory: Memory, starts: ListStarts) -> Structures:
     return Structures(variables.pieces(), whole, (ops.places, targets, sites, frozenset(kprobes.at)))
 
 
-def _pointers(place: int, variables: Variables, starts: ListStarts) -> Iterator[tuple[int, int]]:
+def _pointers(place: int, variables: KeptVariables, starts: ListStarts) -> Iterator[tuple[int, int]]:
     """Yield the places in an ops with addresses of the kernel to which it may send calls, and these addresses.
 
     Locks and lists are pointers, too, but at rest they do not change.
@@ -115,32 +115,13 @@ def _pointers(place: int, variables: Variables, starts: ListStarts) -> Iterator[
             yield place + at, value
 
 
-class _Walked(Variables):
-    """Variables of a kernel without its vmlinux; it keeps what was read."""
+class _Walked(KeptVariables):
+    """Variables of a kernel without its vmlinux."""
 
     def __init__(self, memory: Memory, starts: ListStarts) -> None:
         super().__init__(memory, None, 0, starts.layouts)
         self._places = starts.heads
-        self._seen: dict[Range, bytes] = {}
 
     def place(self, name: str) -> int | None:
         """Return the run-time address of a variable; None if it is not known."""
         return self._places.get(name)
-
-    def read(self, vaddr: int, size: int) -> bytes | None:
-        """Read bytes as ``Variables.read``, and keep them."""
-        data = super().read(vaddr, size)
-        if data is not None:
-            self._seen[Range(vaddr, size)] = data
-        return data
-
-    def pieces(self) -> Sequence[tuple[int, bytes]]:
-        """Return address and bytes of all that was read, ascending; ranges that touch are one piece."""
-        pieces: list[tuple[int, bytearray]] = []
-        for (vaddr, _), data in sorted(self._seen.items()):
-            if pieces and vaddr <= pieces[-1][0] + len(pieces[-1][1]):
-                start, whole = pieces[-1]
-                whole[vaddr - start : vaddr - start + len(data)] = data
-            else:
-                pieces.append((vaddr, bytearray(data)))
-        return [(vaddr, bytes(data)) for vaddr, data in pieces]

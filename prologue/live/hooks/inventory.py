@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from prologue.errors import how_to_install
-from prologue.live.audit.layouts import layouts_of
+from prologue.live.audit.layouts import Layouts, layouts_of
 from prologue.live.audit.variables import Variables
 from prologue.live.hooks.bpf_hooks import read_programs
 from prologue.live.hooks.ftrace_hooks import read_direct_calls, read_fprobes, read_graph, read_ops
@@ -56,17 +56,21 @@ class Inventory:
     types: str
 
 
+def layouts_for(kernel: RunningKernel) -> Layouts:
+    """Return the layouts of a kernel's structs."""
+    version = kernel.version or version_of(kernel.memory.info.release)
+    return layouts_of(kernel.image, version, realtime=kernel.is_realtime)
+
+
 def objects_of(kernel: RunningKernel) -> Objects:
     """Return the reader of a kernel's structs."""
-    version = kernel.version or version_of(kernel.memory.info.release)
-    layouts = layouts_of(kernel.image, version, realtime=kernel.is_realtime)
-    variables = Variables(kernel.memory, kernel.symbols, kernel.slide, layouts, kernel.image)
+    variables = Variables(kernel.memory, kernel.symbols, kernel.slide, layouts_for(kernel), kernel.image)
     return Objects(variables, types_of(kernel))
 
 
-def take_inventory(kernel: RunningKernel, memory: Memory) -> Inventory:
-    """Read every list of listeners."""
-    objects = objects_of(kernel)
+def take_inventory(kernel: RunningKernel, memory: Memory, objects: Objects | None = None) -> Inventory:
+    """Read every list of listeners, with another reader of structs if ``objects`` is given."""
+    objects = objects or objects_of(kernel)
     not_known: list[str] = []
     if not objects.has_types:
         return _nothing(kernel, memory, objects)

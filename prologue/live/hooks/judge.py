@@ -70,15 +70,15 @@ _CHECKS: Final[tuple[tuple[str, Callable[[Inventory], Iterator[Suspect]]], ...]]
     ("users of functions", _views),
     ("hidden modules", _modules),
     ("executable memory", _executable),
-    ("read-only data", _data),
 )
+_OF_DATA: Final = ("read-only data", _data)
 
 
-def judge(inventory: Inventory) -> HooksJudged:
-    """Run every check; one that cannot be made is named."""
+def judge(inventory: Inventory, *, with_data: bool = True) -> HooksJudged:
+    """Run every check; one that cannot be made is named. Without ``with_data``, read-only data are left out."""
     suspects: list[Suspect] = []
     not_known: list[str] = []
-    for what, check in _CHECKS:
+    for what, check in (*_CHECKS, _OF_DATA) if with_data else _CHECKS:
         try:
             suspects.extend(check(inventory))  # what it finds before it fails counts
         except NotKnownError as error:

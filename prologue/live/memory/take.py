@@ -55,6 +55,8 @@ class Structures(NamedTuple):
 
 Follow = Callable[[Memory], Structures]
 """Finds structures in memory of now."""
+FollowMore = Callable[[Memory], Sequence[tuple[int, bytes]]]
+"""Finds more of the heap in memory of now, which may take long: addresses and bytes, ascending and apart."""
 
 
 class _Start(NamedTuple):
@@ -68,20 +70,24 @@ class _Start(NamedTuple):
 class _Reading(NamedTuple):
     """A reading: text, data of the image, and structures from between two readings of the text that agree.
 
-    ``settled`` if the structures were the same after that text.
+    ``more`` was read after that text. ``settled`` if the structures were the same after that.
     """
 
     text: list[StableReading]
     data: list[bytes]
     structures: Structures
+    more: Sequence[tuple[int, bytes]]
     settled: bool
 
 
-def take_capture(source: Kcore | RemoteKcore, out: Path, follow: Follow) -> CaptureSummary:
-    """Save the kernel's image, its modules' memory, what ``follow`` finds, and what the kernel says of itself.
+def take_capture(
+    source: Kcore | RemoteKcore, out: Path, follow: Follow, follow_more: FollowMore | None = None
+) -> CaptureSummary:
+    """Save the kernel's image, its modules' memory, what is followed, and what the kernel says of itself.
 
     Data are read between two readings of the text, again and again until these agree: then text and data belong
-    together, however long it took.
+    together, however long it took. What ``follow_more`` finds is read after that, and is then newer: also in the image,
+    where its lists begin.
 
     Raises:
         InputError: something cannot be read.
@@ -94,7 +100,8 @@ def take_capture(source: Kcore | RemoteKcore, out: Path, follow: Follow) -> Capt
     ranges = list(_ranges(starts))
     first, *rest = kept
     matters = [np.ones(text.size // 4, np.bool_), *(_is_text(piece_range, starts) for piece_range in ranges)]
-    read = _read(source, [text, *ranges], matters, [Range(text.end, first.end - text.end), *rest], follow)
+    data = [Range(text.end, first.end - text.end), *rest]
+    read = _read(source, [text, *ranges], matters, data, follow, follow_more or (lambda _: ()))
     kernel, *others = read.text
     pieces = [_piece(segment, first.vaddr, kernel.data + read.data[0], kernel.unstable)]
     for piece, plain in zip(rest, read.data[1:], strict=True):
@@ -105,6 +112,7 @@ def take_capture(source: Kcore | RemoteKcore, out: Path, follow: Follow) -> Capt
     for piece, reading in zip(ranges, others, strict=True):
         pieces += _present(piece.vaddr, reading, starts)
     pieces += list(_structures(source, read.structures, pieces))
+    pieces = _overlaid(source, pieces, read.more)
     note = source.core.note("VMCOREINFO") or b""
     size = write_capture(out, source.name, state, note, pieces, settled=read.settled)
     unstable = tuple(vaddr for piece in pieces for vaddr in piece.unstable)
@@ -114,9 +122,10 @@ def take_capture(source: Kcore | RemoteKcore, out: Path, follow: Follow) -> Capt
     )
 
 
-def _read(
-    source: Kcore | RemoteKcore, text: list[Range], matters: list[Bool], data: list[Range], follow: Follow
-) -> _Reading:
+def _read(  # noqa: PLR0913, PLR0917 - what is read, and what finds more
+    source: Kcore | RemoteKcore, text: list[Range], matters: list[Bool], data: list[Range], follow: Follow,
+    follow_more: FollowMore,
+) -> _Reading:  # fmt: skip
     readings: list[tuple[list[bytes], Structures]] = []
 
     def between() -> None:
@@ -124,12 +133,13 @@ def _read(
 
     for _ in range(_TRIES):
         steady = read_until_stable(source, text, between, matters)
+        more = follow_more(source)
         # A tracer that is switched on and off again leaves the text as it was, but not what was read in between.
         unstable = any(reading.unstable for reading in steady)
         settled = not unstable and follow(source).deciding == readings[-1][1].deciding
         if settled or unstable:
             break
-    return _Reading(steady, *readings[-1], settled)
+    return _Reading(steady, *readings[-1], more, settled)
 
 
 def _structures(source: Kcore | RemoteKcore, structures: Structures, pieces: Sequence[Piece]) -> Iterator[Piece]:
@@ -139,6 +149,28 @@ def _structures(source: Kcore | RemoteKcore, structures: Structures, pieces: Seq
         segment = source.core.segment_of(vaddr, len(data))
         if segment is not None and not any(vaddr in span for span in there):
             yield _piece(segment, vaddr, data, ())
+
+
+def _overlaid(source: Kcore | RemoteKcore, pieces: Sequence[Piece], more: Sequence[tuple[int, bytes]]) -> list[Piece]:
+    """Put what was read later over the pieces; what they lack is pieces of its own."""
+    pieces = sorted(pieces)
+    starts, contents = [piece.vaddr for piece in pieces], [bytearray(piece.data) for piece in pieces]
+    lacking: list[Piece] = []
+    for start, data in more:
+        here, end = start, start + len(data)
+        while here < end:
+            k = bisect_right(starts, here) - 1
+            left = starts[k] + len(contents[k]) - here if k >= 0 else 0
+            following = starts[k + 1] if k + 1 < len(starts) else end
+            stop = min(end, here + left if left > 0 else following)
+            part = data[here - start : stop - start]
+            if left > 0:
+                contents[k][here - starts[k] : stop - starts[k]] = part
+            elif (segment := source.core.segment_of(here, len(part))) is not None:
+                lacking.append(_piece(segment, here, part, ()))
+            here = stop
+    kept = [piece._replace(data=bytes(content)) for piece, content in zip(pieces, contents, strict=True)]
+    return [*kept, *lacking]
 
 
 def _image_of(source: Kcore | RemoteKcore, state: KernelState) -> tuple[CoreSegment, Range, tuple[Range, ...]]:

@@ -1,0 +1,113 @@
+"""Follows what is attached to a running kernel, for a capture: everything that an inventory and its judge read.
+
+They run on the live memory, and each range that they read is kept: a capture then has the same lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from prologue.elf.image import ElfImage
+from prologue.elf.symbols import Symbols
+from prologue.live.audit.kept import KeptVariables
+from prologue.live.hooks.inventory import Inventory, layouts_for, take_inventory
+from prologue.live.hooks.judge import judge
+from prologue.live.hooks.objects import Objects, types_of
+from prologue.live.memory.base import KernelInfo, Memory
+from prologue.live.memory.ranges import PAGE, Range, UnmappedError
+from prologue.live.memory.state import KernelState
+from prologue.live.system.running_kernel import RunningKernel, find_slide, open_running
+
+_AHEAD: Final = 16  # pages that are read together: another question takes longer than to send them
+_NEAR: Final = 64  # bytes between two ranges that are kept as one: of one struct, mostly
+_MOST_PIECES: Final = 20_000  # a core has fewer than 65,535 segments
+_TRIES: Final = 2
+
+
+class FollowHooks:
+    """Finds what is attached in memory that may be far away; a later look asks for most of it with one question.
+
+    Raises:
+        InputError: the vmlinux cannot be read, or is of another kernel.
+
+    """
+
+    def __init__(self, vmlinux: Path, memory: Memory) -> None:
+        image = open_running(vmlinux, memory)
+        slide = find_slide(Symbols(image), memory)
+        self._kernel = RunningKernel(image, _LinkedText(image, memory, slide))
+        self._types = types_of(self._kernel)
+        self._pages: frozenset[int] = frozenset()
+
+    def __call__(self, memory: Memory) -> Sequence[tuple[int, bytes]]:
+        """Return addresses and bytes, ascending and apart; if something is wrong, of a second look.
+
+        Raises:
+            InputError: memory cannot be read.
+
+        """
+        kernel = self._kernel
+        for _ in range(_TRIES):
+            variables = _Followed(memory, kernel.symbols, kernel.slide, layouts_for(kernel), kernel.image)
+            variables.fetch(self._pages)
+            inventory = take_inventory(kernel, memory, Objects(variables, self._types))
+            judged = judge(inventory, with_data=False)
+            _name_all(inventory)
+            self._pages = variables.pages
+            if not (judged.suspects or judged.not_known or inventory.not_known):
+                break
+        pieces = variables.pieces(_NEAR)
+        return pieces if len(pieces) <= _MOST_PIECES else variables.pieces(PAGE)
+
+
+def _name_all(inventory: Inventory) -> None:
+    """Read what names listeners' code and places: a report of the capture does."""
+    for listener in inventory.listeners:
+        for place in (*(vaddr for _, vaddr in listener.callbacks), *(listener.functions or ())):
+            inventory.owners.name(place)
+
+
+class _Followed(KeptVariables):
+    """Variables that are read with their neighbours."""
+
+    @property
+    def pages(self) -> frozenset[int]:
+        """Numbers of all pages that were asked for."""
+        return frozenset(self._pages)
+
+    def fetch(self, pages: Iterable[int]) -> None:
+        """Read pages as ``Variables.fetch``, and those around them."""
+        missing = {page // _AHEAD for page in pages if page not in self._pages}
+        super().fetch(page for group in missing for page in range(group * _AHEAD, (group + 1) * _AHEAD))
+
+
+class _LinkedText:
+    """Text as the vmlinux has it: whose code an address is depends on where text is, and not on its words."""
+
+    live = False
+
+    def __init__(self, image: ElfImage, memory: Memory, slide: int) -> None:
+        self.name = memory.name
+        self._image, self._memory, self._slide = image, memory, slide
+
+    @property
+    def info(self) -> KernelInfo:
+        """Facts about the kernel."""
+        return self._memory.info
+
+    def read(self, vaddr: int, size: int) -> bytes:
+        """Read bytes of the file, by run-time address."""
+        data = self._image.read_at(vaddr - self._slide, size)
+        if data is None:
+            raise UnmappedError(f"the file has no {size} bytes for {vaddr:#x}", path=self.name)
+        return data
+
+    def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
+        """Read several ranges."""
+        return [self.read(*piece) for piece in ranges]
+
+    def state(self, vmlinux: Path | None = None) -> KernelState:
+        """Return the state of the kernel itself."""
+        return self._memory.state(vmlinux)

@@ -1,0 +1,98 @@
+"""A capture of a small kernel whose lists lie on the heap: what it says of hooks is what the live memory says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.live.memory import kcore
+from prologue.live.memory.ranges import UnmappedError
+from prologue.live.memory.sources import open_memory
+from tests.live.hooks.hooked import make, saved
+from tests.support.cores import NO_PADDR, core, vmcoreinfo
+from tests.support.elf_edit import ElfEdit
+
+_PAGE: Final = 4096
+_TEXT: Final = 0xFFFF_8000_0800_1000
+_SAYS: Final = """cat <<'END'
+==== release
+6.1.0-mini
+==== boot_id
+dac90a52
+==== kptr_restrict
+0
+==== modules
+==== symbols
+{text:x} T _stext
+{etext:x} T _etext
+==== sections
+==== kprobes
+==== end
+END
+"""
+
+
+@pytest.fixture(scope="module")
+def vmlinux(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("followed"))
+
+
+@pytest.fixture(params=[(), ("module_text", "orphan_text")])
+def live(request: pytest.FixtureRequest, vmlinux: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """/proc/kcore of it: all that is not read-only lies where the heap is. Of the pages, one may be nobody's."""
+    elf, path = ElfEdit(vmlinux), tmp_path / "kcore"
+    changes = {"record_of_read+8": 0, "hook": elf.value("orphan_text")} if request.param else {}
+    memory = open_memory(str(saved(vmlinux, changes, request.param or ("module_text",))))
+    heap, end = elf.value("modules"), elf.value("_end")
+    lists = memory.read(heap, end - heap) + bytes(-end % _PAGE)
+    segments = [(_TEXT, 0x40200000, memory.read(_TEXT, heap - _TEXT)), (heap, NO_PADDR, lists)]
+    path.write_bytes(core(segments, [vmcoreinfo(0)]))
+    monkeypatch.setattr(kcore, "KCORE", str(path))
+    monkeypatch.setattr(kcore, "SCRIPT", _SAYS.format(text=_TEXT, etext=elf.value("_etext")))
+    monkeypatch.setattr("prologue.live.memory.sources.KCORE", str(path))
+    return path
+
+
+def said(capsys: pytest.CaptureFixture[str], *command: object) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main([*map(str, command), "--json"]) in (0, 1, 5)
+    data: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return data
+
+
+def test_a_capture_says_of_hooks_what_the_live_memory_says(
+    vmlinux: Path, live: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "capture"
+    assert said(capsys, "live", "capture", live, "--vmlinux", vmlinux, "-o", out)["hooks"] is True
+    hooks = [said(capsys, "live", "hooks", vmlinux, source) for source in (live, out)]
+    assert [report.pop("source") for report in hooks] == [str(live), str(out)]
+    assert hooks[0] == hooks[1]
+    called = {call["symbol"] for listener in hooks[0]["listeners"] for call in listener["calls"]}
+    audits = [said(capsys, "live", "audit", vmlinux, source) for source in (live, out)]
+    found = [{(each["code"], each["symbol"]) for each in audit["findings"]} for audit in audits]
+    unlooked = [{note for note in audit["not_looked_at"] if "attached" in note} for audit in audits]
+    assert (found[0], unlooked[0]) == (found[1], unlooked[1])
+    assert ("PL509", "vfs_read") in found[1] if "orphan_text" in called else not found[1]
+
+
+def test_of_the_heap_a_capture_has_what_was_followed(
+    vmlinux: Path, live: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, elf = tmp_path / "capture", ElfEdit(vmlinux)
+    said(capsys, "live", "capture", live, "--vmlinux", vmlinux, "-o", out)
+    memory = open_memory(str(out))
+    for name in ("orphan_text", "unused_graph", "unused_xa_node"):
+        with pytest.raises(UnmappedError):
+            memory.read(elf.value(name), 1)
+
+
+def test_without_a_vmlinux_the_lists_are_missing(
+    vmlinux: Path, live: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["live", "capture", str(live), "-o", str(tmp_path / "capture")]) == 0
+    assert "missing: lists of what is attached" in capsys.readouterr().out
