@@ -201,7 +201,11 @@ def _data(audit: Audit, *, lacking_allowed: bool) -> dict[str, Any]:
         "slide": None if audit.slide is None else hex(audit.slide),
         "counts": counts([item.finding for item in every_finding(audit)]),
         "struct_offsets": audit.struct_offsets or None,
-        "undecided": {**audit.undecided._asdict(), "hooks": sum(look.open_hooks for look in audits_of(audit))},
+        "undecided": {
+            **audit.undecided._asdict(),
+            "hooks": sum(look.open_hooks for look in audits_of(audit)),
+            "lists": sum(look.open_lists for look in audits_of(audit)),
+        },
         "before": None if audit.before is None else audit.before.source,
         "transitions": [asdict(row) | {"allowed": row.allowed} for row in audit.transitions],
         "files": [_file(item) | {"memory": audit.source} for item in audit.files],

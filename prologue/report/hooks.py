@@ -25,7 +25,7 @@ def hooks_data(inventory: Inventory) -> dict[str, Any]:
         "listeners": [_listener_data(inventory, listener) for listener in inventory.listeners],
         "functions": [_function_data(inventory, function) for function in _functions(inventory)],
         "modules": [{"name": m.name, "state": m.state} for m in inventory.owners.modules],
-        "not_known": list(inventory.not_known),
+        "not_known": list(map(str, inventory.not_known)),
     }
 
 

@@ -23,15 +23,20 @@ _MISSING: Final = "a part of memory was not copied, or could not be read: take a
 _LACKING: Final = 'nothing that was read decides them (docs/live.md, "What it could not decide")'
 _UNKNOWN: Final = "they do not fit what is known, and what this kernel does there is not known"
 _NOT_COMPARED: Final = "this release was not compared, and may be different; see the notes"
+_DAMAGED: Final = (
+    "memory is damaged there, lacks something, or was being changed; the notes name them: read memory again, or a dump"
+)
 _REPORT: Final = "see whether the kernel's sources explain these words; then report a gap of prologue, with the release"
 _SHOWN: Final = 5  # words of one file in the text
 
 
 def counted_undecided(audit: Audit) -> list[str]:
-    """Count undecided words and suspects, for the last line; nothing if all were decided."""
-    count, hooks = sum(audit.undecided), sum(look.open_hooks for look in audits_of(audit))
-    words = [f"{counted(count, 'word')} not decided"] if count else []
-    return [*words, *([f"{counted(hooks, 'suspect')} not decided among what is attached"] if hooks else [])]
+    """Count undecided words, suspects and lists, for the last line; nothing if all were decided."""
+    count, looks = sum(audit.undecided), audits_of(audit)
+    hooks, lists = sum(look.open_hooks for look in looks), sum(look.open_lists for look in looks)
+    counts = [f"{counted(count, 'word')} not decided"] if count else []
+    counts += [f"{counted(hooks, 'suspect')} not decided among what is attached"] if hooks else []
+    return [*counts, *([f"{counted(lists, 'question')} not decided about what is attached"] if lists else [])]
 
 
 def why_undecided(audit: Audit) -> list[str]:
@@ -49,6 +54,8 @@ def why_undecided(audit: Audit) -> list[str]:
         lines.append(f"not decided: {words.unknown:,}: {_UNKNOWN}")
     if hooks := sum(look.open_hooks for look in audits_of(audit)):
         lines.append(f"not decided: {counted(hooks, 'suspect')} among what is attached: {_NOT_COMPARED}")
+    if lists := sum(look.open_lists for look in audits_of(audit)):
+        lines.append(f"not decided: {counted(lists, 'question')} about what is attached: {_DAMAGED}")
     return lines
 
 

@@ -85,6 +85,7 @@ class Audit:
     struct_offsets: str = ""  # where those of the kernel's structs come from; empty if nothing was read
     left_out: Mapping[str, str] = field(default_factory=dict)  # codes of rules that were not to run, by whose choice
     open_hooks: int = 0  # of what is attached: suspects on a release that was not compared
+    open_lists: int = 0  # of what is attached: lists and checks of which memory does not say what it should
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -115,7 +116,7 @@ class Audit:
     def is_open(self, *, lacking_allowed: bool) -> bool:
         """Return whether words, or what is attached, are left that may not be taken for right."""
         words = self.undecided
-        hooks = any(look.open_hooks for look in self._looks)
+        hooks = any(look.open_hooks or look.open_lists for look in self._looks)
         return bool(words.restless or words.unknown or hooks or (words.lacking and not lacking_allowed))
 
     def passes(self, *, lacking_allowed: bool) -> bool:

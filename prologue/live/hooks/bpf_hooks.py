@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from prologue.live.hooks.listener import Callback, Listener
-from prologue.live.hooks.objects import NotKnownError, Objects
+from prologue.live.hooks.objects import NotReadError, Objects
 from prologue.live.hooks.probe_hooks import call_of, is_kretprobe, kprobe_structs, trace_kprobe_of
 
 _KINDS: Final = ("fentry", "fexit", "fmod_ret")  # BPF_TRAMP_FENTRY, ...; kinds after these are of replaced programs
@@ -143,4 +143,4 @@ def _of_call(objects: Objects, call: int) -> Iterator[int]:
         if not program:
             return
         yield program
-    raise NotKnownError(f"more than {_MOST_PROGRAMS} BPF programs of one event at {array:#x}")
+    raise NotReadError(f"more than {_MOST_PROGRAMS} BPF programs of one event at {array:#x}")

@@ -15,7 +15,7 @@ import numpy as np
 
 from prologue.arrays import U64, Bool
 from prologue.live.audit.ftrace_lists import all_records
-from prologue.live.hooks.objects import NotKnownError, Objects
+from prologue.live.hooks.objects import NotKnownError, NotReadError, Objects
 from prologue.live.hooks.owners import Owners
 from prologue.live.hooks.page_tables import ExecutablePages
 from prologue.live.system.running_kernel import RunningKernel
@@ -44,7 +44,7 @@ def areas(objects: Objects) -> Iterator[VmapArea]:
         to_root = objects.offset("vmap_node.busy.root")
         count = objects.variable("nr_vmap_nodes", 4)
         if count > _MOST_NODES:
-            raise NotKnownError(f"{count:,} vmap_nodes")
+            raise NotReadError(f"{count:,} vmap_nodes")
         for k in range(count):
             for node in objects.tree_nodes(start + each * k + to_root):
                 yield _area(objects, node - objects.offset("vmap_area.rb_node"))
@@ -88,7 +88,7 @@ def unowned(
         more = ", some of it writable" if pages.writable[np.isin(pages.vaddrs, run)].any() else ""
         yield start, f"{end - start:,} bytes at {start:#x} are executable{more}{by}, and nobody owns them"
     if doubtful:
-        raise NotKnownError(
+        raise NotReadError(
             f"{', '.join(doubtful)}: init text of a module that is about to be freed, or code that hides"
         )
 

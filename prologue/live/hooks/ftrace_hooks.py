@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from prologue.live.audit.ftrace_lists import LiveRecords, all_records
 from prologue.live.hooks.listener import Callback, Listener
-from prologue.live.hooks.objects import NotKnownError, Objects
+from prologue.live.hooks.objects import NotReadError, Objects
 
 _MOST_BITS: Final = 24  # FTRACE_HASH_MAX_BITS is 12; a hash with more buckets than 2^24 is damaged memory
 # FTRACE_OPS_FL_* (include/linux/ftrace.h, 5.10-7.3); what is of no interest to a user is left out.
@@ -30,6 +31,20 @@ class Hash(NamedTuple):
     direct: tuple[int, ...]
 
 
+def read_records(objects: Objects) -> LiveRecords:
+    """Read every record of ftrace.
+
+    Raises:
+        NotKnownError: they cannot be read.
+
+    """
+    records = all_records(objects.variables)
+    if records is None:
+        objects.require("ftrace_pages_start", "ftrace_page.next", "dyn_ftrace.flags")
+        raise objects.lacking("the records of ftrace cannot be read")
+    return records
+
+
 def read_hash(objects: Objects, place: int) -> Hash:
     """Return every bucket of the hash at ``place``; empty for none.
 
@@ -41,7 +56,7 @@ def read_hash(objects: Objects, place: int) -> Hash:
         return Hash((), ())
     bits, count = objects.get(place, "ftrace_hash.size_bits"), objects.get(place, "ftrace_hash.count")
     if bits > _MOST_BITS or count > _MOST_PLACES:
-        raise NotKnownError(f"an ftrace_hash of 2^{bits} buckets and {count:,} entries at {place:#x}")
+        raise NotReadError(f"an ftrace_hash of 2^{bits} buckets and {count:,} entries at {place:#x}")
     if not count:
         return Hash((), ())
     buckets = np.frombuffer(objects.read(objects.get(place, "ftrace_hash.buckets"), 8 << bits), "<u8")
@@ -55,9 +70,9 @@ def read_hash(objects: Objects, place: int) -> Hash:
             entries.append((objects.number(entry + to_ip), direct))
             entry = objects.number(entry)
             if len(entries) > count:
-                raise NotKnownError(f"the ftrace_hash at {place:#x} counts {count:,} entries, and has more")
+                raise NotReadError(f"the ftrace_hash at {place:#x} counts {count:,} entries, and has more")
     if len(entries) != count:
-        raise NotKnownError(f"the ftrace_hash at {place:#x} counts {count:,} entries, and has {len(entries):,}")
+        raise NotReadError(f"the ftrace_hash at {place:#x} counts {count:,} entries, and has {len(entries):,}")
     entries.sort()
     return Hash(tuple(ip for ip, _ in entries), tuple(direct for _, direct in entries))
 
@@ -67,7 +82,7 @@ def registered(objects: Objects) -> Iterator[int]:
     here, end, seen = objects.variable("ftrace_ops_list"), objects.place("ftrace_list_end"), set[int]()
     while here != end:
         if here in seen or not here:
-            raise NotKnownError(f"ftrace_ops_list leads in a circle, or to nothing, at {here:#x}")
+            raise NotReadError(f"ftrace_ops_list leads in a circle, or to nothing, at {here:#x}")
         seen.add(here)
         yield here
         here = objects.get(here, "ftrace_ops.next")
@@ -161,7 +176,7 @@ def read_fprobes(objects: Objects) -> Iterator[Listener]:
             for entry in objects.hash_entries(bucket, "fprobe_hlist.hlist"):
                 count = objects.get(entry, "fprobe_hlist.size", 4)
                 if count > _MOST_PLACES:
-                    raise NotKnownError(f"an fprobe with {count:,} functions at {entry:#x}")
+                    raise NotReadError(f"an fprobe with {count:,} functions at {entry:#x}")
                 nodes, each = entry + objects.offset("fprobe_hlist.array"), objects.size("fprobe_hlist_node")
                 to_addr = objects.offset("fprobe_hlist_node.addr")
                 places = {objects.number(nodes + each * n + to_addr) for n in range(count)}

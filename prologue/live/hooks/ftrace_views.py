@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prologue.arrays import I64, U64, Bool, among
-from prologue.live.audit.ftrace_lists import ENABLED, all_records
+from prologue.live.audit.ftrace_lists import ENABLED
 from prologue.live.audit.locks import is_held
-from prologue.live.hooks.ftrace_hooks import OpsHash, read_ops_hash, registered
-from prologue.live.hooks.objects import NotKnownError, Objects
+from prologue.live.hooks.ftrace_hooks import OpsHash, read_ops_hash, read_records, registered
+from prologue.live.hooks.objects import NotReadError, Objects
 
 # FTRACE_REF_MAX: bits 22 to 0 until 6.2, 18 to 0 since 6.4 (include/linux/ftrace.h); no machine has 2^19 ftrace_ops.
 _COUNT: Final = np.uint64((1 << 19) - 1)
@@ -46,12 +46,10 @@ def miscounted(objects: Objects) -> Iterator[Miscounted]:
 
     """
     if is_held(objects.variables, "ftrace_lock"):
-        raise NotKnownError("tracing was being changed (ftrace_lock is held)")
+        raise NotReadError("tracing was being changed (ftrace_lock is held)")
     if objects.variable("ftrace_disabled", 4):
-        raise NotKnownError("ftrace has given up after an error (ftrace_disabled), and counts nothing any more")
-    records = all_records(objects.variables)
-    if records is None:
-        raise NotKnownError("the records of ftrace cannot be read")
+        raise NotReadError("ftrace has given up after an error (ftrace_disabled), and counts nothing any more")
+    records = read_records(objects)
     listed: I64 = np.zeros(len(records.places), np.int64)
     for ops in registered(objects):
         if objects.get(ops, "ftrace_ops.flags") & _OPS_ENABLED:

@@ -15,7 +15,7 @@ from prologue.live.hooks.ftrace_hooks import read_direct_calls, read_fprobes, re
 from prologue.live.hooks.listener import Listener
 from prologue.live.hooks.module_views import find_unlisted
 from prologue.live.hooks.modules import ListedModule
-from prologue.live.hooks.objects import NotKnownError, Objects, types_of
+from prologue.live.hooks.objects import NotKnown, NotKnownError, Objects, types_of
 from prologue.live.hooks.other_hooks import read_livepatches, read_tracepoints, read_tracers
 from prologue.live.hooks.owners import Owners, owners_of
 from prologue.live.hooks.probe_hooks import read_kprobes
@@ -52,7 +52,7 @@ class Inventory:
     unlisted: tuple[ListedModule, ...]
     objects: Objects
     kernel: RunningKernel
-    not_known: tuple[str, ...]
+    not_known: tuple[NotKnown, ...]
     types: str
 
 
@@ -71,25 +71,25 @@ def objects_of(kernel: RunningKernel) -> Objects:
 def take_inventory(kernel: RunningKernel, memory: Memory, objects: Objects | None = None) -> Inventory:
     """Read every list of listeners, with another reader of structs if ``objects`` is given."""
     objects = objects or objects_of(kernel)
-    not_known: list[str] = []
+    not_known: list[NotKnown] = []
     if not objects.has_types:
         return _nothing(kernel, memory, objects)
     try:
         owners = owners_of(kernel, objects)
     except NotKnownError as error:
-        not_known.append(f"modules: {error}")
+        not_known.append(NotKnown.of("modules", error))
         owners = Owners(kernel, objects, None)
     unlisted: tuple[ListedModule, ...] = ()
     try:
         unlisted = find_unlisted(objects, owners.modules) if owners.complete else ()
     except NotKnownError as error:
-        not_known.append(f"modules that are not listed: {error}")
+        not_known.append(NotKnown.of("modules that are not listed", error))
     listeners: list[Listener] = []
     for what, read in _READERS:
         try:
             listeners += list(read(objects, owners.modules))
         except NotKnownError as error:
-            not_known.append(f"{what}: {error}")
+            not_known.append(NotKnown.of(what, error))
     return Inventory(
         source=memory.name,
         release=memory.info.release or kernel.release,
@@ -113,7 +113,7 @@ def _nothing(kernel: RunningKernel, memory: Memory, objects: Objects) -> Invento
         unlisted=(),
         objects=objects,
         kernel=kernel,
-        not_known=(f"structs: {_why_no_types()}",),
+        not_known=(NotKnown("structs", _why_no_types()),),
         types=objects.source,
     )
 

@@ -10,7 +10,7 @@ from prologue.live.hooks.executable import unowned
 from prologue.live.hooks.ftrace_views import miscounted
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.module_views import hidden_modules
-from prologue.live.hooks.objects import NotKnownError
+from prologue.live.hooks.objects import NotKnown, NotKnownError, NotReadError
 from prologue.live.hooks.page_tables import PageTables
 from prologue.live.hooks.readonly import changed_data
 from prologue.live.hooks.suspects import Suspect, without_owner
@@ -21,7 +21,7 @@ class HooksJudged(NamedTuple):
     """Suspects, and what could not be judged."""
 
     suspects: tuple[Suspect, ...]
-    not_known: tuple[str, ...]
+    not_known: tuple[NotKnown, ...]
 
 
 def _modules(inventory: Inventory) -> Iterator[Suspect]:
@@ -45,7 +45,7 @@ def _require_rest(inventory: Inventory) -> None:
     ``free_module`` (kernel/module/main.c, 6.1-7.3) waits for RCU in between, with ``module_mutex``.
     """
     if is_held(inventory.objects.variables, "module_mutex"):
-        raise NotKnownError("a module was being loaded or unloaded (module_mutex is held)")
+        raise NotReadError("a module was being loaded or unloaded (module_mutex is held)")
 
 
 def _data(inventory: Inventory) -> Iterator[Suspect]:
@@ -77,10 +77,10 @@ _OF_DATA: Final = ("read-only data", _data)
 def judge(inventory: Inventory, *, with_data: bool = True) -> HooksJudged:
     """Run every check; one that cannot be made is named. Without ``with_data``, read-only data are left out."""
     suspects: list[Suspect] = []
-    not_known: list[str] = []
+    not_known: list[NotKnown] = []
     for what, check in (*_CHECKS, _OF_DATA) if with_data else _CHECKS:
         try:
             suspects.extend(check(inventory))  # what it finds before it fails counts
         except NotKnownError as error:
-            not_known.append(f"{what}: {error}")
+            not_known.append(NotKnown.of(what, error))
     return HooksJudged(tuple(suspects), tuple(not_known))

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 
 from prologue.arrays import U64
-from prologue.live.audit.ftrace_lists import all_records
+from prologue.live.hooks.ftrace_hooks import read_records
 from prologue.live.hooks.modules import ListedModule, in_tree, read_module, with_kobject
-from prologue.live.hooks.objects import NotKnownError, Objects
+from prologue.live.hooks.objects import NotKnownError, NotReadError, Objects
 from prologue.live.hooks.owners import Owners
 from prologue.words import counted
 
@@ -48,12 +48,13 @@ def hidden_modules(objects: Objects, owners: Owners, unlisted: tuple[ListedModul
         NotKnownError: after the others, that a list cannot be read.
 
     """
-    views, unread = [], []
+    views = []
+    unread: list[NotKnownError] = []
     for name, read in _VIEWS:
         try:
             views.append((name, set(read(objects))))
         except NotKnownError as error:
-            unread.append(f"{name}: {error}")
+            unread.append(type(error)(f"{name}: {error}"))
     for module in unlisted:
         having = " and ".join(name for name, places in views if module.place in places)
         yield _start(module), f"module {module.name} is in {having}, and not in the list of modules"
@@ -65,9 +66,10 @@ def hidden_modules(objects: Objects, owners: Owners, unlisted: tuple[ListedModul
     try:
         yield from _recorded(objects, owners)
     except NotKnownError as error:
-        unread.append(str(error))
+        unread.append(error)
     if unread:
-        raise NotKnownError("; ".join(unread))
+        kind = next((type(error) for error in unread if isinstance(error, NotReadError)), NotKnownError)
+        raise kind("; ".join(map(str, unread)))
 
 
 def _start(module: ListedModule) -> int:
@@ -76,9 +78,7 @@ def _start(module: ListedModule) -> int:
 
 def _recorded(objects: Objects, owners: Owners) -> Iterator[tuple[int, str]]:
     """Yield records of ftrace outside of the kernel and of every listed module."""
-    records = all_records(objects.variables)
-    if records is None:
-        raise NotKnownError("ftrace's records cannot be read")
+    records = read_records(objects)
     low, high = objects.place("_stext"), objects.place("_end")
     places = records.places[(records.places != 0) & ((records.places < low) | (records.places >= high))]
     for module in owners.modules:

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from prologue.elf.symbols import SHN_UNDEF, SYM
-from prologue.live.hooks.objects import NotKnownError, Objects
+from prologue.live.hooks.objects import NotKnownError, NotReadError, Objects
 from prologue.live.memory.ranges import KERNEL_HALF
 
 _NAME: Final = 56  # MODULE_NAME_LEN (64-bit kernels)
@@ -64,7 +64,7 @@ def _part(objects: Objects, place: int, struct: str, size: str) -> range:
     base = objects.get(place, f"{struct}.base")
     end = base + (objects.get(place, f"{struct}.{size}", 4) if base else 0)
     if base and not KERNEL_HALF <= base <= end < 1 << 64:
-        raise NotKnownError(f"a module at {place:#x} whose memory would be {base:#x}-{end:#x}")
+        raise NotReadError(f"a module at {place:#x} whose memory would be {base:#x}-{end:#x}")
     return range(base, end)
 
 

@@ -23,6 +23,26 @@ class NotKnownError(Exception):
     """Memory or the vmlinux does not say it."""
 
 
+class NotReadError(NotKnownError):
+    """Memory should say it: it is damaged, lacks what a pointer leads to, or was taken in the middle of a change."""
+
+
+class NotKnown(NamedTuple):
+    """What was not looked at, and why; ``is_open`` if memory should have said it: then nothing passes."""
+
+    what: str
+    why: str
+    is_open: bool = False
+
+    @classmethod
+    def of(cls, what: str, error: NotKnownError) -> NotKnown:
+        """Make it of what a reader of a list raised."""
+        return cls(what, str(error), isinstance(error, NotReadError))
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.why}"
+
+
 class Types(NamedTuple):
     """Struct types of a vmlinux, and what they come from: BTF or DWARF."""
 
@@ -90,6 +110,12 @@ class Objects:
         """
         return self._required(path)
 
+    def require(self, variable: str, *members: str) -> None:
+        """Raise what ``place`` and ``offset`` raise, if the vmlinux does not say where these are."""
+        self.place(variable)
+        for path in members:
+            self.offset(path)
+
     def size(self, name: str) -> int:
         """Return the size of a struct in bytes; errors as ``offset``."""
         return self._required(name)
@@ -115,8 +141,12 @@ class Objects:
         """
         data = self.variables.read(vaddr, size) if vaddr >= KERNEL_HALF and size else b""
         if data is None or len(data) < size:
-            raise NotKnownError(f"memory has no {size} bytes at {vaddr:#x}")
+            raise self.lacking(f"memory has no {size} bytes at {vaddr:#x}")
         return data
+
+    def lacking(self, what: str) -> NotKnownError:
+        """Make the error of memory that lacks something: a capture has only what it was asked for, a dump has all."""
+        return NotKnownError(what) if self.variables.partial else NotReadError(what)
 
     def number(self, vaddr: int, size: int = 8) -> int:
         """Read an unsigned number of ``size`` bytes by run-time address; errors as ``read``."""
@@ -161,7 +191,7 @@ class Objects:
         # The last node of an hlist_nulls is odd; no node of any list is.
         while here != end and not (here & 1 and not end):
             if here & 1 or here in seen or len(seen) > _MOST:
-                raise NotKnownError(f"a damaged list: it has more than {len(seen):,} entries, and leads to {here:#x}")
+                raise NotReadError(f"a damaged list: it has more than {len(seen):,} entries, and leads to {here:#x}")
             seen.add(here)
             yield here - offset
             here = self.number(here)
@@ -177,7 +207,7 @@ class Objects:
                 here = self.number(here + to_left)
                 seen += 1
                 if seen > _MOST:
-                    raise NotKnownError(f"a tree of more than {_MOST:,} nodes at {root:#x}")
+                    raise NotReadError(f"a tree of more than {_MOST:,} nodes at {root:#x}")
             node = ready.pop()
             yield node
             here = self.number(node + to_right)
@@ -190,7 +220,7 @@ class Objects:
             entry = left.pop()
             if entry & _XA_KIND == _XA_NODE and entry > 1 << 12:
                 if entry in nodes or len(nodes) > _MOST:
-                    raise NotKnownError(f"a damaged xarray at {root:#x}: after {len(nodes):,} nodes, {entry:#x}")
+                    raise NotReadError(f"a damaged xarray at {root:#x}: after {len(nodes):,} nodes, {entry:#x}")
                 nodes.add(entry)
                 data = self.read(entry - _XA_NODE + slots, 8 * count)
                 left += [value for k in range(count) if (value := int.from_bytes(data[8 * k : 8 * k + 8], "little"))]

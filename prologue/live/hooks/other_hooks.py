@@ -13,7 +13,7 @@ import numpy as np
 
 from prologue.live.hooks.listener import Callback, Listener
 from prologue.live.hooks.modules import ListedModule
-from prologue.live.hooks.objects import NotKnownError, Objects
+from prologue.live.hooks.objects import NotReadError, Objects
 
 _MOST_PROBES: Final = 1000
 _MOST_TRACEPOINTS: Final = 1 << 16  # of one module
@@ -52,7 +52,7 @@ def read_tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Ite
         while vaddr := objects.get(probes + each * len(calls), "tracepoint_func.func"):
             calls.append(Callback("probe", vaddr))
             if len(calls) > _MOST_PROBES:
-                raise NotKnownError(f"more than {_MOST_PROBES:,} probes of the tracepoint at {place:#x}")
+                raise NotReadError(f"more than {_MOST_PROBES:,} probes of the tracepoint at {place:#x}")
         name = objects.text(objects.get(place, "tracepoint.name"))
         yield Listener(kind="tracepoint", at=place, name=name, callbacks=tuple(calls))
 
@@ -64,7 +64,7 @@ def _tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterato
     for module in modules:
         count = objects.get(module.place, "module.num_tracepoints", 4)
         if count > _MOST_TRACEPOINTS:
-            raise NotKnownError(f"{count:,} tracepoints of the module {module.name}")
+            raise NotReadError(f"{count:,} tracepoints of the module {module.name}")
         if count:
             yield from _relative(objects, objects.get(module.place, "module.tracepoints_ptrs"), 4 * count)
 

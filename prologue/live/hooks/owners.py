@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prologue.live.hooks.modules import ListedModule, listed, symbols_of
-from prologue.live.hooks.objects import NotKnownError, Objects
+from prologue.live.hooks.objects import NotKnown, NotKnownError, Objects
 from prologue.live.system.running_kernel import RunningKernel
 
 _MASK: Final = (1 << 64) - 1
@@ -39,7 +39,7 @@ class Owners:
     def __init__(self, kernel: RunningKernel, objects: Objects, modules: tuple[ListedModule, ...] | None) -> None:
         """Read the lists of code; ``modules`` are those that are listed, None if that list cannot be read."""
         self._kernel, self._objects, self.modules = kernel, objects, modules or ()
-        self.not_known: list[str] = []
+        self.not_known: list[NotKnown] = []
         self.complete = self.lists_modules = modules is not None
         self._ranges = sorted([*self._of_modules(), *self._try("BPF code", self._of_bpf),
                                *self._try("pages of kprobes", self._of_kprobes)])  # fmt: skip
@@ -50,7 +50,7 @@ class Owners:
         try:
             return list(read())
         except NotKnownError as error:
-            self.not_known.append(f"{what}: {error}")
+            self.not_known.append(NotKnown.of(what, error))
             self.complete = False
             return []
 

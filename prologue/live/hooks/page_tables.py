@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prologue.arrays import U64, Bool
-from prologue.live.hooks.objects import NotKnownError, Objects
+from prologue.live.hooks.objects import NotKnownError, NotReadError, Objects
 from prologue.live.memory.base import KernelInfo
 
 _VALID, _TABLE = np.uint64(1), np.uint64(2)
@@ -109,7 +109,7 @@ class PageTables:
         order = np.argsort(entries.offsets, kind="stable")
         vaddrs = (entries.offsets[order] << np.uint64(self._shift)) + np.uint64(start)
         if self._objects.place("_stext") & -self._size not in vaddrs.tolist():
-            raise NotKnownError("the page tables that were read do not let the kernel execute its own text")
+            raise NotReadError("the page tables that were read do not let the kernel execute its own text")
         return ExecutablePages(vaddrs, entries.paddrs[order], entries.writable[order], self._size)
 
     def _under(self, table: int, level: int, first: int = 0) -> _Entries:
@@ -131,7 +131,7 @@ class PageTables:
                 below = self._under(self.linear(int(self._paddr(entry))), level + 1)
                 parts.append(below._replace(offsets=below.offsets + np.uint64(k * span)))
             if sum(len(part.offsets) for part in parts) > _MOST:
-                raise NotKnownError(f"more than {_MOST:,} executable pages under the table at {table:#x}")
+                raise NotReadError(f"more than {_MOST:,} executable pages under the table at {table:#x}")
         pages = _Entries(*(np.concatenate(column) for column in zip(*parts, strict=True)))
         if not first:
             self._kept[key] = pages
@@ -147,7 +147,7 @@ class PageTables:
         if not len(mine):
             return _NONE
         if len(mine) * span > _MOST:
-            raise NotKnownError(f"more than {_MOST:,} executable pages by one table")
+            raise NotReadError(f"more than {_MOST:,} executable pages by one table")
         pages = np.arange(span, dtype=np.uint64)
         offsets = (mine.astype(np.uint64) * np.uint64(span))[:, None] + pages
         paddrs = self._paddr(entries[mine])[:, None] + pages * np.uint64(self._size)

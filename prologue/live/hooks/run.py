@@ -31,6 +31,7 @@ _NEVER_LOOKED_AT: Final = (
     "read-only data of modules; of data that are read-only after init all except pointers to functions"
 )
 _MASK: Final = (1 << 64) - 1
+_TRIES: Final = 3
 
 
 def audit(
@@ -63,12 +64,13 @@ def audit_with_hooks(look: Look, rules: tuple[Rule, ...], before: Look | None = 
     if not chosen or not isinstance(kernel, RunningKernel):
         return done
     try:
-        inventory = take_inventory(kernel, kernel.memory)
-        judged = _judged(kernel, inventory)
+        inventory, judged = _read(kernel)
     except InputError as error:  # text that was read is judged all the same
-        return replace(done, notes=(*done.notes, f"what is attached to the kernel: {error}"))
+        note = f"what is attached to the kernel: {error}"
+        return replace(done, notes=(*done.notes, note), open_lists=1)
+    not_read = (*inventory.not_known, *judged.not_known)
     never = (_NEVER_LOOKED_AT,) if inventory.objects.has_types else ()
-    unlooked = (*inventory.not_known, *judged.not_known, *never)
+    unlooked = (*not_read, *never)
     notes = [f"what is attached to the kernel: {what}" for what in unlooked]
     why = next((reason for name in (kernel.release, look.release) if name and (reason := not_known(name))), "")
     findings: list[Finding] = []
@@ -86,7 +88,18 @@ def audit_with_hooks(look: Look, rules: tuple[Rule, ...], before: Look | None = 
         else file
         for file in done.files
     )
-    return replace(done, files=files, notes=(*done.notes, *notes), open_hooks=open_hooks)
+    open_lists = sum(gap.is_open for gap in not_read)
+    return replace(done, files=files, notes=(*done.notes, *notes), open_hooks=open_hooks, open_lists=open_lists)
+
+
+def _read(kernel: RunningKernel) -> tuple[Inventory, HooksJudged]:
+    """Read and judge what is attached; on a running kernel again, while lists are being changed."""
+    for _ in range(_TRIES):
+        inventory = take_inventory(kernel, kernel.memory)
+        judged = _judged(kernel, inventory)
+        if not kernel.memory.live or not any(gap.is_open for gap in (*inventory.not_known, *judged.not_known)):
+            break
+    return inventory, judged
 
 
 def _judged(kernel: RunningKernel, inventory: Inventory) -> HooksJudged:

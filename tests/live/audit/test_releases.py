@@ -41,7 +41,7 @@ def test_a_release_that_was_never_compared_is_not_accused(
     changes |= {plain: 0xD503201F, plain + 4: 0xD503201F, ElfEdit(vmlinux).value("first"): 0xD2800000}
     status, data = said(vmlinux, changes, capsys)
     assert (status, data["findings"], data["passed"]) == (UNDECIDED, [], False)
-    assert data["undecided"] == {"restless": 0, "lacking": 0, "unknown": 3, "hooks": 0}
+    assert data["undecided"] == {"restless": 0, "lacking": 0, "unknown": 3, "hooks": 0, "lists": 0}
     assert [(word["symbol"], word["words"]) for word in data["unknown"]] == [("plain", 2), ("first", 1)]
     assert all("not known" in word["message"] for word in data["unknown"])
     assert {word["memory"] for word in data["unknown"]} == {str(vmlinux.with_name("core"))}

@@ -90,7 +90,10 @@ def test_what_did_not_come_to_rest(vmlinux: Path, capsys: pytest.CaptureFixture[
     assert main([*command, "--json"]) == UNDECIDED
     data = json.loads(capsys.readouterr().out)
     assert {int(finding["vaddr"], 16) for finding in data["findings"]} == {*seconds(vmlinux), free}
-    assert (data["passed"], data["undecided"]) == (False, {"restless": 16, "lacking": 0, "unknown": 0, "hooks": 0})
+    assert (data["passed"], data["undecided"]) == (
+        False,
+        {"restless": 16, "lacking": 0, "unknown": 0, "hooks": 0, "lists": 0},
+    )
     assert main([*command, "--json", "--ignore", "PL504"]) == UNDECIDED
 
 
