@@ -14,7 +14,6 @@ from typing import Any, cast
 import lief
 import numpy as np
 import pytest
-from elftools.elf.elffile import ELFFile
 
 from prologue.cli.main import main
 from prologue.elf.image import ElfImage
@@ -36,6 +35,7 @@ from tests.support import qmp
 from tests.support.live_guest import HOST, TRACING, Guest, live_guest
 from tests.support.needs import needs_kernel, needs_modules, needs_tools
 from tests.support.planted import ChangedMemory, Planter
+from tests.support.texts import disassembled, require_only_text_differs, texts
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 
@@ -54,17 +54,6 @@ def guest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         kernel.vmlinux, directory, package=package, modules=MODULES, files=programs(), append=append
     ) as made:
         yield made
-
-
-def texts(path: Path) -> dict[str, tuple[int, bytes]]:
-    """Address and bytes of every executable section; read with pyelftools."""
-    with path.open("rb") as stream:
-        sections = cast("Any", ELFFile(stream)).iter_sections()
-        return {
-            s.name: (s["sh_addr"], s.data())
-            for s in sections
-            if s["sh_flags"] & 6 == 6 and s["sh_type"] != "SHT_NOBITS"
-        }
 
 
 def test_two_ways_to_memory_agree(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,24 +159,6 @@ def test_a_recorder_that_is_killed(guest: Guest) -> None:
         )
         assert said.replace("Killed\n", "") == "", (signal, seconds)
     guest.shell("rm /tmp/record.sh /tmp/said")
-
-
-def require_only_text_differs(before: Path, after: Path) -> None:
-    """And that LIEF reads the same text there."""
-    old, new = (np.fromfile(path, np.uint8) for path in (before, after))
-    assert len(old) == len(new)
-    differ = np.flatnonzero(old != new)
-    with after.open("rb") as stream:
-        text = [s for s in cast("Any", ELFFile(stream)).iter_sections() if s["sh_flags"] & 6 == 6]
-    inside = np.zeros(len(differ), np.bool_)
-    for section in text:
-        inside |= (differ >= section["sh_offset"]) & (differ < section["sh_offset"] + section["sh_size"])
-    assert inside.all()
-    binary = lief.parse(str(after))
-    assert isinstance(binary, lief.ELF.Binary)
-    assert {s.name: bytes(s.content) for s in binary.sections if s.name == ".text"} == {
-        ".text": texts(after)[".text"][1]
-    }
 
 
 def test_every_word_of_every_state_is_explained(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
@@ -310,12 +281,6 @@ def test_other_tools_open_a_capture(traced: Traced) -> None:
     program.set_core_dump(str(traced.captured))
     address, text = texts(traced.out / "vmlinux")[".text"]
     assert program.read(address + links.info.slide, len(text)) == text
-
-
-def disassembled(tool: str, path: Path, vaddr: int, *options: str) -> str:
-    needs_tools(tool)
-    place = [f"--start-address={vaddr:#x}", f"--stop-address={vaddr + 32:#x}"]
-    return subprocess.run([tool, "-d", *options, *place, str(path)], capture_output=True, text=True, check=True).stdout
 
 
 def test_run_time_addresses(traced: Traced, capsys: pytest.CaptureFixture[str]) -> None:
