@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prologue.arrays import I64, U64, Bool, among
-from prologue.live.audit.ftrace_lists import ENABLED
+from prologue.live.audit.ftrace_lists import ENABLED, LiveRecords
 from prologue.live.audit.locks import is_held
 from prologue.live.hooks.ftrace_hooks import OpsHash, read_ops_hash, read_records, registered
 from prologue.live.hooks.objects import NotReadError, Objects
@@ -21,7 +21,8 @@ from prologue.live.hooks.objects import NotReadError, Objects
 # FTRACE_REF_MAX: bits 22 to 0 until 6.2, 18 to 0 since 6.4 (include/linux/ftrace.h); no machine has 2^19 ftrace_ops.
 _COUNT: Final = np.uint64((1 << 19) - 1)
 _DISABLED: Final = np.uint64(1 << 25)  # FTRACE_FL_DISABLED: a weak function, or a module's that is not yet there
-_OPS_ENABLED: Final = 1  # FTRACE_OPS_FL_ENABLED
+OPS_ENABLED: Final = 1
+"""FTRACE_OPS_FL_ENABLED."""
 
 
 class Miscounted(NamedTuple):
@@ -52,16 +53,19 @@ def miscounted(objects: Objects) -> Iterator[Miscounted]:
     records = read_records(objects)
     listed: I64 = np.zeros(len(records.places), np.int64)
     for ops in registered(objects):
-        if objects.get(ops, "ftrace_ops.flags") & _OPS_ENABLED:
+        if objects.get(ops, "ftrace_ops.flags") & OPS_ENABLED:
             listed += _traced(records.places, read_ops_hash(objects, ops))
     counted = (records.flags & _COUNT).astype(np.int64)
-    # skip_record: nothing counts for a record that is disabled.
-    skipped = (records.flags & _DISABLED != 0) & (records.flags & ENABLED == 0)
     for_nobody = (counted == 0) & (records.flags & ENABLED != 0)
-    differ = np.flatnonzero(((counted != listed) | for_nobody) & ~skipped)
+    differ = np.flatnonzero(((counted != listed) | for_nobody) & ~is_skipped(records))
     pairs, group = np.unique(np.stack([counted[differ], listed[differ]], axis=1), axis=0, return_inverse=True)
     for number, (count, several) in enumerate(pairs.tolist()):
         yield Miscounted(tuple(records.places[differ[group.ravel() == number]].tolist()), count, several)
+
+
+def is_skipped(records: LiveRecords) -> Bool:
+    """Tell for which records nothing counts: those that are disabled (``skip_record``)."""
+    return (records.flags & _DISABLED != 0) & (records.flags & ENABLED == 0)
 
 
 def _traced(places: U64, functions: OpsHash) -> Bool:

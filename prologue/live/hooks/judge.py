@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from prologue.live.audit.locks import is_held
+from prologue.live.hooks.direct_views import disputed_direct_calls
 from prologue.live.hooks.executable import unowned
 from prologue.live.hooks.ftrace_views import miscounted
 from prologue.live.hooks.inventory import Inventory
@@ -65,9 +66,16 @@ def _views(inventory: Inventory) -> Iterator[Suspect]:
         yield Suspect("views", group.places[0], message)
 
 
+def _direct_calls(inventory: Inventory) -> Iterator[Suspect]:
+    for dispute in disputed_direct_calls(inventory.objects):
+        more = f", as for {counted(len(dispute.places) - 1, 'more function')}" if len(dispute.places) > 1 else ""
+        yield Suspect("views", dispute.places[0], f"{dispute.message}{more}")
+
+
 _CHECKS: Final[tuple[tuple[str, Callable[[Inventory], Iterator[Suspect]]], ...]] = (
     ("owners of callbacks", without_owner),
     ("users of functions", _views),
+    ("direct calls", _direct_calls),
     ("hidden modules", _modules),
     ("executable memory", _executable),
 )

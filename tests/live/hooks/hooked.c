@@ -37,6 +37,8 @@ struct fgraph_ops { void *moved, *entryfunc, *retfunc; struct ftrace_ops ops; };
 struct dyn_ftrace { u64 ip, flags; };
 struct ftrace_page { struct ftrace_page *next; struct dyn_ftrace *records; u32 index; };
 
+struct mutex { u64 owner; };
+
 struct kprobe {
 	u64 moved; struct hlist_node hlist; struct list_head list; void *addr; u32 opcode; void *pre_handler, *post_handler; u32 flags;
 	struct { struct { void *insn; } api; } ainsn;
@@ -51,7 +53,6 @@ struct trace_array { u64 moved; struct list_head list; char *name; struct tracer
 
 struct vm_struct { void *moved, *caller; };
 struct vmap_area { u64 va_start, va_end; struct rb_node rb_node; struct list_head list; struct vm_struct *vm; };
-struct mutex { u64 owner; };
 
 struct xarray { u32 moved; void *xa_head; };
 struct xa_node { u64 moved; void *slots[64]; u64 marks[3]; };
@@ -92,6 +93,10 @@ struct hlist_head buckets[2] = { { 0 }, { &wanted.hlist } };
 struct ftrace_hash filter = { .size_bits = 1, .buckets = buckets, .count = 1 }, nothing;
 struct ftrace_ops hook = { .func = on_call, .next = &ftrace_list_end, .flags = 1 << 12 | 1, .local = { &nothing, &filter }, .func_hash = &hook.local };
 struct ftrace_ops *ftrace_ops_list = &hook;
+struct ftrace_func_entry sent = { .ip = (u64)vfs_read + 4, .direct = (u64)on_probe };
+struct hlist_head sent_buckets[1] = { { &sent.hlist } };
+struct ftrace_hash sends = { .buckets = sent_buckets, .count = 1 }, *direct_functions = &nothing;
+struct mutex direct_mutex;
 struct dyn_ftrace record_of_read = { (u64)vfs_read + 4, 1UL << 31 | 1 };
 struct ftrace_page page = { .records = &record_of_read, .index = 1 }, *ftrace_pages_start = &page;
 
