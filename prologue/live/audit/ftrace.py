@@ -71,26 +71,37 @@ class _Slots:
         self._target: U64 = runs + jump_distance(self._live).view(np.uint64)
         known = np.array(sorted(state.trampolines), np.uint64)
         self._to_ftrace: Bool = self._calls & (among(self._target, known) | among(self._target, plts))
-        self._direct, self._moving = self._direct_calls()
+        self._direct, self._moving = self._direct_calls(runs)
         self._traced, self._decided = self._should_call(runs)
         default = known[0] if len(known) else np.uint64(0)
         away = (default - runs).view(np.int64)
         self._to_default: U32 = jump(BL, away >> 2)
 
-    def _direct_calls(self) -> tuple[Bool, Bool]:
-        """Find calls of the code that the ops of their literal sends them to, which the kernel has to name.
+    def _direct_calls(self, runs: U64) -> tuple[Bool, Bool]:
+        """Find calls of the code that ftrace sends them to, which the kernel has to name.
 
         The second array has calls of other named code while ftrace is at work: ``modify_ftrace_direct`` moves them.
         """
         direct, moving = np.zeros((2, len(self._second)), np.bool_)
-        if self._literal is None:
-            return direct, moving
         for k in np.flatnonzero(self._calls & ~self._to_ftrace).tolist():
-            ops, target = int(self._literal[k]), int(self._target[k])
-            sent = self._state.direct_call(ops) if ops in self._state.ops.places else None
+            sent, target = self._sent(k, int(runs[k])), int(self._target[k])
             if sent is not None and self._state.is_code(target):
                 direct[k], moving[k] = sent == target, sent != target and self._state.busy
         return direct, moving
+
+    def _sent(self, k: int, place: int) -> int | None:
+        """Return where ftrace sends the calls of a site directly: its literal's ops says it, or ``direct_functions``.
+
+        Without a literal, or with one ops for many direct calls, the table alone has it (both after 7.2).
+        """
+        if self._literal is not None:
+            ops = int(self._literal[k])
+            if ops not in self._state.ops.places:
+                return None
+            sent = self._state.direct_call(ops)
+            if sent is not None:
+                return sent
+        return self._state.direct_targets.get(place)
 
     def _should_call(self, runs: U64) -> tuple[Bool, Bool]:
         """Return which sites are traced, by ftrace's records or the literals, and for which of them that is known."""

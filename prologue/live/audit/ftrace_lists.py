@@ -6,6 +6,7 @@ kernel/trace/ftrace.c (5.5-7.3).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from prologue.live.audit.variables import Variables
 ENABLED: Final = np.uint64(1 << 31)  # FTRACE_FL_ENABLED
 # LDR X17, [X11, #offset]: ftrace_caller loads ops->direct_call (arch/arm64/kernel/entry-ftrace.S, 6.4-7.3).
 _LOADS_DIRECT: Final = (0xFFC003FF, 0xF9400171)
+_MOST_BITS: Final = 24  # FTRACE_HASH_MAX_BITS is 12
 _MOST_RECORDS: Final = 1 << 22  # of one ftrace_page: more are damage
 _MOST: Final = 100_000  # ops or pages: a longer list is damage
 
@@ -70,6 +72,30 @@ def direct_call_offset(layouts: Layouts, caller: bytes) -> int | None:
         if word & mask == value:
             return int(word >> 10 & 0xFFF) * 8
     return None
+
+
+def direct_targets(variables: Variables) -> Mapping[int, int]:
+    """Read ``direct_functions``: where each direct call leads, by run-time address of its second slot.
+
+    Empty if the kernel has no such table, or types do not say how it is laid out. Entries after damage are left out.
+    """
+    names = ("ftrace_hash.size_bits", "ftrace_hash.buckets", "ftrace_func_entry.ip", "ftrace_func_entry.direct")
+    table, members = variables.number("direct_functions"), variables.layouts.all_of(*names)
+    if not table or members is None:
+        return {}
+    to_bits, to_buckets, to_ip, to_direct = members
+    bits, buckets = variables.quad(table + to_bits), variables.quad(table + to_buckets)
+    heads = variables.read(buckets, 8 << bits) if buckets and bits is not None and bits <= _MOST_BITS else None
+    targets: dict[int, int] = {}
+    for head in np.frombuffer(heads or b"", "<u8").tolist():
+        here: int | None = head
+        while here and len(targets) < _MOST:
+            ip, target = variables.quad(here + to_ip), variables.quad(here + to_direct)
+            if ip is None or target is None or ip in targets:
+                break
+            targets[ip] = target
+            here = variables.quad(here)  # hlist is the first member of ftrace_func_entry
+    return targets
 
 
 def all_records(variables: Variables) -> LiveRecords | None:

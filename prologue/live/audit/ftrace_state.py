@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Final
 
-from prologue.live.audit.ftrace_lists import LiveRecords, Ops, all_records, direct_call_offset, registered_ops
+from prologue.live.audit.ftrace_lists import (
+    LiveRecords,
+    Ops,
+    all_records,
+    direct_call_offset,
+    direct_targets,
+    registered_ops,
+)
 from prologue.live.audit.locks import is_held
 from prologue.live.audit.variables import Variables
 from prologue.live.memory.state import KernelState
@@ -92,6 +100,11 @@ class FtraceState:
         """Return the address to which an ops sends its functions without ftrace; None if there is none, or unknown."""
         offset = self._direct_offset
         return None if offset is None else self._variables.quad(ops + offset) or None
+
+    @cached_property
+    def direct_targets(self) -> Mapping[int, int]:
+        """The table of direct calls, by run-time address of the second slot."""
+        return direct_targets(self._variables)
 
     @cached_property
     def _direct_offset(self) -> int | None:

@@ -12,7 +12,7 @@ from prologue.elf.btf import Btf
 from prologue.errors import InputError
 from prologue.kernel.kernel import Kernel
 from prologue.live.audit.breakpoints import find_breakpoints
-from prologue.live.audit.ftrace_lists import all_records, direct_call_offset, registered_ops
+from prologue.live.audit.ftrace_lists import all_records, direct_call_offset, direct_targets, registered_ops
 from prologue.live.audit.kept import KeptVariables
 from prologue.live.audit.layouts import Layouts, by_release, by_types, layouts_of
 from prologue.live.memory.base import Memory
@@ -21,7 +21,14 @@ from prologue.live.memory.state import BTF_BEGIN, BTF_END, FTRACE_CALLER
 from prologue.live.memory.take import Structures
 from prologue.releases import version_of
 
-HEADS: Final = ("ftrace_ops_list", "ftrace_list_end", "ftrace_pages_start", "kprobe_table", "removed_ops")
+HEADS: Final = (
+    "ftrace_ops_list",
+    "ftrace_list_end",
+    "ftrace_pages_start",
+    "kprobe_table",
+    "removed_ops",
+    "direct_functions",
+)
 """Variables where the lists begin. A kernel without ``CONFIG_KALLSYMS_ALL`` does not say where they are."""
 # Bytes of a struct ftrace_ops that are kept if its size is not known: it has some 250 (include/linux/ftrace.h,
 # 6.1-7.3), and two mutexes, 128 bytes more each with CONFIG_PROVE_LOCKING and LOCK_STAT; at the end of mapped memory
@@ -96,6 +103,7 @@ def find_structures(memory: Memory, starts: ListStarts) -> Structures:
     ops = registered_ops(variables, busy=True)
     targets = frozenset(part for place in ops.places for part in _pointers(place, variables, starts))
     records = all_records(variables)
+    direct_targets(variables)
     kprobes = find_breakpoints(variables, ())
     whole = ops.complete and records is not None and kprobes.complete
     sites = None if records is None else (records.places.tobytes(), records.flags.tobytes())

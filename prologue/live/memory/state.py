@@ -16,7 +16,7 @@ BTF_BEGIN, BTF_END = "__start_BTF", "__stop_BTF"
 _ANCHORS: Final = (
     "_text", "_stext", "_etext", "_end", "__init_begin", "__init_end",
     # Where lists begin that an audit follows.
-    "ftrace_ops_list", "ftrace_list_end", "ftrace_pages_start", "kprobe_table", "removed_ops",
+    "ftrace_ops_list", "ftrace_list_end", "ftrace_pages_start", "kprobe_table", "removed_ops", "direct_functions",
     # How the structs in these lists are laid out.
     FTRACE_CALLER, BTF_BEGIN, BTF_END,
 )  # fmt: skip

@@ -1,0 +1,73 @@
+"""Direct calls of kernels that have no literal, or one ``ftrace_ops`` for many: ``direct_functions`` says where to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Literal, cast
+
+import numpy as np
+import pytest
+
+from prologue.insn import a64
+from prologue.kernel.kernel import Kernel
+from prologue.live.audit.ftrace import claim_ftrace
+from prologue.live.audit.ftrace_lists import ENABLED, LiveRecords, Ops, direct_targets
+from prologue.live.audit.ftrace_state import FtraceState
+from prologue.live.audit.scene import Scene
+from prologue.live.audit.variables import Variables
+from prologue.live.hooks.inventory import objects_of
+from prologue.live.memory.sources import open_memory
+from prologue.live.system.running_kernel import RunningKernel, open_running
+from tests.live.hooks.hooked import make, saved
+from tests.mini_kernel.build import Spec
+from tests.rules.fixture import process
+from tests.support.built import Mini
+from tests.support.elf_edit import ElfEdit
+
+_MANY = 0xFFFF_8000_0F00_0000  # an ops that has no target of its own
+
+
+@pytest.mark.parametrize(
+    ("layout", "literal", "sent", "right"),
+    [
+        ("2", None, True, True),
+        ("2", None, False, False),
+        ("4,2", _MANY, True, True),
+        ("4,2", _MANY, False, False),
+        ("4,2", _MANY + 8, True, False),  # no registered ops: the table does not vouch for it
+    ],
+)
+def test_the_table_says_where_a_direct_call_leads(
+    layout: Literal["2", "4,2"], literal: int | None, sent: bool, right: bool, mini: Mini
+) -> None:
+    kernel = Kernel(process(mini(Spec(layout=layout, form="relr"))))
+    sites = kernel.sites
+    assert sites is not None
+    place, target = int(sites.second[0]), int(sites.first[1])
+    words = {place: a64.encode_b(place, target, link=True).to_bytes(4, "little")}
+    words |= {int(sites.entry[0]) - 8: literal.to_bytes(8, "little")} if literal is not None else {}
+    with kernel.path.open("r+b") as stream:
+        for vaddr, content in words.items():
+            stream.seek(int(kernel.image.offsets(np.array([vaddr], np.uint64))[0]))
+            stream.write(content)
+    kernel = Kernel(kernel.path)
+    flags = np.where(np.sort(sites.second) == place, ENABLED, np.uint64(0))
+    state = SimpleNamespace(
+        busy=False, disabled=False, sets_literals_late=False, idle_ops=None, list_ops=None, trampolines=frozenset(),
+        ops=Ops(frozenset({_MANY}), complete=True), records=LiveRecords(np.sort(sites.second), flags),
+        may_be_leaving=lambda _: False, is_code=lambda _: True, direct_call=lambda _: None,
+        direct_targets={place: target if sent else target + 4},
+    )  # fmt: skip
+    scene = Scene(binary=kernel, slide=0, variables=cast("Variables", None), kernel=kernel, kernel_slide=0)
+    claims = claim_ftrace(scene, cast("FtraceState", state), np.zeros(0, np.uint64))
+    (seconds,) = [each for each in claims if each.mechanism == "second slots"]
+    assert seconds.right[seconds.vaddrs == place].all() == right
+
+
+def test_the_table_is_read(tmp_path: Path) -> None:
+    vmlinux = make(tmp_path)
+    elf = ElfEdit(vmlinux)
+    memory = open_memory(str(saved(vmlinux, {"direct_functions": elf.value("sends")})))
+    kernel = RunningKernel(open_running(vmlinux, memory), memory)
+    assert direct_targets(objects_of(kernel).variables) == {elf.value("vfs_read") + 4: elf.value("on_probe")}
