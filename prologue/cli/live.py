@@ -92,6 +92,7 @@ def _hooks(actions: Commands) -> None:
         actions, "hooks", "prologue.cli.live_hooks:run",
         "list what is attached to a kernel: who listens at which function, and whose code is called",
         "  prologue live hooks vmlinux /proc/kcore                   # this machine, as root\n"
+        "  prologue live hooks vmlinux board.capture --format html -o hooks.html\n"
         "  prologue live hooks vmlinux vmcore --json | jq '.listeners[] | select(.kind == \"kprobe\")'",
     )  # fmt: skip
     hooks.add_argument(
@@ -99,7 +100,8 @@ def _hooks(actions: Commands) -> None:
     )
     hooks.add_argument("source", metavar="SOURCE", help=_SOURCES)
     hooks.add_argument("--all", action="store_true", help="name every function in the second table")
-    _add_how(hooks, "live-hooks")
+    hooks.add_argument("--ssh-options", default="", metavar="WORDS", help=SSH_WORDS)
+    add_report(hooks, "live-hooks", "html")
 
 
 def _add_how(command: Subcommand, schema: str) -> None:

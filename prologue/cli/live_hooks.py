@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 import json
+import sys
 from argparse import Namespace
+from pathlib import Path
 
-from prologue.cli.arguments import shell_words
-from prologue.live.hooks.inventory import take_inventory
+from prologue.cli.arguments import require_html, shell_words
+from prologue.live.hooks.inventory import Inventory, take_inventory
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.running_kernel import RunningKernel, open_running
-from prologue.report.hooks import hooks_data, hooks_text
+from prologue.outputs import require_other, write_text
+from prologue.report.hooks import hooks_closing, hooks_data, hooks_text
+from prologue.report.printable import printable
 
 
 def run(args: Namespace) -> int:
-    """Print what is attached to a kernel that runs or ran."""
+    """Report what is attached to a kernel that runs or ran."""
+    require_html(args.format)
+    require_other(args.output, args.vmlinux, Path(args.source))
     memory = open_memory(args.source, shell_words("--ssh-options", args.ssh_options))
     inventory = take_inventory(RunningKernel(open_running(args.vmlinux, memory), memory), memory)
-    if args.json:
-        print(json.dumps(hooks_data(inventory), indent=2))
-    elif not args.quiet:
-        print(hooks_text(inventory, show_all=args.all))
+    if args.quiet and not args.output:
+        return 0
+    report = _rendered(args, inventory)
+    if not args.output:
+        print(report)
+        return 0
+    write_text(args.output, report + "\n")
+    if not args.quiet:
+        print(printable(f"{args.output}: {hooks_closing(inventory)}"), file=sys.stderr)
     return 0
+
+
+def _rendered(args: Namespace, inventory: Inventory) -> str:
+    if args.format == "json":
+        return json.dumps(hooks_data(inventory), indent=2)
+    if args.format == "text":
+        return hooks_text(inventory, show_all=args.all)
+    from prologue.report.html.hooks import hooks_page
+    from prologue.report.html.page import render_page
+
+    return render_page(hooks_page(inventory, args.command_line))

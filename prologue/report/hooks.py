@@ -64,32 +64,48 @@ def _functions(inventory: Inventory) -> tuple[CalledFunction, ...]:
     return functions_of(inventory.listeners, {place: inventory.owners.start_of(place) for place in places})
 
 
+LISTENER_HEAD: Final = ("what", "name", "where", "calls")
+FUNCTION_HEAD: Final = ("when it is called", "in this order")
+
+
 def hooks_text(inventory: Inventory, *, show_all: bool) -> str:
     """Return two tables, by listener and by function, and facts that are not known."""
     from tabulate import tabulate
 
-    rows = [_row(inventory, listener) for listener in inventory.listeners]
-    head = ("what", "name", "where", "calls", "")
-    lines = tabulate(rows, head, tablefmt="plain", disable_numparse=True).splitlines() if rows else []
+    rows = listener_rows(inventory)
+    lines = tabulate(rows, (*LISTENER_HEAD, ""), tablefmt="plain", disable_numparse=True).splitlines() if rows else []
     functions = _functions(inventory)
     shown = functions if show_all else functions[:_LINES]
-    everywhere = [listener for listener in inventory.listeners if listener.functions is None]
-    if functions or everywhere:
-        table = [("every traced function", _called(inventory, Called(listener, None))) for listener in everywhere]
-        for function in shown:
-            name = inventory.owners.name(function.start)
-            for k, called in enumerate(function.called):
-                table.append(("" if k else name, _called(inventory, called)))
-        lines += ["", *tabulate(table, ("when it is called", "in this order"), tablefmt="plain").splitlines()]
+    if table := function_rows(inventory, shown):
+        lines += ["", *tabulate(table, FUNCTION_HEAD, tablefmt="plain").splitlines()]
         if len(shown) < len(functions):
             lines.append(f"... and {counted(len(functions) - len(shown), 'more function')} (--all)")
     lines += [f"not known: {fact}" for fact in inventory.not_known]
+    return "\n".join(map(printable, [*lines, hooks_closing(inventory)]))
+
+
+def hooks_closing(inventory: Inventory) -> str:
+    """Return the last line: the source, counts, and what the structs were read by."""
     modules = counted(len(inventory.owners.modules), "module")
-    lines.append(
+    return (
         f"{inventory.source}: {counted(len(inventory.listeners), 'listener')} ({inventory.release}, {modules}; "
         f"structs by {inventory.types})"
     )
-    return "\n".join(map(printable, lines))
+
+
+def listener_rows(inventory: Inventory) -> list[tuple[str, ...]]:
+    """Return a row for each listener, as ``LISTENER_HEAD`` and flags."""
+    return [_row(inventory, listener) for listener in inventory.listeners]
+
+
+def function_rows(inventory: Inventory, shown: tuple[CalledFunction, ...] | None = None) -> list[tuple[str, str]]:
+    """Return a row for each listener of a function, in order, of those that are ``shown``, or of all."""
+    everywhere = [listener for listener in inventory.listeners if listener.functions is None]
+    rows = [("every traced function", _called(inventory, Called(listener, None))) for listener in everywhere]
+    for function in _functions(inventory) if shown is None else shown:
+        name = inventory.owners.name(function.start)
+        rows += [("" if k else name, _called(inventory, called)) for k, called in enumerate(function.called)]
+    return rows
 
 
 def _row(inventory: Inventory, listener: Listener) -> tuple[str, ...]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import zlib
 from base64 import b64encode
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -29,12 +31,16 @@ _BRANCHES: Final = (0x14000000, 0x94000000)  # B and BL, whose targets the scrip
 
 
 def text_map(file: AuditedFile) -> TextMap:
-    """Make the map of one file; 64 KiB without an owned or wrong word are left out."""
-    strips = strips_of(file)
+    """Make the map of one audited file."""
+    return map_of_strips(file.path, strips_of(file), file.audited.words[:_WRONG])
+
+
+def map_of_strips(path: Path, strips: dict[str, Strip], wrong: Sequence[LiveWord] = ()) -> TextMap:
+    """Make the map of a vmlinux by names of strips; 64 KiB without a word of a strip are left out."""
     owned = np.concatenate([strip.vaddrs for strip in strips.values()] or [np.zeros(0, np.uint64)])
     blocks = sorted_unique(owned // np.uint64(_BLOCK))
     base = int(blocks[0]) * _BLOCK if len(blocks) else 0
-    symbols = Symbols(ElfImage(file.path))
+    symbols = Symbols(ElfImage(path))
     starts = sorted_unique(symbols.function_starts)
     starts = starts[starts >= np.uint64(base)]
     names = [printable(place.symbol or "") for place in symbols.locate_all(starts.tolist())]
@@ -45,7 +51,7 @@ def text_map(file: AuditedFile) -> TextMap:
         "strips": [_strip_data(name, strip, base) for name, strip in strips.items()],
         "symbols": {"at": _packed(_steps(starts, base)), "names": _squeezed("\n".join(names))},
         "texts": _squeezed(json.dumps(_texts(strips))),
-        "wrong": [_wrong_data(word, base) for word in file.audited.words[:_WRONG]],
+        "wrong": [_wrong_data(word, base) for word in wrong],
     }
     return TextMap(title="Map of the kernel's text", data=data)
 

@@ -97,3 +97,16 @@ def test_without_drgn_the_reason_is_another(
     monkeypatch.setattr("prologue.live.hooks.inventory.find_spec", lambda name: None)
     (reason,) = hooks(vmlinux, saved(vmlinux), capsys)["not_known"]
     assert "DWARF is read by drgn: pip install 'drgn>=" in reason
+
+
+def test_a_page_has_both_tables_and_the_map(vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "hooks.html"
+    assert main(["live", "hooks", str(vmlinux), str(saved(vmlinux)), "--format", "html", "-o", str(out)]) == 0
+    assert f"{out}: " in capsys.readouterr().err
+    page = out.read_text()
+    assert "<td>kprobe</td><td></td><td>vfs_write+0x4</td><td>handler on_probe</td>" in page
+    assert "<td>vfs_read</td><td>ftrace_ops on_call</td>" in page
+    data = json.loads(page.partition('id="map-data">')[2].partition("</script>")[0])
+    assert [(strip["name"], strip["count"]) for strip in data["strips"]] == [
+        ("ftrace_ops", 1), ("kprobe", 1), ("kretprobe", 1),
+    ]  # fmt: skip
