@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from prologue.live.audit.ftrace_lists import LiveRecords, all_records
+from prologue.live.audit.ftrace_lists import LiveRecords
 from prologue.live.audit.locks import is_held
-from prologue.live.hooks.ftrace_hooks import read_hash, read_ops_hash, registered
+from prologue.live.hooks.ftrace_hooks import read_hash, read_ops_hash, read_records, registered
 from prologue.live.hooks.ftrace_views import OPS_ENABLED, is_skipped
-from prologue.live.hooks.objects import NotKnownError, Objects
+from prologue.live.hooks.objects import NotReadError, Objects
 
 _OPS_DIRECT: Final = 1 << 17  # FTRACE_OPS_FL_DIRECT (include/linux/ftrace.h, 6.4-7.3)
 _DIRECT: Final = np.uint64(1 << 24)  # FTRACE_FL_DIRECT
@@ -41,10 +41,8 @@ def disputed_direct_calls(objects: Objects) -> Iterator[DirectDispute]:
         return
     for lock in ("direct_mutex", "ftrace_lock"):
         if is_held(objects.variables, lock):
-            raise NotKnownError(f"direct calls were being changed ({lock} is held)")
-    records = all_records(objects.variables)
-    if records is None:
-        raise NotKnownError("the records of ftrace cannot be read")
+            raise NotReadError(f"direct calls were being changed ({lock} is held)")
+    records = read_records(objects)
     table = read_hash(objects, objects.variable("direct_functions"))
     targets, by_ops = dict(zip(table.functions, table.direct, strict=True)), _by_ops(objects)
     groups: dict[str, list[int]] = {}

@@ -67,7 +67,8 @@ class _Start(NamedTuple):
     is_text: bool
 
 
-class _Reading(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Reading:
     """A reading: text, data of the image, and structures from between two readings of the text that agree.
 
     ``more`` was read after that text. ``settled`` if the structures were the same after that.

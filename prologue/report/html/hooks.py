@@ -30,7 +30,7 @@ def hooks_page(inventory: Inventory, command: Sequence[str]) -> Page:
         parts.append(Table(title="By function", head=FUNCTION_HEAD, rows=table[:_MOST], folded=folded, note=note))
     if strips := _strips(inventory):
         parts.append(map_of_strips(inventory.kernel.path, strips))
-    lines = list(inventory.not_known) or ["Every list was read."]
+    lines = list(map(str, inventory.not_known)) or ["Every list was read."]
     parts.append(BulletList(title="Not known", lines=lines))
     return Page(
         title=f"prologue live hooks: {inventory.source}",
