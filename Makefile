@@ -10,7 +10,7 @@ mypy := $(python) -m mypy
 cache = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prologue
 
 .PHONY: help setup setup-demo setup-bench setup-test demo test test-all check lint types tests tests-all tests-fast
-.PHONY: plugins bench fuzz kernels docs site clean
+.PHONY: plugins bench fuzz kernels docs man site clean
 
 help:
 	@echo 'make demo    take a real Debian kernel from its package to a traced boot'
@@ -22,6 +22,7 @@ help:
 	@echo 'make fuzz    damaged inputs, guided by coverage, for half an hour (SECONDS=1800)'
 	@echo 'make kernels builds and boots kernels with unusual configurations, for hours; writes docs/kernels.md'
 	@echo 'make docs    write docs/rules from the rules'
+	@echo 'make man     write a man page for each command into build/man/man1'
 	@echo 'make site    build the pages as a site in build/site/html, and check their links'
 	@echo 'make setup   only install what these need'
 	@echo 'make clean   remove what make made here'
@@ -84,6 +85,10 @@ kernels: setup-test
 
 docs: setup-test
 	$(python) -m prologue.report.rule_page docs/rules
+
+# `man -M build/man prologue-verify` reads one.
+man: setup-test
+	$(python) -m prologue.cli.man_pages build/man/man1
 
 site: setup-test
 	NO_MKDOCS_2_WARNING=1 $(python) .ci/site

@@ -70,6 +70,8 @@ def test_nothing_is_left_out(packages: list[Path]) -> None:
     code |= {name.removeprefix("bench/") for name in tracked if name.startswith("bench/prologue_bench/")}
     assert code - installed == set()
     assert not {name for name in installed if name.startswith(("tests/", "docs/"))}
+    pages = {name.rpartition("/")[2] for name in installed if "/data/share/man/man1/" in name}
+    assert {"prologue.1", "prologue-verify.1", "prologue-bench-run.1"} < pages
 
 
 @pytest.mark.parametrize("arguments", FEATURES, ids=lambda arguments: " ".join(arguments[:2]))

@@ -13,8 +13,10 @@ from prologue.outputs import require_other
 
 def add_options(command: Subcommand) -> None:
     """Give ``image`` its options."""
-    command.add_argument("file", type=Path, metavar="VMLINUX")
-    command.add_argument("-o", "--output", type=Path, required=True, metavar="OUT")
+    command.add_argument("file", type=Path, metavar="VMLINUX", help="processed or not")
+    command.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="OUT", help="the Image, as objcopy -O binary makes it"
+    )
 
 
 def run(args: Namespace) -> int:

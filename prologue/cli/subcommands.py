@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -120,11 +120,16 @@ def every_parser(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     return [parser, *(below for group in groups for command in group for below in every_parser(command))]
 
 
-def fill_all(parser: argparse.ArgumentParser) -> None:
-    """Fill every subcommand, for those that want to see the whole grammar; what is not installed stays empty."""
+def fill_all(parser: argparse.ArgumentParser, *, complete: bool = False) -> None:
+    """Fill every subcommand, for those that want to see the whole grammar; what is not installed stays empty.
+
+    Raises:
+        UsageError: with ``complete``, something is not installed.
+
+    """
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for command in action.choices.values():
-                with suppress(UsageError):
+                with nullcontext() if complete else suppress(UsageError):
                     command.fill()
-                fill_all(command)
+                fill_all(command, complete=complete)

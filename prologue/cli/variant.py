@@ -14,10 +14,12 @@ from prologue.rules.engine import approve
 
 def add_options(command: Subcommand) -> None:
     """Give ``variant`` its options."""
-    command.add_argument("file", type=Path, metavar="VMLINUX")
-    command.add_argument("--kind", choices=("nop-nop", "boot", "build"), required=True,
-                         help="sites never touched (not safe to trace) | as linked | processed")  # fmt: skip
-    command.add_argument("-o", "--output", type=Path, required=True, metavar="OUT")
+    command.add_argument("file", type=Path, metavar="VMLINUX", help="as linked")
+    command.add_argument(
+        "--kind", choices=("nop-nop", "boot", "build"), required=True,
+        help="nop-nop: sites never touched (not safe to trace); boot: as linked; build: processed",
+    )  # fmt: skip
+    command.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help="the vmlinux of that variant")
 
 
 def run(args: Namespace) -> int:
