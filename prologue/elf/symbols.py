@@ -107,6 +107,14 @@ class Symbols:
         row = int(rows[np.argmax(self.table["size"][rows])])
         return Symbol(self._name(int(self._names[row])), vaddr, int(self.table["size"][row]))
 
+    def function_names(self, prefix: str = "") -> list[str]:
+        """Return the names of all defined functions that begin with ``prefix``, each once, sorted."""
+        rows = self._rows_with_prefix(prefix)
+        rows = rows[(self.table["info"][rows] & 15 == STT_FUNC) & self.defined[rows] & (self._names[rows] != 0)]
+        strings = self._string_bytes.tobytes() + b"\0"  # one copy: a search of the file for each name takes longer
+        starts = self._names[rows].tolist()
+        return sorted({strings[at : strings.index(b"\0", at)].decode("utf-8", "backslashreplace") for at in starts})
+
     @cached_property
     def function_starts(self) -> U64:
         """Sorted addresses of all function symbols."""

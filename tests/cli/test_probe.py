@@ -63,7 +63,7 @@ def test_what_is_not_known_leaves_the_other_lines(vmlinux: Path, capsys: pytest.
     said = capsys.readouterr()
     lines = said.out.splitlines()
     assert lines[0] == "p:mine/hidden hidden"
-    assert lines[1].startswith("# hiden: no symbol hiden; near: hidden")
+    assert lines[1].startswith("# hiden: no symbol hiden: did you mean hidden?")
     assert "+0(%x0):string" in lines[2]
     assert said.err.count("\n") == 2
     assert main(["probe", str(vmlinux), "--json", "hiden"]) == 2

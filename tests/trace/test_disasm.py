@@ -255,6 +255,8 @@ def test_a_second_value_does_not_replace_the_first(
         (["--slide", "x"], "expected a number"),
         (["--time", "5"], "expected FROM,TO"),
         (["--symbols", "nothing_here"], "has no symbol nothing_here"),
+        (["--symbols", "vfs_raed"], "has no symbol vfs_raed: did you mean vfs_read?"),
+        (["--from", "vfs_raed"], "has no symbol vfs_raed: did you mean vfs_read?"),
         (["--modules", "/"], "needs --memory"),
         (["--guest-vmlinux", "a@x"], "expected VMLINUX"),
         (["--guest-vmlinux", "a@\u00b2"], "expected VMLINUX"),

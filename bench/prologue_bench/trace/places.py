@@ -9,6 +9,7 @@ from prologue.elf.notes import gnu_build_id
 from prologue.elf.struct_types import struct_types
 from prologue.elf.symbols import Symbols
 from prologue.trace.path.programs import VECTOR_SYMBOLS, VECTOR_TABLE
+from prologue.words import meant
 from prologue_bench.errors import BenchError
 from prologue_bench.exact.build import build_guest
 from prologue_bench.exact.places import image_base, load_address
@@ -58,7 +59,8 @@ def offset_of(kernel: Kernel, name: str) -> str:
     """
     symbol = kernel.symbols.find(name)
     if symbol is None:
-        raise BenchError(f"{kernel.path}: no function {name}: name one of its symbol table (nm {kernel.path.name})")
+        hint = meant(name, kernel.symbols.function_names()) or f"name one of its symbol table (nm {kernel.path.name})"
+        raise BenchError(f"{kernel.path}: no function {name}: {hint}")
     return f"{symbol.vaddr - image_base(kernel):#x}"
 
 

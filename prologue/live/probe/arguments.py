@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Final, Protocol
 
 from prologue.live.probe.c_types import CType
@@ -14,6 +13,7 @@ from prologue.live.probe.language import ArgumentRequest
 from prologue.live.probe.refusals import fetch_refusal, symbol_of, type_refusal
 from prologue.live.probe.scopes import Variable
 from prologue.live.probe.storage import DECLARED, Address, InMemory, InRegister, Missing, Pieces, Storage
+from prologue.words import meant
 
 _LONGEST_NAME: Final = 32  # MAX_ARG_NAME_LEN of kernel/trace/trace_probe.h
 _LONGEST_ARGUMENT: Final = 63  # MAX_ARGSTR_LEN, without the name
@@ -241,9 +241,8 @@ def _with_symbol(storage: Storage, data: DataSymbols) -> Storage:
 def _unknown_variable(name: str, variables: VariablesAt | None) -> FetchError:
     if variables is None:
         return FetchError("no debug information describes this function: give a fetch argument, such as %x0")
-    near = get_close_matches(name, variables.names(), 3)
-    hint = f"; near: {', '.join(near)}" if near else ""
-    return FetchError(f"{variables.function_name} has no variable {name} here{hint}", is_mistake=True)
+    hint = meant(name, variables.names())
+    return FetchError(f"{variables.function_name} has no variable {name} here{hint and ': ' + hint}", is_mistake=True)
 
 
 def _piece_arguments(request: ArgumentRequest, name: str, struct: CType, pieces: Pieces) -> Iterator[Argument]:

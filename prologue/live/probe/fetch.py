@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Final
 
 from prologue.live.probe.c_types import MOST_ELEMENTS, CType
@@ -18,6 +17,7 @@ from prologue.live.probe.storage import (
     Storage,
     Sum,
 )
+from prologue.words import meant
 
 _STRINGS: Final = ("string", "ustring")
 
@@ -75,9 +75,8 @@ def _member(place: FetchedValue, step: MemberStep, user: bool) -> FetchedValue:
     member = place.type.member(step.member)
     if member is None:
         names = list(place.type.member_names())
-        near = get_close_matches(step.member, names, 3)
-        known = f"; near: {', '.join(near)}" if near else "" if names else ": its members are not known"
-        raise FetchError(f"{place.type.name} has no member {step.member}{known}", is_mistake=True)
+        hint = meant(step.member, names) if names else "its members are not known"
+        raise FetchError(f"{place.type.name} has no member {step.member}{hint and ': ' + hint}", is_mistake=True)
     if member.bits:
         return FetchedValue(member.type, place.storage, place.bit_offset + member.bit_offset, member.bits)
     return _part(place, member.type, member.bit_offset // 8)

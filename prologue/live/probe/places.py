@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
@@ -24,8 +23,8 @@ from prologue.live.probe.statements import (
     is_of_header,
     unit_statements,
 )
+from prologue.words import meant
 
-_NEAR_NAMES: Final = 3
 _VARIANTS: Final = re.compile(r"(\.(isra|constprop|llvm)\.\d+)+")  # the same function, as the compiler changed it
 _NOT_FUNCTIONS: Final = re.compile(r"(__cfi_|__pfx_|\$).*|.*\.cold(\.\d+)?", re.ASCII)
 
@@ -308,7 +307,6 @@ def _unknown_symbol(target: ProbeTarget, request: ProbeRequest) -> InputError:
     if target.binary.symbols.find(name) is not None:
         why = f"{name} is not a symbol that the running kernel knows: kallsyms leaves it out, so give its address"
         return InputError(why, path=target.path)
-    near = get_close_matches(name, target.names.by_name, _NEAR_NAMES)
-    hint = f"; near: {', '.join(near)}" if near else ""
+    hint = meant(name, target.names.by_name)
     where = "" if target.module else " (a module's are not in the vmlinux: MOD:FUNC with --modules)"
-    return InputError(f"no symbol {name}{hint}{where}", path=target.path)
+    return InputError(f"no symbol {name}{hint and ': ' + hint}{where}", path=target.path)

@@ -16,6 +16,7 @@ from prologue.errors import InputError
 from prologue.live.memory.ranges import KERNEL_HALF
 from prologue.trace.path.programs import Program
 from prologue.trace.ranges import AARCH32, NO_LEVEL, NO_VMID, OTHER_WORLD, Batch
+from prologue.words import meant
 
 USER, UNDECIDED, WORLD = -1, -2, -3
 """Not a program's row: no kernel; a kernel of which the trace does not say which; Secure, Realm or Root state."""
@@ -62,7 +63,8 @@ class Kernels(NamedTuple):
         for name in names:
             hits = [(row, place) for row, program in enumerate(self.programs) for place in program.find(name)]
             if not hits:
-                raise InputError(f"has no symbol {name}", path=self.host.name)
+                hint = meant(name, set().union(*(program.function_names() for program in self.programs)))
+                raise InputError(f"has no symbol {name}{hint and ': ' + hint}", path=self.host.name)
             places += hits
         return places
 

@@ -200,6 +200,10 @@ class Program:
         }
         return sorted(vaddrs)
 
+    def function_names(self) -> set[str]:
+        """Return the names of all functions."""
+        return {name for owner in self._owners for name in owner.symbols.function_names()}
+
     @cached_property
     def vectors(self) -> U64:
         """Addresses where an exception may enter, ascending; shape (n,)."""

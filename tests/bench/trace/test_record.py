@@ -123,8 +123,8 @@ def test_a_count(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--begin", "no_such"], "no function no_such"),
-        (["--function", "no_such"], "no function no_such"),
+        (["--begin", "work_fibonaci"], "no function work_fibonaci: did you mean work_fibonacci, "),
+        (["--function", "no_such"], "no function no_such: name one of its symbol table (nm vmlinux)"),
         (["--save-truth", "OUT"], "is named for two outputs"),
         (["--insmod", "VMLINUX"], "--boot has no root file system"),
         (["--save-truth", "/nowhere/truth"], "no such directory"),

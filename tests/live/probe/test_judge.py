@@ -168,7 +168,7 @@ def test_arguments_are_looked_up_after_the_slots(judge: Judge) -> None:
 @pytest.mark.parametrize(
     ("place", "kind", "said"),
     [
-        ("trased", InputError, "no symbol trased; near: traced"),
+        ("trased", InputError, "no symbol trased: did you mean traced?"),
         ("starter", InputError, "kallsyms leaves it out"),
         ("traced+2", UsageError, "not a multiple of 4"),
         ("0xffff800080010002", UsageError, "not a multiple of 4"),

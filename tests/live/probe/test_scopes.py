@@ -116,7 +116,7 @@ def test_arguments_by_name(tmp_path: Path, version: int) -> None:
         ["two=+8(%x4):s64", "name=+0(%x0):string"],
         {
             "$retval": "$retval is of a return: FUNC%return",
-            "nane": "traced has no variable nane here; near: name",
+            "nane": "traced has no variable nane here: did you mean name?",
         },
     )
     end = function.vaddr + function.size - 4
