@@ -1,4 +1,4 @@
-"""Completion scripts for shells: file names wherever a file is meant, and the names that commands know."""
+"""Completion scripts for shells: file names wherever a file is meant, and the names that commands or kernels know."""
 
 from __future__ import annotations
 
@@ -17,6 +17,18 @@ _DIRECTORIES: Final = ("DIR", "TREE")
 _RULES: Final = ("RULE", "CODE|SLUG")
 _FILES: Final = ("PLAN", "TRACE", "SOURCE", "SOURCE2")  # which may also be - or ssh:HOST
 
+_FUNCTIONS: Final = {
+    "bash": """\
+_prologue_functions() {
+  "${COMP_WORDS[0]}" --print-functions "$1" "${COMP_WORDS[@]:1}" 2>/dev/null
+}
+""",
+    "zsh": """\
+_prologue_functions() {
+  compadd -- ${(f)"$(prologue --print-functions "$PREFIX" $words 2>/dev/null)"}
+}
+""",
+}
 _RELEASES: Final = """\
 _prologue_releases() {{
   compgen -d -- "$1"
@@ -47,10 +59,12 @@ def script(parser: argparse.ArgumentParser, shell: str) -> str:
     for each in every_parser(parser):
         for action in each._actions:
             _complete(action, examples)
-    preamble = _RELEASES.format(releases=" ".join(all_series()))
-    for kind, names in examples.items():
-        preamble += _OR_EXAMPLE.format(kind=kind, names=" ".join(names), words=_words(names))
-    return str(shtab.complete(parser, shell=shell, preamble=preamble if shell == "bash" else ""))
+    preamble = _FUNCTIONS.get(shell, "")
+    if shell == "bash":
+        preamble += _RELEASES.format(releases=" ".join(all_series()))
+        for kind, names in examples.items():
+            preamble += _OR_EXAMPLE.format(kind=kind, names=" ".join(names), words=_words(names))
+    return str(shtab.complete(parser, shell=shell, preamble=preamble))
 
 
 def _words(names: tuple[str, ...]) -> str:
@@ -72,6 +86,13 @@ def _complete(action: argparse.Action, examples: dict[str, tuple[str, ...]]) -> 
             "zsh": f"{{ _files; compadd -- {words} }}",
             "fish": f"(__fish_complete_path (commandline -ct)) {words}",
             "tcsh": "f",
+        }
+    elif action.metavar in ("FUNCTION", "PLACE"):
+        how.complete = {
+            "bash": "_prologue_functions",
+            "zsh": "_prologue_functions",
+            "fish": "(prologue --print-functions (commandline -ct) (commandline -opc) 2>/dev/null)",
+            "tcsh": "n",
         }
     elif action.metavar == "RELEASE|TREE":
         words = " ".join(all_series())

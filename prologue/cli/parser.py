@@ -25,6 +25,19 @@ class _PrintCompletion(argparse.Action):
         parser.exit()
 
 
+class _PrintFunctions(argparse.Action):
+    """Prints functions for a completion script, and ends."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        from prologue.cli.function_names import functions_of
+
+        for name in functions_of(values[0], values[1:]) if values else ():
+            print(name)
+        parser.exit()
+
+
 def build_parser(chosen: str = "") -> argparse.ArgumentParser:
     """Build the parser with the subcommand that is chosen, or with all if that is the name of none.
 
@@ -42,6 +55,9 @@ def build_parser(chosen: str = "") -> argparse.ArgumentParser:
         "--print-completion", action=_PrintCompletion, choices=SHELLS, metavar="SHELL",
         help="print a completion script for bash, zsh, fish or tcsh",
     )  # fmt: skip
+    # What such a script asks; users have no need of it.
+    parser.add_argument("--print-functions", action=_PrintFunctions, nargs=argparse.REMAINDER, metavar="WORDS",
+                        help=argparse.SUPPRESS)  # fmt: skip
     add_common(parser)
     parser.set_defaults(color="auto", quiet=False, verbose=False, debug=False)
     commands = add_commands(parser)

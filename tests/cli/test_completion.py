@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from prologue.cli.main import main
 from prologue.cli.parser import SHELLS
 from tests.support.needs import needs_tools
+from tests.trace.made import KERNEL
 
 Said = pytest.CaptureFixture[str]
 # What stands before the cursor, and what may be completed to.
@@ -34,12 +37,21 @@ ASKED = [
     ("bench run vmlinux --target ic", {"icount"}),
     ("bench run vmlinux --variants no", {"nop-nop"}),
     ("kernel patch 6.1", {"6.1", "6.12"}),
+    ("trace stats run.ptrace --vmlinux made --symbols vfs", {"vfs_read"}),
+    ("trace record made --begin vfs", {"vfs_read"}),
+    ("probe made read_", {"read_zero"}),
 ]
 
 
 @pytest.fixture
-def script(tmp_path: Path, request: pytest.FixtureRequest, capsys: Said) -> Path:
+def script(tmp_path: Path, request: pytest.FixtureRequest, capsys: Said, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "vmlinux").touch()
+    KERNEL.write(tmp_path / "made")
+    command = tmp_path / "bin" / "prologue"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nPYTHONPATH={":".join(sys.path)} exec {sys.executable} -m prologue "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
     with pytest.raises(SystemExit) as done:
         main(["--print-completion", request.param])
     assert done.value.code == 0
@@ -101,12 +113,23 @@ def test_zsh(script: Path) -> None:
         zpty -r shell answer '*example:2019-a5*'
         zpty -n -w shell $'\\Cuprologue scan vml\\t'
         zpty -r shell answer '*vmlinux*'
+        zpty -n -w shell $'\\Cuprologue trace record made --begin vfs_\\t'
+        zpty -r shell answer '*vfs_read*'
         print COMPLETE
     """
     done = subprocess.run(
         ["zsh", "-f", "-c", program], capture_output=True, text=True, check=True, cwd=script.parent, timeout=60
     )
     assert done.stdout.endswith("COMPLETE\n")
+
+
+@pytest.mark.parametrize("script", ["bash"], indirect=True)
+def test_a_line_that_names_no_kernel_completes_to_nothing(script: Path, capsys: Said) -> None:
+    made = str(script.parent / "made")
+    for words in ((), ("", made), ("vfs", "/", "-q", "--vmlinux=", str(script.parent / "vmlinux")), ("vfz", made)):
+        with pytest.raises(SystemExit) as done:
+            main(["--print-functions", *words])
+        assert (done.value.code, *capsys.readouterr()) == (0, "", "")
 
 
 @pytest.mark.parametrize("script", SHELLS, indirect=True)
