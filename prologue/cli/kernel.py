@@ -72,6 +72,8 @@ def run_install(args: Namespace) -> int:
         outcome = uninstall(args.tree, dry_run=args.dry_run)
     else:
         outcome = install(args.tree, mode=args.mode or "build", dry_run=args.dry_run)
+    if args.quiet:
+        return 0
     tree = outcome.tree
     if not outcome.steps:
         what = "is not installed" if args.uninstall else "is installed already"
@@ -105,9 +107,10 @@ def run_check(args: Namespace) -> int:
         data = {"schema": SCHEMA, "tree": str(args.tree), "objtree": objtree, "release": tree.release, "ok": well}
         print(json.dumps({**data, "checks": rows}, indent=2))
         return 0 if well else 1
-    print(f"{args.tree}: Linux {tree.release}")
+    if not args.quiet:
+        print(f"{args.tree}: Linux {tree.release}")
     width = max(len(check.name) for check in checks)
-    for check in checks:
+    for check in checks if not args.quiet else [check for check in checks if check.status == "no"]:
         print(f"{check.status:<2}  {check.name:<{width}}  {check.message}")
         if check.to_do:
             print(f"    {'':<{width}}  -> {check.to_do}")
@@ -135,7 +138,7 @@ def run_patch(args: Namespace) -> int:
         mails.append(cover_mail(series, who, SUBJECTS[series.mode], cover_text(series, figures)))
     if not args.cover_letter:
         mails += patch_mails(series, who)
-    _put_out(mails, args.output)
+    _put_out(mails, args)
     if args.output and not figures:
         warn(f"{args.output / mails[0].name}: has no figures (--figures FILE)")
     return 0
@@ -153,18 +156,18 @@ def _run_standalone(args: Namespace) -> int:
         )
     release, tree = _release(args.release, standalone_releases(args.series))
     patch = load_standalone(args.series, release, tree)
-    _put_out(patch_mails(patch, identity(tree or Path())), args.output)
+    _put_out(patch_mails(patch, identity(tree or Path())), args)
     return 0
 
 
-def _put_out(mails: Sequence[Mail], directory: Path | None) -> None:
+def _put_out(mails: Sequence[Mail], args: Namespace) -> None:
     """Write mails into a directory and name the files, or print them."""
     from prologue.kernel_tree.mail import write_mails
 
-    if directory:
-        write_mails(directory, mails)
-        for mail in mails:
-            print(directory / mail.name)
+    if args.output:
+        write_mails(args.output, mails)
+        for mail in () if args.quiet else mails:
+            print(args.output / mail.name)
         return
     sys.stdout.flush()
     sys.stdout.buffer.write(b"".join(mail.text for mail in mails))

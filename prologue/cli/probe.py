@@ -127,7 +127,8 @@ def _lines(args: Namespace, probes: Sequence[Probe], failures: Sequence[Failure]
     elif args.event or args.fprobe:
         yield from event_lines(probes, failures)
     else:
-        yield from (probe_text(probe.verdict) for probe in probes)
+        verdicts = [probe.verdict for probe in probes]
+        yield from (probe_text(verdict) for verdict in verdicts if not args.quiet or verdict.answer != "yes")
 
 
 def _list(args: Namespace, prober: Prober, asked: Sequence[str]) -> int:

@@ -89,12 +89,16 @@ def run_check(args: argparse.Namespace) -> int:
         results.append(_result(protocol.name, variant, outcome, barriers))
         if args.herd7:
             results[-1]["herd7"] = _herd7(f"{protocol.name}.{variant.name}", variant.model)
-        if not args.json:
+        if not args.json and not (args.quiet and not _fails(results[-1])):
             _print_result(results[-1], variant.model, outcome)
     if args.json:
         print(json.dumps({"schema": "prologue.protocol-check/1", "results": results}, indent=2))
-    differ = any((result.get("herd7") or {}).get("agrees") is False for result in results)
-    return 1 if differ or any(not result["safe"] for result in results) else 0
+    return 1 if any(map(_fails, results)) else 0
+
+
+def _fails(result: dict[str, Any]) -> bool:
+    """Return whether a variant is unsafe, or herd7 and spin do not agree about it."""
+    return not result["safe"] or (result.get("herd7") or {}).get("agrees") is False
 
 
 def _herd7(name: str, model: Any) -> dict[str, Any] | None:

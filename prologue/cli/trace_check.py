@@ -96,7 +96,7 @@ def run(args: Namespace) -> int:
     print_notes(rest)
     if not done.judged:
         raise UndecidedError(f"no step could be judged: {summary.why_no_step(check.unjudged)}", path=trace.name)
-    if args.format == "text":
+    if args.format == "text" and (done.failed or not args.quiet):
         print("\n".join(_verdict(done)))
     return int(done.failed)
 

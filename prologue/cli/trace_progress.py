@@ -7,12 +7,17 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from prologue.report.terminal import is_quiet
+
 _EVERY: Final = 0.5  # seconds
 
 
 def progress_on_terminal() -> Callable[[int, int], None] | None:
-    """Return what shows bytes done and the time left; None if standard error is no terminal, or standard output is."""
-    if not sys.stderr.isatty() or sys.stdout.isatty():
+    """Return what shows bytes done and the time left; None with ``--quiet``, or if standard output is a terminal.
+
+    None, too, if standard error is not one.
+    """
+    if is_quiet() or not sys.stderr.isatty() or sys.stdout.isatty():
         return None
     begun = shown = time.monotonic()
 

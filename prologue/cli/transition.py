@@ -39,7 +39,7 @@ def run(args: Namespace) -> int:
     verdict = judge(word_of(args.old), word_of(args.new), args.issue)
     if args.json:
         print(json.dumps({"schema": SCHEMA, **asdict(verdict)}, indent=2))
-    else:
+    elif not (verdict.allowed and args.quiet):
         print(f"{verdict.old} -> {verdict.new}: {'safe' if verdict.allowed else 'NOT safe'} live: {verdict.reason}")
         print(f"source: {verdict.citation}")
     return 0 if verdict.allowed else 1

@@ -29,6 +29,11 @@ def set_terminal(*, color: Color, quiet: bool) -> None:
     _color, _quiet = color, quiet
 
 
+def is_quiet() -> bool:
+    """Return whether ``--quiet`` was given."""
+    return _quiet
+
+
 def has_color(stream: TextIO) -> bool:
     """Return whether a stream gets colour: a terminal does, unless NO_COLOR is set and not empty (no-color.org)."""
     if _color != "auto":

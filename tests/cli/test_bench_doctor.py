@@ -33,6 +33,8 @@ def test_doctor_of_this_host(capsys: Said) -> None:
     assert all(diagnosis.fix for diagnosis in diagnoses if diagnosis.health != "ok")
     if platform.machine() != "aarch64":
         assert "smoke evidence" in said
+    main(["bench", "doctor", "-q"])
+    assert not any(line.startswith("ok") for line in capsys.readouterr().out.splitlines())
 
 
 def test_doctor_names_what_is_missing(

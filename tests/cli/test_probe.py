@@ -57,6 +57,15 @@ def test_events_are_lines_for_the_kernel(vmlinux: Path, capsys: pytest.CaptureFi
     assert lines[3] == "p:far_0xc far+0xc"
 
 
+def test_quiet_is_silent_about_places_that_can(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["probe", str(vmlinux), "-q", "hidden"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert main(["probe", str(vmlinux), "-q", "hidden", "hidden+2"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "is not a multiple of 4" in said.err
+
+
 def test_what_is_not_known_leaves_the_other_lines(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A typing error in one of many places is a comment, and the status; the kernel takes the output as it is."""
     assert main(["probe", str(vmlinux), "--event", "hiden", "hidden", "hidden %x0:string", "--group", "mine"]) == 2

@@ -46,6 +46,8 @@ def test_a_safe_one_says_how_far_it_looked(capsys: pytest.CaptureFixture[str]) -
     assert "states, depth " in said
     assert "2 CPUs, preemptible, tasks: patcher, caller" in said
     assert said.count("not needed: a CPU that executes the old NOP") == 5
+    assert main(["protocol", "check", "two-writes-live/mov-in-place", "-q"]) == 0
+    assert capsys.readouterr().out == ""
 
 
 def test_json_of_all_variants(capsys: pytest.CaptureFixture[str]) -> None:

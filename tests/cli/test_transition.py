@@ -29,6 +29,13 @@ def test_transition(arguments: list[str], status: int, words: str, capsys: pytes
     assert "Concurrent modification and execution of instructions" in said
 
 
+def test_quiet_is_silent_about_a_safe_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["transition", "nop", "bl", "-q"]) == 0
+    assert capsys.readouterr().out == ""
+    assert main(["transition", "nop", "mov", "-q"]) == 1
+    assert "NOT safe" in capsys.readouterr().out
+
+
 def test_transition_of_nonsense(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["transition", "nop", "frobnicate"]) == 2
     assert "frobnicate" in capsys.readouterr().err

@@ -66,6 +66,20 @@ def test_from_install_to_uninstall(tree: Path, capsys: Said) -> None:
     assert f"{head}: the patch is not installed, nothing to do\n" in capsys.readouterr().out
 
 
+def test_quiet_says_what_fails_and_no_more(tree: Path, tmp_path: Path, capsys: Said) -> None:
+    said = []
+    for words in (["install", tree, "--dry-run"], ["install", tree], ["install", tree],
+                  ["patch", tree, "-o", tmp_path / "mails", "--mode", "boot"]):  # fmt: skip
+        assert kernel(*words, "-q") == 0
+        said.append(capsys.readouterr().out)
+    assert said == [""] * 4
+    assert KernelTree(tree).mode == "build"
+    assert kernel("check", tree, "-q") == 1
+    assert {line[:2] for line in capsys.readouterr().out.splitlines()} == {"no", "  "}
+    assert kernel("install", tree, "--uninstall", "-q") == 0
+    assert capsys.readouterr().out == ""
+
+
 @pytest.mark.parametrize("options", [[], ["--dry-run"]])
 def test_a_refusal_is_one_line(tree: Path, options: list[str], capsys: Said) -> None:
     (tree / POSTLINK).write_text("# somebody else's\n")

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from prologue.report.terminal import is_quiet, warn
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -19,8 +21,11 @@ _WORKLOADS = 2
 
 @contextmanager
 def watching(done: int, planned: int) -> Iterator[Callable[[FinishedBoot], None]]:
-    """Yield what is to be called after each boot."""
+    """Yield what is to be called after each boot; ``--quiet`` leaves out all but void ones."""
     seconds: list[float] = []
+    if is_quiet():
+        yield lambda finished: None if finished.boot.void is None else warn(f"{_counted(finished)}: {_line(finished)}")
+        return
     if not sys.stderr.isatty():
 
         def plain(finished: FinishedBoot) -> None:

@@ -8,6 +8,7 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from prologue.report.terminal import is_quiet
 from prologue_bench.errors import BenchError
 from prologue_bench.recorder.local import record_here
 from prologue_bench.recorder.output import Recorded
@@ -58,7 +59,9 @@ def _machine(args: Namespace) -> Callable[[Task], Recorded] | None:
 
 
 def report(diagnoses: Sequence[Diagnosis]) -> int:
-    """Print an aligned list; return the exit code."""
+    """Print an aligned list, with ``--quiet`` only of what is not well; return the exit code."""
     for diagnosis in diagnoses:
+        if is_quiet() and diagnosis.health == "ok":
+            continue
         print(f"{diagnosis.health:4}  {diagnosis.what}" + (f"\n      -> {diagnosis.fix}" if diagnosis.fix else ""))
     return int(any(diagnosis.health == "fail" for diagnosis in diagnoses))

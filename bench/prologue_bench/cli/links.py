@@ -50,10 +50,9 @@ def run(args: Namespace) -> int:
             plans = plan_links(
                 tree, args.number or _COUNT, 1 if args.seed is None else args.seed, args.align or _ALIGNMENTS
             )  # fmt: skip
-            print(
-                f"{tree.out}: main text of {counted(len(tree.units), tree.granularity)}, put in random orders",
-                flush=True,
-            )
+            if not args.quiet:
+                units = counted(len(tree.units), tree.granularity)
+                print(f"{tree.out}: main text of {units}, put in random orders", flush=True)
             made = make_links(tree, plans, args.output, _check)
         else:
             if given := next((name for name in ("number", "seed", "align") if getattr(args, name) is not None), None):
@@ -62,7 +61,8 @@ def run(args: Namespace) -> int:
                 raise UsageError(f"{args.sources[0]}: one link is one sample: name several, or the TREE of its build")
             made = take_links(args.sources, args.output, _check)
         for link in made:
-            print(_line(link), flush=True)
+            if not args.quiet:
+                print(_line(link), flush=True)
     return 0
 
 

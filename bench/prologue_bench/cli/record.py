@@ -12,13 +12,13 @@ from pathlib import Path
 
 from prologue.cli.arguments import number_from
 from prologue.kernel.kernel import Kernel
+from prologue.report.terminal import note, warn
 from prologue.words import counted
 from prologue_bench.cli.common import add_counters, put
 from prologue_bench.cli.defaults import RUNS
 from prologue_bench.errors import BenchError
 from prologue_bench.exact.build import build_counter
 from prologue_bench.host.events import parse_line
-from prologue_bench.host.progress import say
 from prologue_bench.recorder.gate import advice
 from prologue_bench.recorder.local import record_here
 from prologue_bench.recorder.output import TOKEN, Recorded
@@ -86,7 +86,8 @@ def run(args: Namespace) -> int:
         _look(task, args.vmlinux)
         record = make_record(record_here(task, _show(task)), task, args.label, str(args.output))
         append(record)
-    print("\n".join(_summary(record, args.output)))
+    if record.void is not None or not args.quiet:
+        print("\n".join(_summary(record, args.output)))
     return 0 if record.void is None else 1
 
 
@@ -108,8 +109,8 @@ def _workloads(args: Namespace) -> tuple[Measured, ...]:
 
 def _print_script(task: Task, label: str) -> int:
     put(script(task, label))
-    say(f"on the board, as root, once for each boot: LABEL={shlex.quote(label)} sh SCRIPT >> boots.log; "
-        "then here: prologue bench compare boots.log")  # fmt: skip
+    note(f"on the board, as root, once for each boot: LABEL={shlex.quote(label)} sh SCRIPT >> boots.log; "
+         "then here: prologue bench compare boots.log")  # fmt: skip
     return 0
 
 
@@ -124,7 +125,7 @@ def _look(task: Task, vmlinux: Path | None) -> None:
     _require_same_kernel(seen, vmlinux)
     for item in advice(seen.gate_before):
         if not (item.what == "no read-back" and vmlinux is None):
-            say(f"{item.what}: {item.why}: {item.fix}")
+            warn(f"{item.what}: {item.why}: {item.fix}")
 
 
 def _require_same_kernel(seen: Recorded, vmlinux: Path | None) -> None:
@@ -142,7 +143,7 @@ def _show(task: Task) -> Callable[[str], None]:
         event = parse_line(line, TOKEN)
         if event is not None and event.name == "value":
             name = task.workloads[event.data["workload"]].workload.name
-            say(f"{name}: run {event.data['run']} of {task.runs}: {event.data['value']}")
+            note(f"{name}: run {event.data['run']} of {task.runs}: {event.data['value']}")
 
     return show if sys.stderr.isatty() else lambda line: None
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from prologue.cli.arguments import number_from
 from prologue.plan.variants import KINDS, VariantKind
+from prologue.report.terminal import note, warn
 from prologue.words import counted, meant
 from prologue_bench.analysis.compare import compare
 from prologue_bench.analysis.sources import open_results
@@ -25,7 +26,6 @@ from prologue_bench.cli.common import add_counters, put
 from prologue_bench.cli.defaults import MACHINE, RUNS, TIMEOUT
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.exact.build import build_counter
-from prologue_bench.host.progress import say
 from prologue_bench.links.making import link_directories
 from prologue_bench.links.recorded import RECORD, VMLINUX, read_record
 from prologue_bench.recorder.sampling import sample_sites
@@ -198,9 +198,10 @@ def _opened(
     with own, link_aside(variants, images) as link:
         if recorded is not None and recorded.build_id != link.build_id:
             raise BenchError(f"{args.vmlinux}: is not the link that {RECORD} beside it describes")
-        print("" if recorded is None else f"{recorded.name}: ", end="")
-        for line in link.proof:
-            print(line, flush=True)
+        if not args.quiet:
+            print("" if recorded is None else f"{recorded.name}: ", end="")
+            for line in link.proof:
+                print(line, flush=True)
         task = Task(
             workloads=workloads,
             runs=args.runs,
@@ -246,7 +247,7 @@ def _report(directory: Path, left: int) -> int:
     except BenchError as error:
         if not left:
             raise
-        say(f"no report: {error.message}")
+        warn(f"no report: {error.message}")
     return 1 if left else 0
 
 
@@ -259,7 +260,7 @@ def _record(executions: Sequence[Execution], args: Namespace) -> int:
     """
     planned, missing = planned_of(executions), missing_of(executions)
     all_are = counted(planned, "boot is", plural="boots are")
-    say(f"{args.output}: {planned - missing} of {all_are} recorded, {missing} to go")
+    note(f"{args.output}: {planned - missing} of {all_are} recorded, {missing} to go")
     try:
         with watching(planned - missing, planned) as watch:
             if args.links is None:
@@ -267,11 +268,11 @@ def _record(executions: Sequence[Execution], args: Namespace) -> int:
             else:
                 run_rounds(executions, args.seed, watch)
     except (KeyboardInterrupt, GuestLostError):
-        say(f"{planned - missing_of(executions)} of {all_are} in {args.output}; the same command resumes")
+        note(f"{planned - missing_of(executions)} of {all_are} in {args.output}; the same command resumes")
         raise
     if left := missing_of(executions):
         where = args.output / RESULTS if args.links is None else f"{RESULTS} of each link"
-        say(f"{left} of {counted(planned, 'boot')} stayed void (see {where}); the same command tries them again")
+        warn(f"{left} of {counted(planned, 'boot')} stayed void (see {where}); the same command tries them again")
     return left
 
 
@@ -306,4 +307,4 @@ def _command(args: Namespace) -> str:
 
 def _warn_few(boots: int, evidence: str) -> None:
     if evidence == "timing" and boots < LEAST:
-        say(f"warning: {counted(boots, 'boot')} of each variant: no verdict is possible below {LEAST}; ten is normal")
+        warn(f"{counted(boots, 'boot')} of each variant: no verdict is possible below {LEAST}; ten is normal")

@@ -1,4 +1,4 @@
-"""Informs the user meanwhile: a line, or the progress of a long step, by a callback or drawn on a terminal."""
+"""Informs the user meanwhile of the progress of a long step, by a callback or drawn on a terminal."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from prologue.report.terminal import is_quiet
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Progress = Callable[[str, float], None]
 """Called with what is being done and how far it is, in per cent."""
-
-
-def say(text: str) -> None:
-    """Print a line for the user beside a report, on standard error."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def silent(_what: str, _percent: float) -> None:
@@ -25,11 +22,11 @@ def silent(_what: str, _percent: float) -> None:
 
 @contextmanager
 def shown(progress: Progress | None = None) -> Iterator[Progress]:
-    """Yield `progress`; without one, a bar on stderr if that is a terminal, otherwise silence."""
+    """Yield `progress`; without one, a bar on stderr if that is a terminal and ``--quiet`` was not given."""
     if progress is not None:
         yield progress
         return
-    if not sys.stderr.isatty():
+    if is_quiet() or not sys.stderr.isatty():
         yield silent
         return
     from rich.console import Console

@@ -13,8 +13,8 @@ from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from prologue.errors import how_to_install
+from prologue.report.terminal import note, warn
 from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
-from prologue_bench.host.progress import say
 
 try:
     import grpc
@@ -85,7 +85,7 @@ class CoordinatorPlaces:
         self._release()
         if place is not None and token is not None:
             self.aside[place], self._token = token, None
-            say(f"{place}: put aside: {why}")
+            warn(f"{place}: put aside: {why}")
 
     def close(self) -> None:
         """Give everything back."""
@@ -139,7 +139,7 @@ class CoordinatorPlaces:
             if place.state is not ReservationState.waiting:
                 raise BenchError(f"labgrid's coordinator {self._address}: reservation {self._token} {place.state.name}")
             if not waits:
-                say(f"waiting for a place with {self._name} (reservation {self._token})")
+                note(f"waiting for a place with {self._name} (reservation {self._token})")
             waits = True
             for token in self.aside.values():  # otherwise they would expire
                 with contextlib.suppress(grpc.aio.AioRpcError):

@@ -110,6 +110,18 @@ def test_places_without_a_boot_are_findings(
     assert len(read_results(directory).boots) == 4 + len(wrong)
 
 
+def test_quiet_leaves_the_report_and_what_is_wrong(mini: Mini, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+    vmlinux = mini(Spec())
+    monkeypatch.setattr(run_command, "choose_target", lambda _: Machine((2,)))
+    plan = ("--variants", "nop-nop,boot", "--no-control", "--boots", "3", "--runs", "1", "--retries", "0")
+    assert run(vmlinux, vmlinux.with_name("campaign"), *plan, "-q") == 1
+    output = capsys.readouterr()
+    assert output.out.startswith("true; seconds, lower is better\n")
+    void, left = output.err.splitlines()
+    assert void.startswith("warning: boot 2, 1/6: ")
+    assert left.startswith("warning: 1 of 6 boots stayed void")
+
+
 def test_only_counts_of_the_boot_need_no_workload(tmp_path: Path, capsys: Said) -> None:
     plan = ["bench", "run", str(tmp_path / "none"), "-o", str(tmp_path / "campaign")]
     assert main(plan) == 2
