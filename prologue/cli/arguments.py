@@ -85,7 +85,7 @@ def add_json(command: argparse.ArgumentParser, schema: str) -> None:
 def add_format(command: argparse.ArgumentParser, schema: str, *forms: str) -> None:
     """Add how a report is printed: as text, JSON, or one of ``forms``."""
     choose = command.add_mutually_exclusive_group()
-    choose.add_argument("--format", choices=("text", *forms), default="text", help="of the report")
+    choose.add_argument("--format", choices=("text", *forms), default="text", help="form of the report (default: text)")
     choose.add_argument("--json", dest="format", action="store_const", const="json",
                         help=f"print JSON (schema prologue.{schema}/1)")  # fmt: skip
 

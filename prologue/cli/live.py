@@ -31,7 +31,7 @@ def add_live(group: Subcommand) -> None:
     capture.add_argument("-o", "--output", type=Path, required=True, metavar="OUT",
                          help="an ELF core, readable by its owner only; compressed if it ends in .zst")  # fmt: skip
     capture.add_argument("--vmlinux", type=Path, metavar="VMLINUX",
-                         help="of exactly that build: finds what is attached, too; see docs/live.md")  # fmt: skip
+                         help="the kernel of that very build: keeps what is attached, too; see docs/live.md")  # fmt: skip
     _add_how(capture, "live-capture")
     overlay = add_command(
         actions, "overlay", "prologue.cli.live_overlay:run",
@@ -77,8 +77,14 @@ def _audit(actions: Commands) -> None:
                        help="later memory of the same boot: what changed in between, and was it allowed?")  # fmt: skip
     audit.add_argument("--plot", type=Path, metavar="FILE", help="a picture of the text: where each mechanism patches")
     audit.add_argument("--modules", type=Path, metavar="DIR", help="also the loaded modules, from files in DIR")
-    audit.add_argument("--select", action="append", default=[], metavar="RULE", help="run only these; PL5 is a group")
-    audit.add_argument("--ignore", action="append", default=[], metavar="RULE", help="do not run these")
+    audit.add_argument(
+        "--select",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="run only this rule, or group such as PL5; repeatable",
+    )
+    audit.add_argument("--ignore", action="append", default=[], metavar="RULE", help="do not run this rule or group")
     audit.add_argument("--allow-undecided", action="store_true",
                        help="pass even if memory does not decide some words")  # fmt: skip
     audit.add_argument("--ssh-options", default="", metavar="WORDS", help=SSH_WORDS)

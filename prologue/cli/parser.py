@@ -121,7 +121,7 @@ _COMMANDS: Final = (
         "prologue.cli.transition:add_options",
     ),
     (
-        "probe", "prologue.cli.probe:run", "may one put a kprobe there?",
+        "probe", "prologue.cli.probe:run", "say whether a kprobe can be put at a place, or why not",
         "  prologue probe vmlinux vfs_read vfs_read+4 0xffff800080444118\n"
         "  prologue probe vmlinux vfs_read 'vfs_read%return' --event >> /sys/kernel/tracing/kprobe_events\n"
         "  prologue probe vmlinux 'do_wait wo->wo_type' fsnotify_access --event --group mine\n"
@@ -129,7 +129,7 @@ _COMMANDS: Final = (
         "prologue.cli.probe:add_options",
     ),
     (
-        "variant", "prologue.cli.variant:run", "make a bench variant of one link",
+        "variant", "prologue.cli.variant:run", "make a variant of a vmlinux for the bench, from the same link",
         "  prologue variant vmlinux --kind nop-nop -o vmlinux.nop-nop\n"
         "  prologue variant vmlinux --kind build -o vmlinux.build",
         "prologue.cli.variant:add_options",

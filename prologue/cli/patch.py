@@ -28,7 +28,7 @@ def add_options(command: Subcommand) -> None:
     where.add_argument("--in-place", action="store_true", help="write into the file; a rerun finishes after a kill")
     command.add_argument(
         "--contract", choices=("auto", "native", "stock"), default="auto",
-        help="what the kernel expects (default: native if it has the marker, else an error)",
+        help="what the kernel expects (default: native if it has the marker, otherwise an error)",
     )  # fmt: skip
     command.add_argument("--vmlinux", type=Path, metavar="VMLINUX", help="the kernel that will load these modules")
     command.add_argument("--strip-signature", action="store_true", help="strip the signatures of signed modules")

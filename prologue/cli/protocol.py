@@ -21,7 +21,8 @@ def add_options(group: Subcommand) -> None:
     )  # fmt: skip
     listing.add_argument("--json", action="store_true", help="print JSON (schema prologue.protocols/1)")
     check = add_command(
-        actions, "check", "prologue.cli.protocol:run_check", "explore all states; exit code 1 if it is unsafe",
+        actions, "check", "prologue.cli.protocol:run_check",
+        "explore every state of a protocol's model; exit code 1 if it is unsafe",
         "  prologue protocol check two-writes-live\n  prologue protocol check stop-machine/not-preemptible\n"
         "  prologue protocol check mov-at-boot --all-variants --barriers",
     )  # fmt: skip

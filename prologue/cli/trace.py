@@ -85,13 +85,13 @@ def _export(command: Subcommand) -> None:
 def _stats(command: Subcommand) -> None:
     add_images(command)
     add_filters(command)
-    command.add_argument("--top", type=number_from(0), metavar="N", help="functions to print (30)")
+    command.add_argument("--top", type=number_from(0), metavar="N", help="functions to print (default: 30)")
     command.add_argument("--times", action="store_true",
                          help="how long each function ran, when first and last, if the trace says it")  # fmt: skip
     command.add_argument("--save-stacks", type=Path, metavar="FILE",
                          help="write instructions by call stack, as flame graph tools read them")  # fmt: skip
     command.add_argument("--plot", type=Path, metavar="FILE",
-                         help="draw them: a flame graph, .svg to zoom and search in a browser, .png or .pdf "
+                         help="also draw them as a flame graph: .svg to zoom and search in a browser, .png or .pdf "
                               "(these two need matplotlib)")  # fmt: skip
     add_report(command, "trace-stats", "html")
     add_look(command)
@@ -107,7 +107,7 @@ def _disasm(command: Subcommand) -> None:
                          help="source lines between the instructions: --format srcline")  # fmt: skip
     command.add_argument("--from", dest="root", action="append", default=[], metavar="FUNCTION",
                          help="print the tree of what it called instead of instructions; repeatable")  # fmt: skip
-    command.add_argument("--depth", type=number_from(0), metavar="N", help="levels below the function (8)")
+    command.add_argument("--depth", type=number_from(0), metavar="N", help="levels below the function (default: 8)")
     command.add_argument("-o", "--output", type=Path, metavar="OUT", help="write to this file, not to standard output")
 
 
@@ -130,9 +130,9 @@ def add_images(command: Subcommand) -> None:
     command.add_argument("--writes", action=Once, type=Path, metavar="FILE",
                          help="recorded writes to the text: each range gets the words of its time")  # fmt: skip
     command.add_argument("--skew", type=number_from(0, _MOST_SKEW), metavar="MS",
-                         help="how far times of --writes may be off the trace's (10)")  # fmt: skip
+                         help="how far times of --writes may be off the trace's (default: 10)")  # fmt: skip
     command.add_argument("--timestamps", action=Once, metavar="HZ[+NS]",
-                         help="OpenCSD's timestamps: ticks per second, and the ns at tick 0 (1000000000)")  # fmt: skip
+                         help="OpenCSD's timestamps: ticks a second (default: 1000000000), ns at tick 0")  # fmt: skip
     command.add_argument("--slide", action=Once, metavar="BYTES",
                          help="run-time minus link-time address (default: as a recording says, or 0)")  # fmt: skip
     command.add_argument("--guest-vmlinux", action="append", default=[], metavar="VMLINUX[@ID[+SLIDE]]",
@@ -140,7 +140,7 @@ def add_images(command: Subcommand) -> None:
     command.add_argument("--guest-trace", action="append", default=[], metavar="TRACE@ID[+NS]",
                          help="a trace of that guest alone, merged by time; NS: how far its clock lags")  # fmt: skip
     command.add_argument("--host-el", type=int, choices=(1, 2),
-                         help="level of the host's kernel: 2 with VHE, else 1")  # fmt: skip
+                         help="level of the host's kernel: 2 with VHE, otherwise 1")  # fmt: skip
     command.add_argument("--hyp-text", metavar="ADDRESS", help="where an nVHE host has __hyp_text_start at EL2")
 
 

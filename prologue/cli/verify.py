@@ -48,8 +48,14 @@ def add_options(command: Subcommand) -> None:
     command.add_argument("--release", action="store_true",
                          help="fail on warnings, too, and on everything but native, processed kernels")  # fmt: skip
     command.add_argument("--require", choices=("untouched", "processed"), help="fail on files in any other state")
-    command.add_argument("--select", action="append", default=[], metavar="RULE", help="run only these; PL2 is a group")
-    command.add_argument("--ignore", action="append", default=[], metavar="RULE", help="do not run these")
+    command.add_argument(
+        "--select",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="run only this rule, or group such as PL2; repeatable",
+    )
+    command.add_argument("--ignore", action="append", default=[], metavar="RULE", help="do not run this rule or group")
     command.add_argument("--all", action="store_true", help="print every finding: all of each rule, and info")
     command.add_argument("--config", type=Path, metavar="FILE",
                          help="settings (default: .prologue.toml or pyproject.toml beside FILE)")  # fmt: skip

@@ -23,7 +23,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
         "--vmlinux",
         type=Path,
         metavar="VMLINUX",
-        help="of the kernel to measure: can it be measured, does it run there?",
+        help="the kernel to measure: can it be measured, does it run there?",
     )
     added.add_argument("--target", metavar="TARGET", help="ssh:HOST, a board as it runs now (default: this host)")
     added.add_argument("--ssh-options", default="", metavar="WORDS", help="for ssh, as in --ssh-options='-p 2222'")

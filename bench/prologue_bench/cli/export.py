@@ -23,18 +23,21 @@ def add_options(added: argparse.ArgumentParser) -> None:
     )
     added.add_argument(
         "--origin", required=True, type=_matching("[a-z0-9_]+", "a name of a-z, 0-9 and _"), metavar="NAME",
-        help="of your CI system, as registered with KernelCI",
+        help="name of your CI system, as registered with KernelCI",
     )  # fmt: skip
     added.add_argument(
         "--checkout", type=_matching("[a-z0-9_]+:.+", "ORIGIN:ID"), metavar="ID",
-        help="of the source code, if it was submitted already; no other is reported then",
+        help="KernelCI's id of the source code, if it was submitted already; no other is reported then",
     )  # fmt: skip
     added.add_argument(
         "--commit", type=_matching("[0-9a-f]{40}", "the 40 digits of a commit"), metavar="HASH",
-        help="that the kernel was built from",
+        help="the commit that the kernel was built from",
     )  # fmt: skip
     added.add_argument(
-        "--repository", type=_matching("https://.+", "an https:// URL"), metavar="URL", help="which has that commit"
+        "--repository",
+        type=_matching("https://.+", "an https:// URL"),
+        metavar="URL",
+        help="the repository that has it",
     )
     added.add_argument("--tree", metavar="NAME", help="KernelCI's name of that repository, such as mainline")
     added.add_argument("-o", "--output", type=Path, metavar="OUT", help="default: standard output")

@@ -34,7 +34,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
     added.add_argument("--seed", type=number_from(0), metavar="N", help="for the orders of a TREE (default: 1)")
     added.add_argument(
         "--align", type=_alignments, metavar="BYTES,...",
-        help="of each object's text, in turn (default: " + ",".join(map(str, _ALIGNMENTS)) + ")",
+        help="alignments of each object's text, in turn (default: " + ",".join(map(str, _ALIGNMENTS)) + ")",
     )  # fmt: skip
 
 

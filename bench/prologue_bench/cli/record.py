@@ -38,11 +38,11 @@ def add_options(added: argparse.ArgumentParser) -> None:
         "--vmlinux",
         type=Path,
         metavar="VMLINUX",
-        help="of the running kernel: sampled sites are read back, which proves the variant",
+        help="the running kernel: sampled sites are read back, which proves the variant",
     )
     added.add_argument(
         "--runs", type=number_from(1), default=RUNS, metavar="N",
-        help="of each workload (default: %(default)s)",
+        help="runs of each workload (default: %(default)s)",
     )  # fmt: skip
     added.add_argument("--governor", metavar="NAME", help="cpufreq governor during the runs; restored afterwards")
     add_counters(added)
@@ -53,8 +53,8 @@ def add_options(added: argparse.ArgumentParser) -> None:
         "--pattern", metavar="RE",
         help="basic regular expression; its \\(group\\) is the number in the command's output",
     )  # fmt: skip
-    added.add_argument("--unit", metavar="UNIT", help="of that number")
-    added.add_argument("--direction", choices=("lower", "higher"), help="which is better")
+    added.add_argument("--unit", metavar="UNIT", help="unit of that number")
+    added.add_argument("--direction", choices=("lower", "higher"), help="which number is better")
     output = added.add_mutually_exclusive_group(required=True)
     output.add_argument(
         "-o", "--output", type=Path, metavar="OUT", help="record file; one line is appended"

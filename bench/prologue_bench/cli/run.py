@@ -84,11 +84,11 @@ def add_options(added: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     added.add_argument(
         "--boots", type=number_from(1), metavar="N",
-        help=f"of each variant (and link), fixed beforehand (default: {DEFAULTS['boots']}; icount: {_EXACT_BOOTS})",
+        help=f"boots of each variant (and link), fixed before (default: {DEFAULTS['boots']}; icount: {_EXACT_BOOTS})",
     )  # fmt: skip
     added.add_argument(
         "--runs", type=number_from(1), metavar="N",
-        help=f"of each workload in a boot (default: {DEFAULTS['runs']}; icount: always 1)",
+        help=f"runs of each workload in a boot (default: {DEFAULTS['runs']}; icount: always 1)",
     )  # fmt: skip
     added.add_argument(
         "--seed", type=number_from(0), metavar="N", help="for the order of boots (default: %(default)s)"
@@ -113,9 +113,13 @@ def _add_target_options(target: argparse._ArgumentGroup) -> None:
         "--target", metavar="TARGET",
         help="qemu, icount (exact counts), ssh:HOST, labgrid:ENVIRONMENT.yaml[:TARGET] (default: %(default)s)",
     )  # fmt: skip
-    target.add_argument("--accel", choices=("tcg", "tcg-single", "kvm"), help="of qemu (default: %(default)s)")
     target.add_argument(
-        "--cpu-model", metavar="MODEL", help=f"CPUs of qemu and icount (default: host with kvm, else {MACHINE.cpu})"
+        "--accel", choices=("tcg", "tcg-single", "kvm"), help="accelerator of qemu (default: %(default)s)"
+    )
+    target.add_argument(
+        "--cpu-model",
+        metavar="MODEL",
+        help=f"CPUs of qemu and icount (default: host with kvm, otherwise {MACHINE.cpu})",
     )
     target.add_argument(
         "--kaslr", action="store_true", help="icount: boot with KASLR, always moved by the same distance"
@@ -137,7 +141,7 @@ def _add_target_options(target: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
     target.add_argument(
         "--reserve", metavar="TAG=VALUE,...",
-        help="of labgrid: any place of the coordinator with these tags, and another one if its board dies",
+        help="for labgrid: any place of the coordinator with these tags, and another one if its board dies",
     )  # fmt: skip
     target.add_argument("--ssh-options", metavar="WORDS", help="for ssh, as in --ssh-options='-p 2222'")
 

@@ -55,14 +55,20 @@ def add_options(added: argparse.ArgumentParser) -> None:
     guest.add_argument("--boot", action="store_true",
                        help="no root file system and no command: record from reset on")  # fmt: skip
     guest.add_argument("--append", default="", metavar="WORDS", help="for the kernel's command line")
-    guest.add_argument("--cpu-model", default=MACHINE.cpu, metavar="MODEL", help="of QEMU's (default: %(default)s)")
+    guest.add_argument(
+        "--cpu-model", default=MACHINE.cpu, metavar="MODEL", help="a CPU model of QEMU (default: %(default)s)"
+    )
     guest.add_argument(
         "--cpus", type=number_from(1), default=MACHINE.cpus, metavar="N", help="how many (default: %(default)s)"
     )
     guest.add_argument("--ram", type=number_from(32), default=512, metavar="MIB", help="RAM (default: %(default)s)")
     guest.add_argument("--virtualization", action="store_true", help="start the kernel at EL2")
     guest.add_argument(
-        "--timeout", type=number_from(1), default=TIMEOUT, metavar="SECONDS", help="of wall time (default: %(default)s)"
+        "--timeout",
+        type=number_from(1),
+        default=TIMEOUT,
+        metavar="SECONDS",
+        help="wall time, at most (default: %(default)s)",
     )
     added.add_argument("--json", action="store_true", help="print JSON (schema prologue.trace-record/1)")
 

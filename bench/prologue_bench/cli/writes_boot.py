@@ -33,14 +33,16 @@ def add_options(added: argparse.ArgumentParser) -> None:
     added.add_argument("--initrd", type=Path, metavar="CPIO",
                        help="what to run; it must power off (default: power off at once)")  # fmt: skip
     added.add_argument("--append", default="", metavar="WORDS", help="for the kernel's command line")
-    added.add_argument("--cpu-model", default=MACHINE.cpu, metavar="MODEL", help="of QEMU's (default: %(default)s)")
+    added.add_argument(
+        "--cpu-model", default=MACHINE.cpu, metavar="MODEL", help="a CPU model of QEMU (default: %(default)s)"
+    )
     added.add_argument(
         "--cpus", type=number_from(1), default=MACHINE.cpus, metavar="N", help="CPUs (default: %(default)s)"
     )
     added.add_argument("--ram", type=number_from(64), default=MACHINE.memory, metavar="MIB",
                        help="RAM (default: %(default)s)")  # fmt: skip
     added.add_argument("--timeout", type=number_from(1), default=TIMEOUT, metavar="SECONDS",
-                       help="until the power-off (default: %(default)s)")  # fmt: skip
+                       help="time until the power-off (default: %(default)s)")  # fmt: skip
 
 
 def run(args: Namespace) -> int:
