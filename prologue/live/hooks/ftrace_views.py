@@ -65,7 +65,8 @@ def miscounted(objects: Objects) -> Iterator[Miscounted]:
 
 def is_skipped(records: LiveRecords) -> Bool:
     """Tell for which records nothing counts: those that are disabled (``skip_record``)."""
-    return (records.flags & _DISABLED != 0) & (records.flags & ENABLED == 0)
+    skipped: Bool = (records.flags & _DISABLED != 0) & (records.flags & ENABLED == 0)
+    return skipped
 
 
 def _traced(places: U64, functions: OpsHash) -> Bool:

@@ -28,7 +28,7 @@ class NotReadError(NotKnownError):
 
 
 class NotKnown(NamedTuple):
-    """Something that is not known, and why; ``is_open`` if memory should have said it: then nothing passes."""
+    """A fact that is not known, and why; ``is_open`` if memory should have said it: then nothing passes."""
 
     what: str
     why: str

@@ -67,7 +67,7 @@ class _Start(NamedTuple):
     is_text: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
     """A reading: text, data of the image, and structures from between two readings of the text that agree.
 
@@ -140,7 +140,8 @@ def _read(  # noqa: PLR0913, PLR0917 - what is read, and what finds more
         settled = not unstable and follow(source).deciding == readings[-1][1].deciding
         if settled or unstable:
             break
-    return _Reading(steady, *readings[-1], more, settled)
+    last_data, structures = readings[-1]
+    return _Reading(text=steady, data=last_data, structures=structures, more=more, settled=settled)
 
 
 def _structures(source: Kcore | RemoteKcore, structures: Structures, pieces: Sequence[Piece]) -> Iterator[Piece]:

@@ -1,4 +1,4 @@
-"""What is attached to a kernel as a page: its listeners, what they do by function, and where they are in the text."""
+"""The page of what is attached to a kernel: its listeners, what they do by function, and where they are in the text."""
 
 from __future__ import annotations
 
