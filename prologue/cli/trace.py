@@ -141,6 +141,8 @@ def add_images(command: Subcommand) -> None:
                          help="a trace of that guest alone, merged by time; NS: how far its clock lags")  # fmt: skip
     command.add_argument("--host-el", type=int, choices=(1, 2),
                          help="level of the host's kernel: 2 with VHE, otherwise 1")  # fmt: skip
+    command.add_argument("--symfs", action=Once, type=Path, metavar="DIR",
+                         help="with perf.data: binaries of processes are below it, at their paths")  # fmt: skip
     command.add_argument("--hyp-text", metavar="ADDRESS", help="where an nVHE host has __hyp_text_start at EL2")
 
 

@@ -139,6 +139,7 @@ def open_kernels(args: Namespace, trace: Trace, explained: int | None = None) ->
         hyp_text=hyp,
         explained=known,
         level=args.host_el,
+        symfs=args.symfs,
     )
     return kernel_images.open_kernels(trace, host, guests)
 

@@ -22,8 +22,8 @@ from prologue.trace.path.check import ImageCheck
 from prologue.trace.path.filters import Selection
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.programs import Program
-from prologue.trace.ranges import SAMPLE
-from prologue.trace.views.stats import Executed, FoldedStacks, FunctionUse, by_function, executed
+from prologue.trace.ranges import SAMPLE, TOP
+from prologue.trace.views.stats import Executed, FoldedStacks, FunctionUse, by_function, executed, merged
 from prologue.trace.views.summary import TraceSummary
 from prologue.trace.views.times import FunctionTimes, TimeUse
 from prologue.words import counted
@@ -82,7 +82,8 @@ def run(args: Namespace) -> int:
             *trace.account.lines(),
         ]
         clocked = trace.header is None or trace.header.clocked
-    programs = [_stats(known, summary, row, times if clocked else None) for row in range(len(kernels.programs))]
+    rows = [[row] for row in range(len(kernels.kernels))] + kernels.binary_rows()
+    programs = [_stats(known, summary, own, times if clocked else None) for own in rows]
     if times is not None and not any(stats.times for stats in programs):
         rest.insert(0, "--times: the trace has no times")
     lines = list(stacks.lines()) if stacks is not None else []
@@ -137,16 +138,18 @@ def _wants_stacks(args: Namespace) -> bool:
     return bool(args.save_stacks or args.plot or args.format == "html")
 
 
-def _stats(known: KnownRanges, summary: TraceSummary, row: int, times: FunctionTimes | None) -> _ProgramStats:
-    program = known.kernels.programs[row]
-    done = executed(known, summary.runs, row)
+def _stats(known: KnownRanges, summary: TraceSummary, rows: list[int], times: FunctionTimes | None) -> _ProgramStats:
+    """Count what ran of a kernel, or of a binary: each of ``rows`` is one of its places, shown is the first."""
+    program = known.kernels.programs[rows[0]]
+    shifts = [program.kernel.slide - known.kernels.programs[row].kernel.slide & TOP for row in rows]
+    done = merged([executed(known, summary.runs, row).moved(shift) for row, shift in zip(rows, shifts, strict=True)])
     slots = first_slots(program)
     return _ProgramStats(
         program=program,
         done=done,
-        functions=by_function(program, row, done),
+        functions=by_function(program, rows[0], done),
         slots=None if slots is None else done.at(slots),
-        times=None if times is None else times.by_function(row),
+        times=None if times is None else times.by_function(rows, shifts),
     )
 
 
@@ -155,6 +158,8 @@ def first_slots(program: Program) -> U64 | None:
     from prologue.kernel.load import open_binary
 
     owner = program.kernel
+    if owner.label:  # a process's
+        return None
     try:
         sites = open_binary(owner.image.path).sites
     except PrologueError:

@@ -31,16 +31,16 @@ class Symbol(NamedTuple):
 
 
 class Symbols:
-    """The file's ``.symtab``.
+    """The file's ``.symtab``, or with ``SHT_DYNSYM`` the symbols for its dynamic linker.
 
     Raises:
         InputError: no symbol table, or one whose entries point outside of their string table.
 
     """
 
-    def __init__(self, image: ElfImage) -> None:
+    def __init__(self, image: ElfImage, kind: str = "SHT_SYMTAB") -> None:
         self._image = image
-        table = next((s for s in image.sections if s.type == "SHT_SYMTAB" and s.has_bytes), None)
+        table = next((s for s in image.sections if s.type == kind and s.has_bytes), None)
         if table is None:
             raise InputError("no symbol table: stripped? This needs the unstripped vmlinux", path=image.path)
         if table.entsize != SYM.itemsize or table.size % SYM.itemsize:

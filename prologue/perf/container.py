@@ -14,6 +14,7 @@ from prologue.perf.layout import (
     CPU_MODE,
     FILE_HEADER,
     HOST_KERNEL,
+    HOST_USER,
     KERNEL_NAME,
     MAGIC,
     OTHER_ENDIAN,
@@ -86,6 +87,7 @@ class PerfFile:
         self.data = data
         self.samples = SampleIds()
         self.cpus = 0
+        self.build_ids: dict[str, str] = {}  # of the host's files, in hex, by path
         self._texts: dict[Feature, str] = {}
 
     @property
@@ -166,24 +168,22 @@ class PerfFile:
         elif number == Feature.CPUS:
             _, self.cpus = struct.unpack_from("<II", section)  # online, available
         elif number == Feature.BUILD_ID:
-            self._texts[Feature.BUILD_ID] = _kernel_build_id(section)
+            for misc, body in _build_ids(section):
+                name = body[28:].split(b"\0")[0].decode(errors="replace")
+                size = body[24] if misc & _BUILD_ID_SIZE_SAID else 20
+                build_id = body[4 : 4 + min(size, 20)].hex()
+                if name == KERNEL_NAME and misc & CPU_MODE == HOST_KERNEL:
+                    self._texts.setdefault(Feature.BUILD_ID, build_id)
+                elif misc & CPU_MODE == HOST_USER:
+                    self.build_ids[name] = build_id
 
 
 def _numbers(data: bytes) -> tuple[int, ...]:
     return struct.unpack(f"<{len(data) // 8}Q", data[: len(data) // 8 * 8])
 
 
-def _kernel_build_id(section: bytes) -> str:
-    """Return the host kernel's build-id among those of the section (``struct build_id_event``); empty if not there."""
-    for misc, body in _build_ids(section):
-        name = body[28:].split(b"\0")[0].decode(errors="replace")
-        if name == KERNEL_NAME and misc & CPU_MODE == HOST_KERNEL:
-            size = body[24] if misc & _BUILD_ID_SIZE_SAID else 20
-            return body[4 : 4 + min(size, 20)].hex()
-    return ""
-
-
 def _build_ids(section: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield misc and body of each build-id (``struct build_id_event``): pid, 20 bytes, their number, the name."""
     at = 0
     while at + RECORD.size <= len(section):
         _, misc, size = RECORD.unpack_from(section, at)

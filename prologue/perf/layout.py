@@ -90,7 +90,13 @@ EXCLUDE_USER: Final = 1 << 4
 WANTS_TEXT_POKE: Final = 1 << 33
 SOFTWARE, DUMMY = 1, 9  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY
 
-CPU_MODE: Final = 7  # of a record's misc
-HOST_KERNEL: Final = 1
-SWITCH_OUT: Final = 1 << 13  # of a record's misc
+# Bits of a record's misc.
+CPU_MODE: Final = 7
+HOST_KERNEL, HOST_USER = 1, 2
+SWITCH_OUT: Final = 1 << 13
+COMM_EXEC: Final = 1 << 13  # of COMM: the name of a program that was executed
+MMAP_DATA: Final = 1 << 13  # of MMAP: not executable
+MMAP_BUILD_ID: Final = 1 << 14  # of MMAP2: it has a build-id in place of device and inode
+PROT_EXEC: Final = 4
+MMAP2: Final = Struct("<iiQQQ24sII")  # pid, tid, start, size, offset; device, inode or build-id; protection, flags
 KERNEL_NAME: Final = "[kernel.kallsyms]"  # the kernel among build-ids, and with a symbol's name after it among maps

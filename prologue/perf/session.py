@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from prologue.perf.address_spaces import AddressSpaces, FileMap
 from prologue.perf.container import PerfFile, open_perf_data
 from prologue.perf.coresight import (
     HardwareId,
@@ -23,9 +24,15 @@ from prologue.perf.coresight import (
 from prologue.perf.layout import (
     AUX,
     AUXTRACE,
+    COMM_EXEC,
     CPU_MODE,
     HOST_KERNEL,
+    HOST_USER,
     KERNEL_NAME,
+    MMAP2,
+    MMAP_BUILD_ID,
+    MMAP_DATA,
+    PROT_EXEC,
     RECORD,
     SWITCH_OUT,
     AuxFlag,
@@ -73,16 +80,17 @@ class TaskNames:
     """Names and processes of threads; a thread may change its name."""
 
     _pids: dict[int, int] = field(default_factory=dict)
+    _reused: set[int] = field(default_factory=set)  # numbers of threads of several processes
     _names: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
 
     def named(self, pid: int, tid: int, name: str, time: int) -> None:
         """Record a name."""
-        self._pids[tid] = pid
+        self._put(pid, tid)
         self._names.setdefault(tid, []).append((time, name))
 
     def forked(self, pid: int, tid: int, parent: int, time: int) -> None:
         """Record a new thread, which has its parent's name."""
-        self._pids[tid] = pid
+        self._put(pid, tid)
         if name := self.name(parent, time):
             self._names.setdefault(tid, []).append((time, name))
 
@@ -99,6 +107,15 @@ class TaskNames:
     def pid(self, tid: int) -> int:
         """Return the process; -1 if not known."""
         return 0 if tid == 0 else self._pids.get(tid, -1)
+
+    def only_pid(self, tid: int) -> int | None:
+        """Return the process, which a thread without a record is itself; None if several had such a thread."""
+        return None if tid in self._reused else self._pids.get(tid, tid)
+
+    def _put(self, pid: int, tid: int) -> None:
+        if self._pids.setdefault(tid, pid) != pid:
+            self._reused.add(tid)
+            self._pids[tid] = pid
 
     def sort(self) -> None:
         """Put names in the order of time: perf does not write them so."""
@@ -131,6 +148,7 @@ class TraceSession:
     ids: dict[int, HardwareId]  # by CPU; empty if the registers have them
     conversion: TimeConversion | None
     tasks: TaskNames
+    spaces: AddressSpaces
     switches: Switches
     kernel_symbols: dict[str, int]
     pokes: int
@@ -161,7 +179,7 @@ class _Reader:
         self._buffers: dict[tuple[int, int], list[AuxBuffer]] = {}  # by CPU and thread
         self._ids: dict[int, HardwareId] = {}
         self._conversion: TimeConversion | None = None
-        self._tasks, self._switches = TaskNames(), Switches()
+        self._tasks, self._spaces, self._switches = TaskNames(), AddressSpaces(), Switches()
         self._symbols: dict[str, int] = {}
         self._pokes = 0
         self._counts: Counter[str] = Counter()
@@ -172,6 +190,7 @@ class _Reader:
             RecordKind.AUX_OUTPUT_HW_ID: self._hardware_id,
             RecordKind.TIME_CONV: self._time_conversion,
             RecordKind.MMAP: self._map,
+            RecordKind.MMAP2: self._map2,
             RecordKind.COMM: self._comm,
             RecordKind.FORK: self._fork,
             RecordKind.SWITCH: self._switch,
@@ -185,6 +204,7 @@ class _Reader:
         if self._units is None:
             raise ValueError("it has no trace of an AUX buffer: was it recorded with -e cs_etm// ?")
         self._tasks.sort()
+        self._spaces.set_build_ids(self._file.build_ids)
         return TraceSession(
             path=path,
             machine=self._file.machine,
@@ -195,6 +215,7 @@ class _Reader:
             ids=self._ids,
             conversion=self._conversion,
             tasks=self._tasks,
+            spaces=self._spaces,
             switches=self._switches,
             kernel_symbols=self._symbols,
             pokes=self._pokes,
@@ -267,20 +288,45 @@ class _Reader:
         self._conversion = read_time_conversion(record.body)
 
     def _map(self, record: PerfRecord) -> None:
-        """Record the address of a kernel symbol, which the kernel's own map has: ``[kernel.kallsyms]_text``."""
-        *_, offset = struct.unpack_from("<iiQQQ", record.body)
+        """Record code of a process, or the address of a kernel symbol, which the kernel's own map has."""
+        pid, _, start, size, offset = struct.unpack_from("<iiQQQ", record.body)
         name = record.body[32:].split(b"\0")[0].decode(errors="replace")
-        if record.misc & CPU_MODE == HOST_KERNEL and name.startswith(KERNEL_NAME):
+        mode = record.misc & CPU_MODE
+        if mode == HOST_KERNEL and name.startswith(KERNEL_NAME):
             self._symbols[name.removeprefix(KERNEL_NAME)] = offset
+        elif mode == HOST_USER and not record.misc & MMAP_DATA:
+            mapped = FileMap(start=start, end=start + size, offset=offset, path=name)
+            self._spaces.mapped(pid, mapped, self._time(record))
+
+    def _map2(self, record: PerfRecord) -> None:
+        pid, _, start, size, offset, identity, protection, _ = MMAP2.unpack_from(record.body)
+        name = record.body[MMAP2.size :].split(b"\0")[0].decode(errors="replace")
+        if record.misc & CPU_MODE != HOST_USER or not protection & PROT_EXEC:
+            return
+        build_id = identity[4 : 4 + min(identity[0], 20)].hex() if record.misc & MMAP_BUILD_ID else ""
+        mapped = FileMap(start=start, end=start + size, offset=offset, path=name, build_id=build_id)
+        self._spaces.mapped(pid, mapped, self._time(record))
+
+    def _add_map(
+        self, record: PerfRecord, pid: int, place: tuple[int, int, int], path: str, build_id: str = ""
+    ) -> None:
+        start, size, offset = place
+        mapped = FileMap(start=start, end=start + size, offset=offset, path=path, build_id=build_id)
+        self._spaces.mapped(pid, mapped, self._time(record))
 
     def _comm(self, record: PerfRecord) -> None:
         pid, tid = struct.unpack_from("<ii", record.body)
         name = record.body[8:].split(b"\0")[0].decode(errors="replace")
-        self._tasks.named(pid, tid, name, self._time(record))
+        time = self._time(record)
+        self._tasks.named(pid, tid, name, time)
+        if record.misc & COMM_EXEC:
+            self._spaces.executed(pid, time)
 
     def _fork(self, record: PerfRecord) -> None:
-        pid, _, tid, parent, time = struct.unpack_from("<iiiiQ", record.body)
+        pid, parent_pid, tid, parent, time = struct.unpack_from("<iiiiQ", record.body)
         self._tasks.forked(pid, tid, parent, time)
+        if pid != parent_pid:
+            self._spaces.forked(pid, parent_pid, time)
 
     def _switch(self, record: PerfRecord) -> None:
         if record.misc & SWITCH_OUT:

@@ -44,7 +44,7 @@ def with_module(vmlinux: Path, slide: int, directory: Path) -> Program:
 
 
 def test_the_writes_are_of_the_kernel(tmp_path: Path) -> None:
-    kernels = Kernels(with_module(KERNEL.write(tmp_path / "vmlinux"), SLIDE, tmp_path))
+    kernels = Kernels(host=with_module(KERNEL.write(tmp_path / "vmlinux"), SLIDE, tmp_path))
     (tmp_path / "trace").write_text(perf_text([("read_zero+0x18", "vfs_read")]))
     place = KERNEL.at("read_zero+0x8") + SLIDE
     origin = replace(ORIGIN, clock="ns", build_id="")

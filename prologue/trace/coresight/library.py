@@ -33,7 +33,7 @@ ELEMENT: Final = np.dtype(
 )  # fmt: skip
 """``ocsd_generic_trace_elem`` without the pointer at its end. ``value`` is the union's, whose member ``kind`` says."""
 
-TIMESTAMP: Final = 11  # of ocsd_gen_trc_elem_t
+CONTEXT, TIMESTAMP = 4, 11  # of ocsd_gen_trc_elem_t
 TICKS: Final = slice(48, 56)  # of its element, in bytes
 
 # ocsd_datapath_op_t, ocsd_datapath_resp_t, ocsd_dcd_tree_src_t, deformatter flags
@@ -53,6 +53,9 @@ _CORTEX_A: Final = 3
 V8, V8_3, AA64 = 0x800, 0x803, 0x864
 _MINOR: Final = 4  # bit of TRCIDR1.TRCARCHMIN; from 4 on, the core is Armv8.3 or later at least
 
+LAST_USER: Final = (1 << 52) - 1
+"""The last address that user space can have (ARMv8.2-LVA)."""
+OnMemory = PYFUNCTYPE(c_uint32, c_void_p, c_uint64, c_int, c_uint8, c_uint32, c_void_p)
 OnElement = PYFUNCTYPE(c_int, c_void_p, c_uint64, c_uint8, c_void_p)
 OnText = PYFUNCTYPE(None, c_void_p, c_char_p, c_int)
 
@@ -111,6 +114,7 @@ class Library:
             ("ocsd_dt_set_gen_elem_outfn", c_int, (c_void_p, OnElement, c_void_p)),
             ("ocsd_dt_create_decoder", c_int, (c_void_p, c_char_p, c_int, c_void_p, c_void_p)),
             ("ocsd_dt_add_buffer_mem_acc", c_int, (c_void_p, c_uint64, c_int, c_void_p, c_uint32)),
+            ("ocsd_dt_add_callback_trcid_mem_acc", c_int, (c_void_p, c_uint64, c_uint64, c_int, OnMemory, c_void_p)),
             ("ocsd_dt_remove_mem_acc", c_int, (c_void_p, c_uint64, c_int)),
             ("ocsd_def_errlog_init", c_int, (c_int, c_int)),
             ("ocsd_def_errlog_config_output", c_int, (c_int, c_char_p)),
@@ -188,6 +192,16 @@ class DecodeTree:
             space = self._any_space
         done = self._c.ocsd_dt_add_buffer_mem_acc(self._handle, vaddr, space, array.ctypes.data, array.size)
         _require(done, f"takes no memory at {vaddr:#x}")
+
+    def add_callback_memory(self, first: int, last: int, space: int, on_memory: Any) -> None:
+        """Let decoders ask for the memory from an address to another one (inclusive) when they need it.
+
+        Raises:
+            OSError: the library refuses.
+
+        """
+        done = self._c.ocsd_dt_add_callback_trcid_mem_acc(self._handle, first, last, space, on_memory, None)
+        _require(done, "takes no callback for memory")
 
     def text_changed(self) -> None:
         """Let decoders read memory again: the library keeps copies, which it drops if it has to remove memory.

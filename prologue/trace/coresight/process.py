@@ -27,6 +27,7 @@ from prologue.perf.coresight import TraceUnit
 from prologue.signals import held_signals
 from prologue.trace.coresight.changing_text import ChangingText, TextChanges
 from prologue.trace.coresight.library import (
+    CONTEXT,
     DATA,
     ELEMENT,
     END,
@@ -42,6 +43,7 @@ from prologue.trace.coresight.library import (
     OnElement,
     OnText,
 )
+from prologue.trace.coresight.user_memory import UserCode, UserMemory
 
 MESSAGE: Final = Struct("<BxxxI")
 _BEGIN, _ELEMENTS, _TEXT, _FAILED = range(4)
@@ -83,7 +85,7 @@ class DecodeJob:
     """The parts that a child decodes, and how.
 
     ``checks``: let the library compare the trace with the memory, as far as it can. ``indexed``: give each element the
-    offset of its packet in the part. ``changes`` are of ``memory`` while it was traced.
+    offset of its packet in the part. ``changes`` are of ``memory`` while it was traced. ``user`` has processes' code.
     """
 
     path: Path
@@ -93,6 +95,7 @@ class DecodeJob:
     checks: bool = True
     indexed: bool = False
     changes: TextChanges | None = None
+    user: UserCode | None = None
 
 
 class Begin(NamedTuple):
@@ -241,6 +244,8 @@ class _Child:
         self._library = Library(version)
         self._elements, self._ids, self._indexes = bytearray(), bytearray(), array("Q")
         self._trees: list[DecodeTree | None] = [None] * len(job.sources)
+        self._users: list[UserMemory | None] = [None] * len(job.sources)
+        self._user: UserMemory | None = None  # of the part that is decoded
         pieces = [(piece.vaddr, piece.data) for piece in job.memory]
         self._text = None if job.changes is None else ChangingText(job.changes, pieces)
         self._memory = [piece._replace(data=data) for piece, (_, data) in zip(job.memory, pieces, strict=True)]
@@ -269,6 +274,9 @@ class _Child:
     def _decode(self, part: TracePart, base: int) -> str:
         """Decode a part; return why decoding stopped, empty at the end of the part."""
         tree = self._tree(part.source)
+        self._user = self._users[part.source]
+        if self._user is not None:
+            self._user.begin()
         at, index, waits = part.at, 0, 0
         stop = part.at + part.size
         response = 0
@@ -303,6 +311,9 @@ class _Child:
             for memory in self._memory:
                 with suppress(OSError):  # another piece covers this address already
                     tree.add_memory(*memory)
+            if self._job.user is not None:
+                in_vmid = any(unit.process_in_vmid for unit in source.units)
+                self._users[number] = UserMemory(self._job.user, tree, in_vmid=in_vmid)
         return tree
 
     def _drop(self, number: int) -> None:
@@ -333,8 +344,15 @@ class _Child:
                     tree.text_changed()
             return plain(context, index, number, element)
 
+        def on_user(context: int, index: int, number: int, element: int) -> int:
+            view = views[element]
+            if view[0] == CONTEXT and self._user is not None:
+                self._user.take(number, view)
+            return inner(context, index, number, element)
+
         plain, text = on_indexed if self._job.indexed else on_element, self._text
-        return plain if text is None else on_changing
+        inner = plain if text is None else on_changing
+        return inner if self._job.user is None else on_user
 
     def _message(self, _context: int, text: bytes | None, _size: int) -> None:
         self._flush()

@@ -7,6 +7,7 @@ the VMID (0 for the host: ``__load_host_stage2``, arch/arm64/include/asm/kvm_mmu
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from prologue.arrays import I64
 from prologue.errors import InputError
 from prologue.live.memory.ranges import KERNEL_HALF
+from prologue.trace.path.processes import Processes
 from prologue.trace.path.programs import Program
 from prologue.trace.ranges import AARCH32, NO_LEVEL, NO_VMID, OTHER_WORLD, Batch
 from prologue.words import meant
@@ -36,21 +38,37 @@ class GuestKernel(NamedTuple):
     number: int | None
 
 
-class Kernels(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernels:
     """Host (row 0) and guests (from row 1 on), and the level at which the host's kernel runs; None if not known.
 
-    ``unnumbered``: the trace gives guests' ranges a VMID, and others none (as recordings do).
+    ``unnumbered``: the trace gives guests' ranges a VMID, and others none (as recordings do). ``processes`` have the
+    rows after those of the guests.
     """
 
     host: Program
     guests: tuple[GuestKernel, ...] = ()
     host_level: int | None = None
     unnumbered: bool = False
+    processes: Processes | None = None
+    programs: list[Program] = field(init=False)
+    """Host, guests, and binaries of processes, by row; these are added as they are met in the trace."""
+
+    def __post_init__(self) -> None:
+        """Start with the kernels."""
+        object.__setattr__(self, "programs", [self.host, *(guest.program for guest in self.guests)])
 
     @property
-    def programs(self) -> list[Program]:
+    def kernels(self) -> list[Program]:
         """Host and guests, by row."""
-        return [self.host, *(guest.program for guest in self.guests)]
+        return self.programs[: 1 + len(self.guests)]
+
+    def binary_rows(self) -> list[list[int]]:
+        """Return the rows of each binary of processes, which may have been at several places."""
+        rows: dict[str, list[int]] = {}
+        for row, program in enumerate(self.programs[len(self.kernels) :], len(self.kernels)):
+            rows.setdefault(str(program.kernel.image.path), []).append(row)
+        return list(rows.values())
 
     def find_symbols(self, names: Iterable[str]) -> list[tuple[int, int]]:
         """Find every place of these symbols: row of the program, address.
@@ -93,7 +111,19 @@ class Kernels(NamedTuple):
             rows = np.where(named == _GUEST, self._by_name(batch)[ranges["dso"]], rows)
         # The same address has other text in another world: OP-TEE's, an RMM's, firmware's.
         world = ranges["flags"] & np.uint8(OTHER_WORLD) != 0
-        return np.where(world, WORLD, np.where(user, USER, rows)).astype(np.int64)
+        rows = np.where(world, WORLD, np.where(user, USER, rows)).astype(np.int64)
+        if self.processes is not None:
+            of_code = (rows == USER) & (ranges["level"] == 0) & (ranges["flags"] & np.uint8(AARCH32) == 0)
+            self._add_processes(batch, np.flatnonzero(of_code), rows)
+        return rows
+
+    def _add_processes(self, batch: Batch, chosen: I64, rows: I64) -> None:
+        """Put in the rows of binaries, as far as these are known."""
+        if self.processes is None or not len(chosen):
+            return
+        own, first = self.processes.rows(batch, chosen), 1 + len(self.guests)
+        self.programs[first:] = self.processes.programs
+        rows[chosen] = np.where(own < 0, USER, own + first)
 
     def _by_level(self, ranges: np.ndarray[tuple[int], np.dtype[np.void]]) -> I64:
         level, vmid = ranges["level"], ranges["vmid"]

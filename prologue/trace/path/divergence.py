@@ -80,7 +80,7 @@ def find_divergences(trace: DecodedTrace, file: Program, running: Program) -> Di
     """
     divergences = Divergences()
     for job, namings in trace.jobs:
-        ran = replace(job, memory=trace.memory, changes=trace.changes, indexed=True, checks=False)
+        ran = replace(job, memory=trace.memory, changes=trace.changes, user=trace.user_code, indexed=True, checks=False)
         other = replace(ran, memory=_with_text(trace.memory, file), changes=None)
         sides = _Decoding(ran, trace), _Decoding(other, trace)
         for number in range(len(job.parts)):

@@ -12,7 +12,9 @@ from prologue.errors import InputError, UsageError
 from prologue.live.memory.base import Memory
 from prologue.live.memory.sources import open_memory
 from prologue.trace.path.assign import GuestKernel, Kernels
+from prologue.trace.path.binaries import BinaryFiles
 from prologue.trace.path.host_mode import find_host_level
+from prologue.trace.path.processes import Processes
 from prologue.trace.path.programs import (
     Program,
     bare_program,
@@ -21,8 +23,11 @@ from prologue.trace.path.programs import (
     running_program,
     slide_by_symbols,
 )
+from prologue.trace.readers.decoding import DecodedTrace
 from prologue.trace.readers.sources import Trace
 
+_ASKS_IN_TIME: Final = (1, 3, 3)
+"""The first version of OpenCSD that was seen to say which process runs before it asks for its code."""
 _NO_KERNEL: Final = (
     "name the kernel: --vmlinux VMLINUX; or its memory, which has text and symbols: --memory SOURCE (perf record "
     "--kcore keeps it in perf.data's directory)"
@@ -36,7 +41,8 @@ class HostImage:
     ``memory`` is a source of memory, and ``modules`` the directory of its modules' files. Without memory the text is
     the file's, ``slide`` bytes from where it is linked (None: as in ``explained`` or the trace); ``hyp_text`` is the
     run-time address of ``__hyp_text_start`` at EL2 of an nVHE host. ``explained`` is the slide in other memory, and the
-    name of that memory. ``level`` is the host's exception level, None to find it.
+    name of that memory. ``level`` is the host's exception level, None to find it. ``symfs`` is the directory that has
+    binaries of processes at their paths.
     """
 
     vmlinux: Path | None
@@ -46,6 +52,7 @@ class HostImage:
     hyp_text: int | None = None
     explained: tuple[int, str] | None = None
     level: int | None = None
+    symfs: Path | None = None
 
 
 class GuestImage(NamedTuple):
@@ -102,6 +109,7 @@ def follow_program(
     _require_same_build(trace, program)
     if trace.decoded is not None:
         trace.decoded.follow(decoder_text(program, memory), host.vmlinux)
+    processes = _open_processes(trace, host.symfs)
     if program.missing:
         without = f"without a file in {host.modules}, of no image here: {', '.join(program.missing)}"
         trace.account.add(f"loaded modules {without}", len(program.missing), singular=f"loaded module {without}")
@@ -115,7 +123,27 @@ def follow_program(
     # In recordings without guests' images, VMIDs alone decide.
     if level is None and (kernels or not unnumbered):
         level, trace.batches = find_host_level(trace.batches, program, unnumbered=unnumbered)
-    return Kernels(program, kernels, level, unnumbered)
+    return Kernels(host=program, guests=kernels, host_level=level, unnumbered=unnumbered, processes=processes)
+
+
+def _open_processes(trace: Trace, symfs: Path | None) -> Processes | None:
+    """Let the decoder of a trace follow binaries of processes, if the trace says what these had mapped.
+
+    Raises:
+        UsageError: ``symfs`` has no effect.
+
+    """
+    decoded = trace.decoded
+    if not isinstance(decoded, DecodedTrace) or decoded.spaces is None or decoded.tasks is None:
+        if symfs is not None:
+            raise UsageError("--symfs is for perf.data with context IDs and maps of processes, decoded by libopencsd")
+        return None
+    if decoded.version < _ASKS_IN_TIME:
+        known = ".".join(map(str, _ASKS_IN_TIME))
+        decoded.account.add(f"trace of processes, whose binaries are not read: that needs OpenCSD {known} or later")
+        return None
+    decoded.processes = Processes(decoded.spaces, decoded.tasks.only_pid, BinaryFiles(symfs), trace.account)
+    return decoded.processes
 
 
 def _slide(vmlinux: Path, host: HostImage, trace: Trace) -> int:

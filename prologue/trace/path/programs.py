@@ -116,6 +116,14 @@ class Program:
         base = self.pieces[piece].vaddr
         return self.pieces[piece].words[(start - base) // 4 : (end - base) // 4]
 
+    def code_from(self, vaddr: int) -> memoryview | None:
+        """Return the bytes of text from an address to the end of its piece; None if no piece has it."""
+        row = self._row_of(vaddr)
+        if row < 0:
+            return None
+        piece = self.pieces[row]
+        return piece.words.view(np.uint8).data[vaddr - piece.vaddr :]
+
     def words_at(self, vaddrs: U64) -> tuple[U32, Bool]:
         """Return the word at each address (0 if there is none), and whether there is one; shape (n,)."""
         rows = self.piece_of(vaddrs, vaddrs + np.uint64(4))

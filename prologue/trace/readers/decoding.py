@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -16,8 +16,9 @@ from prologue.arrays import U32
 from prologue.errors import InputError, InternalError
 from prologue.live.pokes.recording import Flag
 from prologue.live.pokes.sources import read_any
+from prologue.perf.address_spaces import AddressSpaces
 from prologue.perf.coresight import TraceProtocol, TraceUnit
-from prologue.perf.session import AuxFragment, TraceSession, read_session
+from prologue.perf.session import AuxFragment, TaskNames, TraceSession, read_session
 from prologue.trace.coresight.changing_text import TextChanges
 from prologue.trace.coresight.library import ALIGNED, LibraryVersion, require_library
 from prologue.trace.coresight.process import (
@@ -31,6 +32,7 @@ from prologue.trace.coresight.process import (
     decode,
 )
 from prologue.trace.coresight.snapshot import SnapshotBuffer, read_snapshot
+from prologue.trace.coresight.user_memory import UserCode
 from prologue.trace.ranges import Batch, BatchNames, Tally, TracedTask, TraceRanges
 from prologue.trace.readers.by_perf import TraceByPerf, can_decode, trace_by_perf
 from prologue.trace.readers.elements import ElementNaming, ElementReader, plain_task, same_number
@@ -41,13 +43,25 @@ _NONSECURE, _EL2 = 6, 4  # bits of ocsd_mem_space_acc_t
 _OLD_UNITS: Final = "an ETMv3 or PTM, of which nothing is decoded here: only ETMv4 and ETE are"
 
 
+class ProcessCode(Protocol):
+    """Code of processes, by thread and address."""
+
+    def read(self, tid: int, vaddr: int) -> memoryview | None:
+        """Return the bytes from an address on; None if they are not known."""
+
+    def why_not(self, tid: int, vaddr: int) -> str:
+        """Explain why the code at an address is not known; empty if the trace has no file there, or several."""
+
+
 @dataclass(slots=True, kw_only=True)
 class DecodedTrace:
     """A trace, and its facts about the kernel that ran.
 
     ``kernel_symbols`` are run-time addresses of some symbols; ``kcore`` is the directory that holds kcore_dir;
     ``poked`` is the file if it has text pokes of the time of the trace, and ``changes`` are these, for the decoder.
-    ``own_memory``: the trace has the text in it. ``is_vhe``: its kernel asked for CONTEXTIDR_EL2.
+    ``own_memory``: the trace has the text in it. ``is_vhe``: its kernel asked for CONTEXTIDR_EL2. ``spaces`` have the
+    maps of processes, None if ranges do not have their process; ``processes`` have the binaries that the decoder
+    follows.
     """
 
     version: LibraryVersion
@@ -57,6 +71,9 @@ class DecodedTrace:
     kcore: Path | None = None
     own_memory: bool = False
     is_vhe: bool = False
+    spaces: AddressSpaces | None = None
+    tasks: TaskNames | None = None
+    processes: ProcessCode | None = None
     build_id: str = ""
     poked: Path | None = None
     changes: TextChanges | None = None
@@ -81,6 +98,11 @@ class DecodedTrace:
     def memory(self) -> tuple[CodeMemory, ...]:
         """The text that the decoder follows."""
         return self._memory or ()
+
+    @property
+    def user_code(self) -> UserCode | None:
+        """The code of processes, if the trace says what they had mapped."""
+        return None if self.processes is None else self.processes.read
 
     def batches(self) -> Iterator[Batch]:
         """Yield the ranges that ran, recording after recording.
@@ -107,8 +129,8 @@ class DecodedTrace:
         if not self.own_memory:
             if self._memory is None:
                 raise InternalError("a trace is read before its program is known")
-            job = replace(job, memory=self._memory, changes=self.changes)
-        reader = ElementReader(self.account, namings[0])
+            job = replace(job, memory=self._memory, changes=self.changes, user=self.user_code)
+        reader = ElementReader(self.account, namings[0], self.processes.why_not if self.processes else None)
         for message in decode(job, self.version):
             if isinstance(message, Begin):
                 reader.naming = namings[job.parts[message.part].source]
@@ -196,6 +218,8 @@ def open_perf_trace(path: Path, account: Tally, counter: Counter | None) -> Deco
         kernel_symbols=session.kernel_symbols,
         kcore=kcore,
         is_vhe=any(unit.process_in_vmid for source in sources for unit in source.units),
+        spaces=session.spaces if has_tasks and session.spaces else None,
+        tasks=session.tasks,
         build_id=session.build_id,
         poked=None if changes is None else path,
         changes=changes,

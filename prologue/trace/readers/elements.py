@@ -77,8 +77,9 @@ class ElementNaming:
 class ElementReader:
     """The reader of elements, with the state of each CPU between blocks of them."""
 
-    def __init__(self, account: Tally, naming: ElementNaming) -> None:
-        self._account, self.naming = account, naming
+    def __init__(self, account: Tally, naming: ElementNaming, why_not: Callable[[int, int], str] | None = None) -> None:
+        """Start without elements. ``why_not`` explains why code of a thread is not known, at an address."""
+        self._account, self.naming, self._why_not = account, naming, why_not
         self._sources: dict[int, SourceState] = {}
         self._reports = DecoderReports(account)
         self.names = BatchNames()
@@ -215,7 +216,7 @@ class ElementReader:
             last_break[segment] = place
             flags[segment] = GAP | self._break(rows[place], source, cpu, had_range=segment > 0)
             if kinds[place] == _NO_MEMORY and rows["start"][place] < np.uint64(KERNEL_HALF):
-                self._count_process(None if known < 0 else rows[contexts[known]], source)
+                self._count_process(None if known < 0 else rows[contexts[known]], source, int(rows["start"][place]))
         segments = np.searchsorted(at, events)
         counts = events > last_break[segments]
         for kind, flag in ((_EXCEPTION, EXCEPTION), (_RETURN, RETURN)):
@@ -223,16 +224,18 @@ class ElementReader:
         if len(at):
             source.failed = False
 
-    def _count_process(self, context: npt.NDArray[Any] | None, source: SourceState) -> None:
-        """Count a process without text by its name; ``context`` is the last of its CPU."""
+    def _count_process(self, context: npt.NDArray[Any] | None, source: SourceState, vaddr: int) -> None:
+        """Count a process without text by its name and file; ``context`` is the last of its CPU."""
         level, task = source.level, source.task
         if context is not None:
             fields = context[["security", "level", "context", "vmid", "valid"]].tolist()
             level, _, task, _ = self._context(fields, source.time)
         if level != 0:
             return
-        name = self.names.tasks[task].comm or "that the trace does not name"
-        self._reports.count_kind("of these in processes", f": {name}", "of these in processes")
+        own = self.names.tasks[task]
+        name = own.comm or "that the trace does not name"
+        why = self._why_not(own.tid, vaddr) if self._why_not and task else ""
+        self._reports.count_kind("of these in processes", f": {name}{why and f' ({why})'}", "of these in processes")
 
     def _break(self, row: npt.NDArray[Any], source: SourceState, cpu: int, *, had_range: bool) -> int:
         """Count an element that leaves a gap; return ``LOST`` if data were lost, otherwise 0."""

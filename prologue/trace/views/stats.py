@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,6 +40,20 @@ class Executed(NamedTuple):
             return np.zeros(len(places), np.int64)
         row = np.minimum(np.searchsorted(self.vaddrs, places), len(self.vaddrs) - 1)
         return np.where(self.vaddrs[row] == places, self.counts[row], 0)
+
+    def moved(self, shift: int) -> Executed:
+        """Return the same at addresses ``shift`` bytes further on."""
+        return Executed(self.vaddrs + np.uint64(shift), self.counts)
+
+
+def merged(parts: Sequence[Executed]) -> Executed:
+    """Return the instructions of all parts, with the sum of their counts."""
+    if len(parts) == 1:
+        return parts[0]
+    vaddrs, inverse = np.unique(np.concatenate([part.vaddrs for part in parts]), return_inverse=True)
+    counts = np.zeros(len(vaddrs), np.int64)
+    np.add.at(counts, inverse, np.concatenate([part.counts for part in parts]))
+    return Executed(vaddrs, counts)
 
 
 def executed(known: KnownRanges, runs: I64, row: int) -> Executed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,13 +86,19 @@ class FunctionTimes:
             kept = numbers >= 0
             np.add.at(self._ns, numbers[kept], ns * sizes[kept] / total)
 
-    def by_function(self, row: int) -> dict[int, TimeUse]:
-        """Return the use of each function of a program (its row) that has a time, by address of its symbol."""
+    def by_function(self, rows: Sequence[int], shifts: Sequence[int] = (0,)) -> dict[int, TimeUse]:
+        """Return the use of each function that has a time, by address of its symbol.
+
+        ``rows`` are those of a program's places, ``shifts`` the bytes from each to the place whose addresses are meant.
+        """
         self._grow()
-        table = self._known.table
-        own = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0) & (self._last != 0))
-        places = self._known.kernels.programs[row].place_starts(table["start"][own])
-        return dict(self._uses(places, own))
+        table, places, chosen = self._known.table, list[U64](), list[I64]()
+        for row, shift in zip(rows, shifts, strict=True):
+            own = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0) & (self._last != 0))
+            starts = self._known.kernels.programs[row].place_starts(table["start"][own])
+            places.append(np.where(starts != 0, starts + np.uint64(shift), starts))
+            chosen.append(own)
+        return dict(self._uses(np.concatenate(places), np.concatenate(chosen)))
 
     def _uses(self, places: U64, own: I64) -> Iterator[tuple[int, TimeUse]]:
         functions, inverse = np.unique(places, return_inverse=True)

@@ -66,7 +66,7 @@ def differing(recorded: Recorded, *, with_writes: bool) -> tuple[int, int]:
         assert trace.header is not None
         program = linked_program(recorded.vmlinux, trace.header.slide or 0)
         history = TextHistory(read_any(recorded.writes), program, 10_000_000, says_exceptions=True)
-        known = KnownRanges(Kernels(program), history if with_writes else None)
+        known = KnownRanges(Kernels(host=program), history if with_writes else None)
         numbers: dict[int, list[int]] = {}
         for batch, every in known.numbered(trace):
             for cpu, level, number in zip(batch.ranges["cpu"], batch.ranges["level"], every.tolist(), strict=True):

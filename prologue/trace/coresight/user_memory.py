@@ -1,0 +1,66 @@
+"""Code of processes for a decoder: the library asks for it address by address, for the process that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ctypes import memmove
+from struct import Struct
+from typing import Final
+
+from prologue.trace.coresight.library import LAST_USER, DecodeTree, OnMemory
+
+_CONTEXT: Final = Struct("<IiIII")  # of its element, from byte 24 on: security, level, context ID, VMID, what is valid
+_CONTEXT_AT: Final = 24
+_NONSECURE: Final = 1  # ocsd_sec_level
+_HAS_CONTEXT, _HAS_VMID, _HAS_LEVEL = 2, 4, 8
+_EL1_NONSECURE: Final = 2  # bit of ocsd_mem_space_acc_t; the library reads EL0's memory there, too
+
+
+UserCode = Callable[[int, int], memoryview | None]
+"""Returns the bytes of a thread from an address on; None if they are not known."""
+
+
+class UserMemory:
+    """The memory of EL0 for one decode tree; each of its trace IDs may run another process."""
+
+    def __init__(self, code: UserCode, tree: DecodeTree, *, in_vmid: bool) -> None:
+        """Add the memory to the tree. ``in_vmid``: CONTEXTIDR_EL2, which OpenCSD calls VMID, has the thread."""
+        self._code, self._tree, self._in_vmid = code, tree, in_vmid
+        self._threads: dict[int, int] = {}  # by trace ID; 0 outside of the host's processes
+        self._guests: set[int] = set()
+        self._read = OnMemory(self._on_memory)
+        tree.add_callback_memory(0, LAST_USER, _EL1_NONSECURE, self._read)
+
+    def begin(self) -> None:
+        """Start a recording: nothing is known of what runs."""
+        self._threads.clear()
+        self._tree.text_changed()
+
+    def take(self, number: int, element: memoryview) -> None:
+        """Follow a context of a trace ID; after it the library asks for the code that runs in it."""
+        thread = self._thread(element)
+        if thread and thread != self._threads.get(number):
+            self._tree.text_changed()  # the library keeps copies of what it read
+        self._threads[number] = thread
+
+    def _thread(self, element: memoryview) -> int:
+        """Return the thread of a context at EL0 of the host; 0 for any other."""
+        security, level, process, vmid, valid = _CONTEXT.unpack_from(element, _CONTEXT_AT)
+        thread = process if valid & _HAS_CONTEXT else 0
+        if self._in_vmid:
+            thread = vmid if valid & _HAS_VMID else 0
+            if valid & _HAS_LEVEL and level == 1:  # with VHE, that is a guest, whose EL0 has the thread of its VCPU
+                self._guests.add(thread)
+        elif valid & _HAS_VMID and vmid:
+            return 0
+        is_user = valid & _HAS_LEVEL and level == 0 and security == _NONSECURE
+        return thread if is_user and thread not in self._guests else 0
+
+    def _on_memory(self, _context: int, vaddr: int, _space: int, number: int, size: int, buffer: int) -> int:
+        thread = self._threads.get(number)
+        data = self._code(thread, vaddr) if thread else None
+        if data is None:
+            return 0
+        size = min(size, len(data)) & ~3
+        memmove(buffer, data[:size].tobytes(), size)
+        return size

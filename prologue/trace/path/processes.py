@@ -1,0 +1,84 @@
+"""Programs of processes: each binary that ran, at the addresses where a process had it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from prologue.arrays import I64
+from prologue.perf.address_spaces import AddressSpaces, FileMap
+from prologue.trace.path.binaries import BinaryFiles
+from prologue.trace.path.programs import Owner, Program, TextPiece
+from prologue.trace.ranges import TOP, Batch, Tally
+from prologue.trace.readers.intern import Interner, mix_rows
+
+
+class Processes:
+    """The code of processes, by thread and address; ``programs`` grows as binaries are met in the trace."""
+
+    def __init__(
+        self, spaces: AddressSpaces, pid_of: Callable[[int], int | None], files: BinaryFiles, account: Tally
+    ) -> None:
+        """Take all maps of code. ``pid_of`` returns the process of a thread, None if that is not sure."""
+        self._spaces, self._pid_of, self._files, self._account = spaces, pid_of, files, account
+        self._rows: dict[tuple[str, str, int], int] = {}
+        self._places = Interner()  # threads and addresses that were met in the trace
+        self._row_of_place = np.zeros(0, np.int64)
+        self.programs: list[Program] = []
+
+    def read(self, tid: int, vaddr: int) -> memoryview | None:
+        """Return the code of a thread from an address on, as its file has it; None if not known."""
+        row = self._row(tid, vaddr)
+        return None if row < 0 else self.programs[row].code_from(vaddr)
+
+    def why_not(self, tid: int, vaddr: int) -> str:
+        """Explain why the code at an address is not known; empty if the trace has no file there, or several."""
+        mapped = self._map(tid, vaddr)
+        if mapped is None:
+            return ""
+        binary = self._files.open(mapped)
+        return f"{mapped.path}: {binary}" if isinstance(binary, str) else mapped.path
+
+    def rows(self, batch: Batch, chosen: I64) -> I64:
+        """Return the row in ``programs`` of each chosen range of a batch, or -1; shape of ``chosen``."""
+        ranges = batch.ranges[chosen]
+        numbers, fresh = self._places.numbers(mix_rows(ranges["task"].astype(np.uint64), ranges["start"].copy()))
+        new = [self._row(batch.tasks[task].tid, start) for task, start in ranges[["task", "start"]][fresh].tolist()]
+        self._row_of_place = np.append(self._row_of_place, np.array(new, np.int64))
+        rows: I64 = self._row_of_place[numbers]
+        return rows
+
+    def _map(self, tid: int, vaddr: int) -> FileMap | None:
+        pid = self._pid_of(tid)
+        return None if pid is None else self._spaces.at(pid, vaddr)
+
+    def _row(self, tid: int, vaddr: int) -> int:
+        mapped = self._map(tid, vaddr)
+        if mapped is None:
+            return -1
+        key = mapped.path, mapped.build_id, mapped.start - mapped.offset
+        if key not in self._rows:
+            program = self._program(mapped)
+            self._rows[key] = -1 if program is None else len(self.programs)
+            if program is not None:
+                self.programs.append(program)
+        return self._rows[key]
+
+    def _program(self, mapped: FileMap) -> Program | None:
+        binary = self._files.open(mapped)
+        if isinstance(binary, str):
+            return None
+        image, size = binary.image, mapped.end - mapped.start
+        first = next((text for text in image.text_sections if 0 <= text.offset - mapped.offset < size), None)
+        if first is None:
+            return None
+        if not binary.is_checked:
+            reason = "not compared, as the trace has no build-id"
+            self._account.add(f"binaries of --symfs {reason}", singular=f"binary of --symfs {reason}")
+        slide = mapped.start + first.offset - mapped.offset - first.addr
+        owner = Owner(Path(mapped.path).name, image, binary.symbols, slide)
+        own = [text for text in image.text_sections if text.addr - text.offset == first.addr - first.offset]
+        pieces = [TextPiece(text.addr + slide & TOP, image.view(text, "<u4"), owner) for text in own]
+        return Program(mapped.path, owner, pieces)
