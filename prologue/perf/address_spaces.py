@@ -1,7 +1,7 @@
-"""Files that processes had mapped as code, by time: MMAP, MMAP2, FORK and COMM records of perf.data.
+"""Files that processes had mapped as code: MMAP, MMAP2, FORK and COMM records of perf.data.
 
-perf records no unmapping. So a file counts as mapped until something else is mapped there, or the process executes
-another program.
+perf records no unmapping. So a child has all that its parent had mapped and nothing else was put over, until it
+executes another program.
 """
 
 from __future__ import annotations

@@ -307,13 +307,6 @@ class _Reader:
         mapped = FileMap(start=start, end=start + size, offset=offset, path=name, build_id=build_id)
         self._spaces.mapped(pid, mapped, self._time(record))
 
-    def _add_map(
-        self, record: PerfRecord, pid: int, place: tuple[int, int, int], path: str, build_id: str = ""
-    ) -> None:
-        start, size, offset = place
-        mapped = FileMap(start=start, end=start + size, offset=offset, path=path, build_id=build_id)
-        self._spaces.mapped(pid, mapped, self._time(record))
-
     def _comm(self, record: PerfRecord) -> None:
         pid, tid = struct.unpack_from("<ii", record.body)
         name = record.body[8:].split(b"\0")[0].decode(errors="replace")

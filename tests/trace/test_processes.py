@@ -228,6 +228,23 @@ def test_a_thread_s_number_that_two_processes_had(
     assert ran(rows) == DD_RAN
 
 
+@pytest.mark.parametrize("guest", [False, True])
+def test_a_thread_that_ran_a_guest(
+    guest: bool, tmp_path: Path, symfs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Under VHE: EL1 is a guest's, and EL0 may be from then on, on any CPU."""
+    rows = np.zeros(3 * len(CAT_ROUND), RECORD)
+    rows["start"], rows["count"] = np.array(CAT_ROUND * 3, np.uint64).T
+    rows["vmid"], rows["task"], rows["level"] = -1, 77, (0, 0, 1 if guest else 0, 1 if guest else 0, 0, 0)
+    rows["flags"][::2] = GAP
+    text = ProgramText([(AT, np.array(CAT.words, np.uint32))])
+    data = bytes(encode(rows, text, (0, 1), perf_unit(0, vhe=True, timed=False)).data)
+    made = CsTrace(streams={0: data, 1: data}, text=(KERNEL.base, 4 * len(KERNEL.words)), configr=1 << 7 | 1 << 15,
+                   idr2=0x1088, comms={77: "cat"}, extra=[mapped(77, "/bin/cat", ID["cat"])])  # fmt: skip
+    found, _ = disasm(write(tmp_path / "perf.data", made), capsys, "--symfs", str(symfs))
+    assert ran(found) == CAT_RAN * (1 if guest else 6)
+
+
 def test_code_and_the_kernel_s(tmp_path: Path, symfs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Both of one trace, and no step between them is impossible; perf decodes the same. The file is at its own path."""
     needs_tools("perf")

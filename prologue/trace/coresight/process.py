@@ -246,6 +246,7 @@ class _Child:
         self._trees: list[DecodeTree | None] = [None] * len(job.sources)
         self._users: list[UserMemory | None] = [None] * len(job.sources)
         self._user: UserMemory | None = None  # of the part that is decoded
+        self._guests: set[int] = set()
         pieces = [(piece.vaddr, piece.data) for piece in job.memory]
         self._text = None if job.changes is None else ChangingText(job.changes, pieces)
         self._memory = [piece._replace(data=data) for piece, (_, data) in zip(job.memory, pieces, strict=True)]
@@ -313,7 +314,7 @@ class _Child:
                     tree.add_memory(*memory)
             if self._job.user is not None:
                 in_vmid = any(unit.process_in_vmid for unit in source.units)
-                self._users[number] = UserMemory(self._job.user, tree, in_vmid=in_vmid)
+                self._users[number] = UserMemory(self._job.user, tree, self._guests, in_vmid=in_vmid)
         return tree
 
     def _drop(self, number: int) -> None:

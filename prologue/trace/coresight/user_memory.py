@@ -23,11 +23,14 @@ UserCode = Callable[[int, int], memoryview | None]
 class UserMemory:
     """The memory of EL0 for one decode tree; each of its trace IDs may run another process."""
 
-    def __init__(self, code: UserCode, tree: DecodeTree, *, in_vmid: bool) -> None:
-        """Add the memory to the tree. ``in_vmid``: CONTEXTIDR_EL2, which OpenCSD calls VMID, has the thread."""
-        self._code, self._tree, self._in_vmid = code, tree, in_vmid
+    def __init__(self, code: UserCode, tree: DecodeTree, guests: set[int], *, in_vmid: bool) -> None:
+        """Add the memory to the tree.
+
+        ``guests`` are threads that ran one; it grows, and all trees share it, as threads go from CPU to CPU.
+        ``in_vmid``: CONTEXTIDR_EL2, which OpenCSD calls VMID, has the thread.
+        """
+        self._code, self._tree, self._guests, self._in_vmid = code, tree, guests, in_vmid
         self._threads: dict[int, int] = {}  # by trace ID; 0 outside of the host's processes
-        self._guests: set[int] = set()
         self._read = OnMemory(self._on_memory)
         tree.add_callback_memory(0, LAST_USER, _EL1_NONSECURE, self._read)
 
