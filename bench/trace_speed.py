@@ -5,8 +5,10 @@
 The script is tools/perf/scripts/python/arm-cs-trace-disasm.py of a kernel's source. It runs outside of perf, with a
 stand-in for perf's module, on some distinct ranges, and its time for each is what is compared: it starts one objdump
 for each new range, whatever their number. The trace is made: straight code of the vmlinux that ends in indirect
-branches, in random order, so that its flow is possible. Without VMLINUX it is Debian's 6.12 cloud kernel. CPU time is
-given, too: wall time says nothing on a machine that does other things.
+branches, in random order, so that its flow is possible. Without VMLINUX it is Debian's 6.12 cloud kernel. With
+``--perf-data`` the same flow is an ETMv4 trace in perf.data, decoded by libopencsd, and by ``perf script`` beside it;
+a fourth of the branches, as both files are written here. CPU time (of all processes of a command) is given, too: wall
+time says nothing on a machine that does other things.
 """
 
 from __future__ import annotations
@@ -26,8 +28,14 @@ from tabulate import tabulate
 
 from prologue.arrays import U64
 from prologue.insn.rows import flows
+from prologue.live.memory.state import KernelTask
+from prologue.trace.etm.perf_data import KernelMap, TracedKernel, write_perf_trace
+from prologue.trace.etm.stream import ProgramText
+from prologue.trace.etm.waypoints import find_waypoints
 from prologue.trace.path.branching import CALL, INDIRECT, RET, never_goes_on
 from prologue.trace.path.programs import linked_program
+from prologue.trace.ranges import GAP
+from prologue.trace.readers.recording import RECORD, RecordingHeader
 from prologue_bench.guest.kernels import fetch_kernel
 from prologue_bench.host import programs
 
@@ -85,12 +93,15 @@ def main() -> int:
     parser.add_argument("--ranges", type=int, default=100_000)
     parser.add_argument("--branches", type=int, default=1_000_000)
     parser.add_argument("--sample", type=int, default=60, help="distinct ranges for the script")
+    parser.add_argument("--perf-data", action="store_true", help="perf.data instead of perf's text")
     args = parser.parse_args()
     vmlinux = args.vmlinux or fetch_kernel("trixie").vmlinux
     code = straight_code(vmlinux, args.ranges)
     with tempfile.TemporaryDirectory(prefix="trace-speed-") as name:
         directory = Path(name)
         alike, theirs = peer(args.script, vmlinux, code, args.sample, directory)
+        if args.perf_data:
+            return of_perf_data(vmlinux, code, args.branches // 4, theirs, directory)
         used = {count: ours("disasm", vmlinux, code, count, directory)
                 for count in (args.ranges, args.ranges + args.branches, args.ranges + 4 * args.branches)}  # fmt: skip
         checked = {count: ours("check", vmlinux, code, count, directory)
@@ -114,6 +125,60 @@ def main() -> int:
     ]
     print(f"{vmlinux}: script {1000 * theirs:.0f} ms for each new range; disasm of {len(code.first):,} ranges "
           f"{first.wall:.1f} s ({first.cpu:.1f} s of CPU, {first.peak:.0f} MB)")  # fmt: skip
+    return _judge(bounds)
+
+
+def of_perf_data(vmlinux: Path, code: Code, branches: int, script: float, directory: Path) -> int:
+    """Measure perf.data; ``script`` are the seconds of the kernel's script for each new range."""
+    counts = (len(code.first), len(code.first) + branches, len(code.first) + 4 * branches)
+    files = [directory / f"data-{count}" for count in counts]
+    ranges = [write_trace(vmlinux, code, count, path) for count, path in zip(counts, files, strict=True)]
+    prologue = [sys.executable, "-m", "prologue", "trace"]
+    disasm = [run([*prologue, "disasm", str(path), "--vmlinux", str(vmlinux)]) for path in files]
+    check = [run([*prologue, "check", str(path), "--vmlinux", str(vmlinux)]) for path in files]
+    fields = ["--itrace=b", "-F", "comm,pid,tid,cpu,time,event,ip,sym,symoff,addr,dso"]
+    perf = [run(["perf", "script", "-i", str(path), *fields, "-k", str(vmlinux)]) for path in files[:2]]
+    for name, commands in (("disasm", disasm), ("check", check), ("perf script", perf)):
+        for count, branches_, used in zip(ranges, counts, commands, strict=False):
+            print(f"{name}, {count:,} ranges ({branches_:,} branches): {used.cpu:.1f} s of CPU, {used.wall:.1f} s")
+    return _judge(
+        [
+            ("check: ranges for each second of CPU, ranges known",
+             (ranges[2] - ranges[1]) / (check[2].cpu - check[1].cpu), ">=", 1e6),
+            (f"disasm: seconds of CPU for {ranges[0]:,} ranges, all of them new", disasm[0].cpu, "<=", 10.0),
+            ("the kernel's script / disasm, CPU", script * len(code.first) / disasm[0].cpu, ">=", 100.0),
+            ("perf script / disasm, CPU, all ranges new", perf[0].cpu / disasm[0].cpu, ">=", 1.0),
+            ("perf script / disasm, CPU, ranges known",
+             (perf[1].cpu - perf[0].cpu) / (disasm[1].cpu - disasm[0].cpu), ">=", 1.0),
+        ]
+    )  # fmt: skip
+
+
+def write_trace(vmlinux: Path, code: Code, count: int, path: Path) -> int:
+    """Write so many branches as perf record -e cs_etm// would have left them; return the ranges that a decoder has.
+
+    It ends a range at each conditional branch, too.
+    """
+    steps = np.array(list(code.branches(count)), np.uint64)
+    starts, lasts = steps[:-1, 1], steps[1:, 0]
+    records = np.zeros(len(starts), RECORD)
+    records["start"], records["count"] = starts, ((lasts - starts) >> np.uint64(2)) + np.uint64(1)
+    records["level"], records["vmid"], records["task"] = 1, -1, 1234
+    records["time"] = 10**9 + 100 * np.arange(len(records)) // 1600 * 1600  # a timestamp for every 16 ranges
+    records["flags"][0] = GAP
+    program = linked_program(vmlinux, 0)
+    text = ProgramText([(piece.vaddr, piece.words) for piece in program.pieces])
+    start, end = program.find("_text")[0], program.pieces[-1].vaddr
+    kernel = TracedKernel(text=text, place=KernelMap("_text", start, end - start), tasks=(KernelTask(1234, 1234, "a"),))
+    write_perf_trace(path, RecordingHeader(slide=0, clocked=True), records, kernel, levels=(1,))
+    piece = max(program.pieces, key=lambda one: len(one.words))
+    ends = np.append(0, np.cumsum(find_waypoints(piece.words) != 0))
+    first, last = (((places - np.uint64(piece.vaddr)) >> np.uint64(2)).astype(np.int64) for places in (starts, lasts))
+    return int((ends[last + 1] - ends[first]).sum())
+
+
+def _judge(bounds: list[tuple[str, float, str, float]]) -> int:
+    """Print what holds; return 1 if one does not."""
     rows = [(what, f"{value:,.2f}", f"{sign} {bound:,g}", "holds" if _holds(value, sign, bound) else "DOES NOT HOLD")
             for what, value, sign, bound in bounds]  # fmt: skip
     print(tabulate(rows, ("what", "measured", "bound", ""), tablefmt="plain", disable_numparse=True))
@@ -179,7 +244,11 @@ def ours(action: str, vmlinux: Path, code: Code, count: int, directory: Path) ->
     if not path.exists():
         with path.open("w") as stream:
             stream.writelines(_perf_line(k, ip, addr) for k, (ip, addr) in enumerate(code.branches(count)))
-    command = [sys.executable, "-m", "prologue", "trace", action, str(path), "--vmlinux", str(vmlinux)]
+    return run([sys.executable, "-m", "prologue", "trace", action, str(path), "--vmlinux", str(vmlinux)])
+
+
+def run(command: list[str]) -> Used:
+    """Run a command; its output goes nowhere."""
     begin = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
