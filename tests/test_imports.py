@@ -24,9 +24,9 @@ GATE_SIDE = (
 """All that building and judging files needs; it knows of no running kernel and no trace."""
 TOOL = (
     *GATE_SIDE,
-    "perf", "live.memory", "live.system", "live.overlay", "live.pokes", "live.audit", "live.hooks", "live.probe",
-    "trace.ranges", "trace.coresight", "trace.readers", "trace.etm", "trace.path", "trace.views", "trace.exports",
-    "examples", "library", "report", "protocol", "cli",
+    "perf", "live.memory", "live.system", "live.overlay", "live.tracefs", "live.pokes", "live.audit", "live.hooks",
+    "live.probe", "trace.ranges", "trace.coresight", "trace.readers", "trace.etm", "trace.path", "trace.views",
+    "trace.exports", "examples", "library", "report", "protocol", "cli",
 )  # fmt: skip
 # A room of the bench, and those that it may import besides itself and errors.
 BENCH: dict[str, tuple[str, ...]] = {

@@ -26,10 +26,7 @@ sed 's/^KERNELOFFSET=/slide=/p; d' "$scratch/vmcoreinfo"
 part probes
 cat "$scratch/probes"
 part lost
-for stats in "$instance"/per_cpu/cpu*/stats; do
-	cpu=${stats%/stats}
-	sed -n "s/^\(overrun\|commit overrun\|dropped events\): \([1-9][0-9]*\)$/${cpu##*/} \2 \1/p" "$stats"
-done
+lost_events
 # Misses of a probe: hits while a CPU was in another one. The last two columns are hits and misses.
 while read -r event misses; do
 	[ ! -d "$tracing/events/$group/$event" ] || [ "$misses" = 0 ] || echo "$event $misses missed by kprobes"

@@ -12,7 +12,10 @@
 # /proc/kcore is used if it is there. Its events are in a group of its own, recorded in a trace instance of its own; both go
 # away again, also if it is killed.
 
-seconds=10 kib=8192 compare=yes until_eof=
+program=record.sh
+. instance.sh
+
+seconds=10 kib=8192 compare=yes
 while getopts t:b:ne option; do
 	case $option in
 	t) seconds=$OPTARG ;;
@@ -24,70 +27,10 @@ while getopts t:b:ne option; do
 done
 shift $((OPTIND - 1))
 
-die() {
-	echo "record.sh: $*" >&2
-	exit 2
-}
-
-# ---- what is taken off again
-
-group=prologue_$$
-scratch= tracing= instance= job= listener=
-
-# The others' events are not touched; ours are named one by one. A write to kprobe_events that does not append removes all.
-take_off() {
-	for process in $job $listener; do kill "$process"; done 2>/dev/null
-	if [ -n "$instance" ] && [ -d "$instance" ]; then
-		echo 0 >"$instance/tracing_on"
-		echo 0 >"$instance/events/$group/enable"
-		# Who reads the events keeps the instance. A number alone might be another process by now.
-		read -r process <"$scratch/reader" && grep -q "$group" "/proc/$process/cmdline" && kill "$process"
-		rmdir "$instance" || sleep 1 && rmdir "$instance"
-	fi 2>/dev/null
-	if [ -n "$tracing" ] && [ -d "$tracing/events/$group" ]; then
-		for event in "$tracing/events/$group"/*/; do
-			event=${event%/}
-			echo 0 >"$event/enable"
-			echo "-:$group/${event##*/}" >>"$tracing/kprobe_events"
-		done
-	fi 2>/dev/null
-	[ -n "$scratch" ] || return
-	[ ! -e "$scratch/tracing/kprobe_events" ] || umount "$scratch/tracing"
-	rm -rf "$scratch"
-}
-
-trap take_off EXIT
-trap 'exit 129' HUP
-trap 'exit 143' TERM
-trap 'exit 141' PIPE
-trap 'exit 130' INT
-
-# ---- where everything is
-
-case $(uname -m) in aarch64) ;; *) die "is for arm64 machines: this is $(uname -m)" ;; esac
-[ "$(id -u)" = 0 ] || die "needs root"
+group=prologue_$$ control=kprobe_events
+require_machine
 case $seconds$kib in *[!0-9]* | '') die "-t and -b take whole numbers" ;; esac
-for tracing in /sys/kernel/tracing /sys/kernel/debug/tracing; do
-	[ ! -e $tracing/kprobe_events ] || break
-done
-[ ! -e "$tracing/instances/$group" ] || die "$tracing/instances/$group is there already, and not of this recorder: remove it"
-scratch=$(mktemp -d "${TMPDIR:-/tmp}/prologue-record.XXXXXX") || die "no directory for scratch files (TMPDIR)"
-[ -e $tracing/kprobe_events ] || tracing=$scratch/tracing
-instance=$tracing/instances/$group
-main=$$
-# If this shell is killed, at whatever it is, this one cleans up after it. State Z: dead, and not yet waited for.
-(
-	trap '' HUP INT TERM PIPE
-	while [ -d "$scratch" ] && grep -q '^State:	[^Z]' /proc/$main/status; do sleep 1; done
-	[ ! -d "$scratch" ] || take_off
-) >/dev/null 2>&1 </dev/null &
-if [ ! -e $tracing/kprobe_events ]; then
-	mkdir "$tracing"
-	mount -t tracefs tracefs "$tracing" 2>/dev/null || die "no tracefs: CONFIG_FTRACE, or lockdown=confidentiality?"
-	[ -e "$tracing/kprobe_events" ] || die "no kprobe events: this kernel lacks CONFIG_KPROBE_EVENTS"
-fi
-debug=/sys/kernel/debug/kprobes
-[ "$(cat $debug/enabled 2>/dev/null)" != 0 ] || die "kprobes are switched off: echo 1 >$debug/enabled"
+open_tracing
 
 # The kernel's own symbols that are asked for below; addresses without 0x.
 awk 'NF == 3 && $3 ~ /^(_stext|_etext|__init_begin|__set_fixmap|__text_poke|copy_to_kernel_nofault|apply_alternatives_module)$/ ||
@@ -189,9 +132,8 @@ for function in __aarch64_insn_write aarch64_insn_write aarch64_insn_patch_text_
 	set_probe "writer_$function" "$function" "addr=%x0:x64 value=%x1:x64"
 done
 
-mkdir "$instance" 2>/dev/null || die "no trace instance can be made in $tracing/instances"
+make_instance
 events=$instance/events/$group
-mark() { echo "prologue $1" >"$instance/trace_marker"; }
 echo 1 >"$events/look/enable" || die "the probe on __set_fixmap cannot be armed"
 for event in length alternatives; do
 	[ -d "$events/$event" ] || continue
@@ -260,11 +202,10 @@ set_probe fixmap __set_fixmap "$arguments"
 
 echo 0 >"$instance/tracing_on"
 echo >"$instance/trace"
-echo "$kib" >"$instance/buffer_size_kb" || die "no memory for a ring buffer of $kib KiB for each CPU: ask for less (--buffer, or -b of the script)"
+set_buffer "$kib"
 # After each write the slot is cleared, with page 0.
 echo "index == $slot && page != 0" >"$events/fixmap/filter" || die "the filter of an event was refused"
-stopped=
-trap 'stopped=yes' INT USR1
+catch_stop
 
 # copy NAME: of the kernel's text, in whole pages.
 text=$(kcore_offset "$stext")
@@ -304,29 +245,7 @@ done
 mark armed
 copy before
 mark begin
-if [ -n "$until_eof" ]; then
-	exec 3<&0
-	(
-		while read -r _; do :; done
-		kill -USR1 $main
-	) <&3 >/dev/null 2>&1 &
-	listener=$!
-fi
-if [ $# -gt 0 ]; then
-	"$@" >&2 &
-elif [ "$seconds" != 0 ]; then
-	sleep "$seconds" >/dev/null 2>&1 &
-else
-	sleep 86400 >/dev/null 2>&1 &
-fi
-job=$!
-[ -n "$stopped" ] || wait $job
-status=$?
-if [ -n "$stopped" ]; then
-	kill $job 2>/dev/null
-	status=stopped
-fi
-job=
+run_meanwhile "$seconds" "$@"
 mark end
 copy after
 wait_for last

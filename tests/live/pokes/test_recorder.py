@@ -152,7 +152,7 @@ def test_what_comes_over_ssh(
     ("body", "message"),
     [
         ("print('Permission denied (publickey).', file=sys.stderr); sys.exit(255)", "ssh failed: Permission denied"),
-        ("print('sh: dd: not found', file=sys.stderr); sys.exit(127)", "the recorder failed: sh: dd: not found"),
+        ("print('sh: dd: not found', file=sys.stderr); sys.exit(127)", "record failed: sh: dd: not found"),
         ("print('x\\nrecord.sh: needs root', file=sys.stderr); sys.exit(2)", "cannot be recorded: needs root"),
         ("sys.exit(7)", "status 7"),
     ],
