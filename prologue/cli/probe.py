@@ -70,7 +70,7 @@ def run(args: Namespace) -> int:
     _check_options(args)
     kernel, prober = _open(args)
     if not args.json:
-        _note_release(kernel)
+        note_release(kernel)
     if args.list:
         return _list(args, prober, args.places)
     probes, failures = prober.probes(args.places, _options(args))
@@ -79,13 +79,13 @@ def run(args: Namespace) -> int:
     if args.json:
         print(json.dumps(probe_data(kernel, probes, failures), indent=2))
     elif args.script:
-        print(script(kernel.release, probes, failures), end="")
+        print(script(kernel, probes, failures), end="")
     else:
         for line in _lines(args, probes, failures):
             print(line)
     if not args.json:
-        _report(failures)
-    return _status(probes, failures)
+        print_failures(failures)
+    return status_of(probes, failures)
 
 
 def _check_options(args: Namespace) -> None:
@@ -182,12 +182,14 @@ def _slide(kernel: Kernel, kallsyms: Path) -> int:
     return int(match[1], 16) - linked.vaddr
 
 
-def _report(failures: Sequence[Failure]) -> None:
+def print_failures(failures: Sequence[Failure]) -> None:
+    """Print each failure in a line on standard error."""
     for failure in failures:
         print(f"prologue: {printable(str(failure.error))}", file=sys.stderr)
 
 
-def _status(probes: Sequence[Probe], failures: Sequence[Failure]) -> int:
+def status_of(probes: Sequence[Probe], failures: Sequence[Failure]) -> int:
+    """Return the exit code: 2 for what is not known, 1 for a place or argument that cannot be had."""
     events = [(probe, probe.event) for probe in probes if probe.event is not None]
     if failures or any(omitted.is_mistake for _, event in events for omitted in event.omitted):
         return 2
@@ -201,7 +203,8 @@ def _lacks_argument(probe: Probe, event: ProbeEvent) -> bool:
     return any(omitted.asked in named and not omitted.is_partial for omitted in event.omitted)
 
 
-def _note_release(kernel: Kernel) -> None:
+def note_release(kernel: Kernel) -> None:
+    """Say on standard error by whose rules a release is judged that was not compared itself."""
     if kernel.version not in PROBES_COMPARED:
         major, minor = rules_of(kernel)
         note(f"{kernel.release} is judged by the rules of {major}.{minor}, the nearest release that was compared")

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
-from importlib.resources import files
 from typing import Final
 
 from prologue.errors import UsageError
+from prologue.kernel.kernel import Kernel
+from prologue.live.probe.event_script import event_script
 from prologue.live.probe.prober import Failure, Probe
 from prologue.report.probe import event_lines
 
 DEFAULT_GROUP: Final = "prologue"
 
 
-def script(release: str, probes: Sequence[Probe], failures: Sequence[Failure]) -> str:
-    """Make the script for a kernel of that release; all events are in one group.
+def script(kernel: Kernel, probes: Sequence[Probe], failures: Sequence[Failure]) -> str:
+    """Make the script for that kernel; all events are in one group.
 
     Raises:
         UsageError: they are in several groups.
@@ -28,18 +28,5 @@ def script(release: str, probes: Sequence[Probe], failures: Sequence[Failure]) -
     group = groups[0] if groups else DEFAULT_GROUP
     control = "dynamic_events" if any(event.kind == "f" for event in events) else "kprobe_events"
     comments = [line for line in event_lines(probes, failures) if line.startswith("#")]
-    body = files("prologue.live.probe").joinpath("set_events.sh").read_text(encoding="utf-8")
-    head = [
-        "#!/bin/sh",
-        *comments,
-        f"RELEASE={shlex.quote(release)}",
-        f"GROUP={shlex.quote(group)}",
-        f"CONTROL={control}",
-        f"NAMES={shlex.quote(' '.join(event.name for event in events))}",
-        "events() {",
-        "\tcat <<'END_OF_EVENTS'",
-        *(event.line for event in events),
-        "END_OF_EVENTS",
-        "}",
-    ]
-    return "\n".join(head) + "\n" + body
+    text = event_script(kernel, group, control, [e.name for e in events], [e.line for e in events])
+    return "\n".join(["#!/bin/sh", *comments, text])

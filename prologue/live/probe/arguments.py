@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from prologue.live.probe.c_types import CType
@@ -37,7 +37,8 @@ class Argument:
     """An argument of an event.
 
     ``fetch`` and ``type`` are the kernel's (type empty: 64 bits in hex), ``c_type`` is C's, empty for one that was
-    given as a fetch argument; ``asked`` is what was asked for.
+    given as a fetch argument; ``asked`` is what was asked for. ``value_type`` is the type of what the kernel prints:
+    None if it is not known, or if another one was asked for.
     """
 
     name: str
@@ -45,6 +46,12 @@ class Argument:
     type: str
     c_type: str
     asked: str
+    value_type: CType | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_text(self) -> bool:
+        """True if its value is a string."""
+        return "str" in self.type or self.fetch.startswith(("$comm", "$COMM", '\\"'))
 
     def __str__(self) -> str:
         return f"{self.name}={self.fetch}" + (f":{self.type}" if self.type else "")
@@ -295,7 +302,14 @@ def _checked_argument(request: ArgumentRequest, name: str, fetched: Fetch, c_typ
     if not name.isascii():
         raise FetchError(f"the kernel takes no name with other letters than ASCII: give NAME={request.asked}")
     type_name = c_type.name if c_type is not None else ""
-    return Argument(name=name, fetch=fetched.text, type=fetched.type, c_type=type_name, asked=request.asked)
+    return Argument(
+        name=name,
+        fetch=fetched.text,
+        type=fetched.type,
+        c_type=type_name,
+        asked=request.asked,
+        value_type=None if request.type else c_type,
+    )
 
 
 def _with_unique_names(arguments: list[Argument]) -> tuple[Argument, ...]:

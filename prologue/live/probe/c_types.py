@@ -25,7 +25,8 @@ class CType:
     """A type without its typedefs and qualifiers; ``name`` is as C has it, typedefs included.
 
     ``size`` is in bytes, None if it is not known. Enumerations and booleans are integers. ``find_target`` gives the
-    type that a pointer or array is of, or that a function returns; ``find_members`` the members of a struct or union.
+    type that a pointer or array is of, or that a function returns; ``find_members`` the members of a struct or union;
+    ``find_enumerators`` the names of an enumeration by their values.
     """
 
     kind: TypeKind
@@ -35,6 +36,12 @@ class CType:
     count: int = 0  # elements of an array; 0 if unknown
     find_target: Callable[[], CType] | None = None
     find_members: Callable[[], tuple[Member, ...]] | None = None
+    find_enumerators: Callable[[], dict[int, str]] | None = None
+
+    @property
+    def enumerators(self) -> dict[int, str]:
+        """Names of an enumeration by their values, of several the first; empty for all other types."""
+        return self.find_enumerators() if self.find_enumerators is not None else {}
 
     @property
     def target(self) -> CType:

@@ -56,7 +56,10 @@ def c_type_of_drgn(type_: Any) -> CType:
         return CType(kind="int", name=name, size=type_.size, signed=signed)
     if type_.kind == kinds.ENUM:
         inner = type_.type
-        return CType(kind="int", name=name, size=inner.size if inner else None, signed=bool(inner and inner.is_signed))
+        return CType(
+            kind="int", name=name, size=inner.size if inner else None, signed=bool(inner and inner.is_signed),
+            find_enumerators=lambda: {value: name for name, value in reversed(type_.enumerators or ())},
+        )  # fmt: skip
     if type_.kind == kinds.POINTER:
         target = type_.type
         made = pointer_to(lambda: c_type_of_drgn(target), target.type_name())

@@ -52,8 +52,9 @@ def c_type(debug: DebugInfo, entry: Any, depth: int = 0) -> CType:
     if entry.tag == "DW_TAG_enumeration_type":
         encoding = number_of(entry, "DW_AT_encoding", _UNSIGNED)
         return CType(
-            kind="int", name=name or f"{qualifiers}enum {own}", size=known, signed=encoding in (_SIGNED, _SIGNED_CHAR)
-        )
+            kind="int", name=name or f"{qualifiers}enum {own}", size=known, signed=encoding in (_SIGNED, _SIGNED_CHAR),
+            find_enumerators=lambda: _enumerators(entry),
+        )  # fmt: skip
     if entry.tag in ("DW_TAG_pointer_type", "DW_TAG_reference_type"):
         return _pointer(debug, entry, name, depth)
     if entry.tag in _STRUCTS:
@@ -107,6 +108,14 @@ def _bit_offset(entry: Any, bits: int, inner: CType) -> int:
         storage = number_of(entry, "DW_AT_byte_size", inner.size or 0)
         return 8 * (value + storage) - number_of(entry, "DW_AT_bit_offset") - bits
     return 8 * value
+
+
+def _enumerators(entry: Any) -> dict[int, str]:
+    names: dict[int, str] = {}
+    for child in entry.iter_children():
+        if child.tag == "DW_TAG_enumerator":
+            names.setdefault(number_of(child, "DW_AT_const_value"), text_of(child, "DW_AT_name"))
+    return names
 
 
 def _array(debug: DebugInfo, entry: Any, name: str, depth: int) -> CType:
