@@ -30,6 +30,7 @@ from prologue.live.pokes.recorder import script
 from prologue.live.pokes.sources import read_any
 from prologue.live.system.module_files import module_files
 from prologue.live.system.running_kernel import RunningKernel, open_running
+from tests.real_kernels.live_probe_examples import check_examples
 from tests.real_kernels.states import PROBES, programs, states, visit
 from tests.support import qmp
 from tests.support.live_guest import HOST, TRACING, Guest, live_guest
@@ -159,6 +160,10 @@ def test_a_recorder_that_is_killed(guest: Guest) -> None:
         )
         assert said.replace("Killed\n", "") == "", (signal, seconds)
     guest.shell("rm /tmp/record.sh /tmp/said")
+
+
+def test_probes_are_traced(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
+    check_examples(guest, capsys)
 
 
 def test_every_word_of_every_state_is_explained(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
