@@ -88,7 +88,7 @@ def test_json(vmlinux: Path, log: Path, capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("places", "ending"),
     [
-        (["traced", "trced"], (2, "near: traced")),
+        (["traced", "trced"], (2, "did you mean traced")),
         (["traced nothing"], (1, "no debug information describes this function")),
         (["traced+4"], (1, "no: the second slot")),
         (["traced %x31"], (2, "the kernel does not know %x31")),
