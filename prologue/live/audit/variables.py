@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ class Variables:
 
     ``layouts`` has the offsets of members in the kernel's structs. With the kernel's ``image``, a page of zeros that
     has other bytes in the file was not read: /proc/kcore and copies of it give zeros for pages that they do not have.
+    Only what is read-only after init may have become zero at boot (``rodata_is_rw``, alone in its page).
     """
 
     def __init__(
@@ -44,6 +46,13 @@ class Variables:
         self._slide = slide
         self._pages: dict[int, bytes | None] = {}
         self._unread: set[int] = set()  # pages of zeros that are not zeros in the kernel
+
+    @cached_property
+    def _after_init(self) -> range:
+        """Link-time addresses of what is read-only after init."""
+        ends = ("__start_ro_after_init", "__end_ro_after_init")
+        start, end = (self._symbols.find(name) if self._symbols is not None else None for name in ends)
+        return range(0) if start is None or end is None else range(start.vaddr, end.vaddr)
 
     def place(self, name: str) -> int | None:
         """Return the run-time address of a variable; None if there is no symbol of that name, or more than one."""
@@ -134,7 +143,9 @@ class Variables:
             self._pages[number] = page
 
     def _has_values(self, vaddr: int) -> bool:
-        """Return whether the file has any byte other than zero in that page."""
+        """Return whether the file has any byte other than zero in that page, which boot does not set."""
+        if vaddr in self._after_init and vaddr + PAGE <= self._after_init.stop:
+            return False
         for section in self._image.sections if self._image is not None else ():
             start, end = max(vaddr, section.addr), min(vaddr + PAGE, section.addr + section.size)
             if start < end and section.allocated and section.has_bytes:
