@@ -84,7 +84,8 @@ def test_the_hook_of_buildroot(build: tuple[Path, bool]) -> None:
     needs_tools("make")
     directory, good = build
     # What pkg-generic.mk does with a hook after a package was built.
-    rules = f"include {CI}/buildroot.mk\nbuild/linux:\n\t$(foreach hook,$(LINUX_POST_BUILD_HOOKS),$(call $(hook)))\n"
+    rules = "include buildroot.mk\nbuild/linux:\n\t$(foreach hook,$(LINUX_POST_BUILD_HOOKS),$(call $(hook)))\n"
+    (directory / "buildroot.mk").symlink_to(CI / "buildroot.mk")
     (directory / "build").symlink_to(directory)
     (directory / "Makefile").write_text(rules.replace("build/linux", f"{directory}/.stamp_built"))
     assert run(["make", "-s"], directory) == (0 if good else 2)

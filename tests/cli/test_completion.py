@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -49,7 +50,8 @@ def script(tmp_path: Path, request: pytest.FixtureRequest, capsys: Said, monkeyp
     KERNEL.write(tmp_path / "made")
     command = tmp_path / "bin" / "prologue"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nPYTHONPATH={":".join(sys.path)} exec {sys.executable} -m prologue "$@"\n')
+    packages = shlex.quote(":".join(sys.path))
+    command.write_text(f'#!/bin/sh\nPYTHONPATH={packages} exec {shlex.quote(sys.executable)} -m prologue "$@"\n')
     command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
     with pytest.raises(SystemExit) as done:

@@ -66,7 +66,11 @@ def test_from_install_to_uninstall(tree: Path, capsys: Said) -> None:
     assert f"{head}: the patch is not installed, nothing to do\n" in capsys.readouterr().out
 
 
-def test_quiet_says_what_fails_and_no_more(tree: Path, tmp_path: Path, capsys: Said) -> None:
+def test_quiet_says_what_fails_and_no_more(
+    tree: Path, tmp_path: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("NAME", TESTER.name), ("EMAIL", TESTER.email)):
+        monkeypatch.setenv(f"GIT_COMMITTER_{name}", value)
     said = []
     for words in (["install", tree, "--dry-run"], ["install", tree], ["install", tree],
                   ["patch", tree, "-o", tmp_path / "mails", "--mode", "boot"]):  # fmt: skip
