@@ -120,7 +120,7 @@ def test_zsh(script: Path) -> None:
         print COMPLETE
     """
     done = subprocess.run(
-        ["zsh", "-f", "-c", program], capture_output=True, text=True, check=True, cwd=script.parent, timeout=60
+        ["zsh", "-f", "-c", program], capture_output=True, text=True, check=True, cwd=script.parent, timeout=300
     )
     assert done.stdout.endswith("COMPLETE\n")
 
