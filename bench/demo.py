@@ -25,7 +25,7 @@ from prologue_bench.host.events import parse_line
 from prologue_bench.trace.monitor import finish
 
 SHOWN = "vfs_read"  # the function that is shown and traced
-WORKLOAD = "hackbench:process,sockets,g=1,l=100"
+WORKLOAD = "hackbench:process,sockets,g=1,l=50"
 RUNS = 3  # of it in each boot
 
 
