@@ -39,6 +39,7 @@ def data(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, An
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("section", [".text", ".init.text"])
 def test_every_command_takes_time_linear_in_sections(
     tmp_path: Path, section: str, capsys: pytest.CaptureFixture[str]

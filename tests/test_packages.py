@@ -13,6 +13,8 @@ import pytest
 
 import prologue
 
+pytestmark = pytest.mark.thorough  # two builds
+
 ROOT = Path(prologue.__file__).parent.parent
 FEATURES = (
     ["explain", "PL501"], ["kernel", "patch", "6.12"], ["writes", "record", "--script"], ["protocol", "list"],
