@@ -68,7 +68,7 @@ def audit_with_hooks(look: Look, rules: tuple[Rule, ...], before: Look | None = 
     except InputError as error:  # text that was read is judged all the same
         note = f"what is attached to the kernel: {error}"
         return replace(done, notes=(*done.notes, note), open_lists=1)
-    not_read = (*inventory.not_known, *judged.not_known)
+    not_read = tuple(dict.fromkeys((*inventory.not_known, *judged.not_known)))
     never = (_NEVER_LOOKED_AT,) if inventory.objects.has_types else ()
     unlooked = (*not_read, *never)
     notes = [f"what is attached to the kernel: {what}" for what in unlooked]
@@ -107,9 +107,13 @@ def _judged(kernel: RunningKernel, inventory: Inventory) -> HooksJudged:
     judged = judge(inventory)
     if not judged.suspects or not kernel.memory.live:
         return judged
-    again = {(suspect.kind, suspect.vaddr) for suspect in judge(take_inventory(kernel, kernel.memory)).suspects}
-    return judged._replace(
-        suspects=tuple(suspect for suspect in judged.suspects if (suspect.kind, suspect.vaddr) in again)
+    later = take_inventory(kernel, kernel.memory)
+    again = judge(later)
+    wrong = {(suspect.kind, suspect.vaddr) for suspect in again.suspects}
+    # What the second reading could not see does not acquit what the first one saw.
+    return HooksJudged(
+        tuple(suspect for suspect in judged.suspects if (suspect.kind, suspect.vaddr) in wrong),
+        (*judged.not_known, *later.not_known, *again.not_known),
     )
 
 
