@@ -21,7 +21,7 @@ def run(args: Namespace) -> int:
     require_html(args.format)
     require_other(args.output, args.vmlinux, Path(args.source))
     memory = open_memory(args.source, shell_words("--ssh-options", args.ssh_options))
-    inventory = take_inventory(RunningKernel(open_running(args.vmlinux, memory), memory), memory)
+    inventory = take_inventory(RunningKernel(open_running(args.vmlinux, memory), memory))
     if args.quiet and not args.output and args.format == "text":
         return 0
     report = _rendered(args, inventory)

@@ -52,7 +52,7 @@ class FollowHooks:
         for _ in range(_TRIES):
             variables = _Followed(memory, kernel.symbols, kernel.slide, layouts_for(kernel), kernel.image)
             variables.fetch(self._pages)
-            inventory = take_inventory(kernel, memory, Objects(variables, self._types))
+            inventory = take_inventory(kernel, Objects(variables, self._types))
             judged = judge(inventory, with_data=False)
             _name_all(inventory)
             self._pages = variables.pages

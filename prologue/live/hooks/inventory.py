@@ -19,7 +19,6 @@ from prologue.live.hooks.objects import NotKnown, NotKnownError, Objects, types_
 from prologue.live.hooks.other_hooks import read_livepatches, read_tracepoints, read_tracers
 from prologue.live.hooks.owners import Owners, owners_of
 from prologue.live.hooks.probe_hooks import read_kprobes
-from prologue.live.memory.base import Memory
 from prologue.live.system.running_kernel import RunningKernel
 from prologue.releases import version_of
 
@@ -68,12 +67,12 @@ def objects_of(kernel: RunningKernel) -> Objects:
     return Objects(variables, types_of(kernel))
 
 
-def take_inventory(kernel: RunningKernel, memory: Memory, objects: Objects | None = None) -> Inventory:
+def take_inventory(kernel: RunningKernel, objects: Objects | None = None) -> Inventory:
     """Read every list of listeners, with another reader of structs if ``objects`` is given."""
     objects = objects or objects_of(kernel)
     not_known: list[NotKnown] = []
     if not objects.has_types:
-        return _nothing(kernel, memory, objects)
+        return _nothing(kernel, objects)
     try:
         owners = owners_of(kernel, objects)
     except NotKnownError as error:
@@ -91,8 +90,8 @@ def take_inventory(kernel: RunningKernel, memory: Memory, objects: Objects | Non
         except NotKnownError as error:
             not_known.append(NotKnown.of(what, error))
     return Inventory(
-        source=memory.name,
-        release=memory.info.release or kernel.release,
+        source=kernel.memory.name,
+        release=kernel.memory.info.release or kernel.release,
         listeners=tuple(listeners),
         owners=owners,
         unlisted=unlisted,
@@ -103,11 +102,11 @@ def take_inventory(kernel: RunningKernel, memory: Memory, objects: Objects | Non
     )
 
 
-def _nothing(kernel: RunningKernel, memory: Memory, objects: Objects) -> Inventory:
+def _nothing(kernel: RunningKernel, objects: Objects) -> Inventory:
     """Return an inventory without listeners: without types nothing can be read, and one sentence says so."""
     return Inventory(
-        source=memory.name,
-        release=memory.info.release or kernel.release,
+        source=kernel.memory.name,
+        release=kernel.memory.info.release or kernel.release,
         listeners=(),
         owners=Owners(kernel, objects, None),
         unlisted=(),

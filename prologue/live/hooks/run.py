@@ -95,7 +95,7 @@ def audit_with_hooks(look: Look, rules: tuple[Rule, ...], before: Look | None = 
 def _read(kernel: RunningKernel) -> tuple[Inventory, HooksJudged]:
     """Read and judge what is attached; on a running kernel again, while lists are being changed."""
     for _ in range(_TRIES):
-        inventory = take_inventory(kernel, kernel.memory)
+        inventory = take_inventory(kernel)
         judged = _judged(kernel, inventory)
         if not kernel.memory.live or not any(gap.is_open for gap in (*inventory.not_known, *judged.not_known)):
             break
@@ -107,7 +107,7 @@ def _judged(kernel: RunningKernel, inventory: Inventory) -> HooksJudged:
     judged = judge(inventory)
     if not judged.suspects or not kernel.memory.live:
         return judged
-    later = take_inventory(kernel, kernel.memory)
+    later = take_inventory(kernel)
     again = judge(later)
     wrong = {(suspect.kind, suspect.vaddr) for suspect in again.suspects}
     # What the second reading could not see does not acquit what the first one saw.

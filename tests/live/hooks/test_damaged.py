@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import cycle
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -10,7 +11,11 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.errors import UNDECIDED, InputError
+from prologue.live.hooks import run
+from prologue.live.hooks.inventory import Inventory, take_inventory
 from prologue.live.memory.core import CoreFile
+from prologue.live.memory.files import PlainCore, open_core
+from prologue.live.system.running_kernel import RunningKernel
 from tests.live.hooks.hooked import make, saved
 from tests.support.elf_edit import ElfEdit
 
@@ -117,3 +122,26 @@ def test_memory_that_cannot_be_read_is_no_error_of_the_audit(
     found = audited(vmlinux, core, capsys)
     assert (found.codes, found.status, found.lists) == ([], UNDECIDED, 1)
     assert "damaged dump: a block" in found.notes
+
+
+def test_a_second_reading_that_sees_less_acquits_nobody(
+    vmlinux: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A running kernel is read twice: a callback without an owner is seen, and then the list of modules cannot be."""
+    elf = ElfEdit(vmlinux)
+    foreign = {"prog_idr+16": elf.value("filter_program"), "orphan_vm+8": elf.value("allocated_here") + 4}
+    seen = saved(vmlinux, foreign).rename(vmlinux.with_name("seen"))
+    assert audited(vmlinux, seen, capsys).codes == ["PL509"]
+    less = saved(vmlinux, foreign | {"modules": _NOWHERE})
+    cores = cycle(map(open_core, (seen, less)))
+
+    def read_next(kernel: RunningKernel) -> Inventory:
+        assert isinstance(kernel.memory, PlainCore)
+        kernel.memory.core = next(cores)
+        return take_inventory(kernel)
+
+    monkeypatch.setattr(PlainCore, "live", True)
+    monkeypatch.setattr(run, "take_inventory", read_next)
+    found = audited(vmlinux, seen, capsys)
+    assert (found.codes, found.status, found.lists) == ([], UNDECIDED, 1)
+    assert "hidden modules: the list of modules cannot be read" in found.notes

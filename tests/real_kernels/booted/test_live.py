@@ -255,7 +255,7 @@ def test_what_hides_is_found(traced: Traced) -> None:
     """As public rootkits hide: a module off the list, a handler in its text, a system call that leads there."""
     memory = open_memory(str(traced.dumped))
     kernel = RunningKernel(open_running(traced.guest.vmlinux, memory), memory)
-    inventory = take_inventory(kernel, memory)
+    inventory = take_inventory(kernel)
     assert judge(inventory) == HooksJudged((), ())
     objects = inventory.objects
     (brd,) = [module for module in inventory.owners.modules if module.name == "brd"]
