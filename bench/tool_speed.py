@@ -1,6 +1,6 @@
 """How fast the tool is, beside its peers, in one run: ratios of medians, and peak memory.
 
-    .venv/bin/python bench/tool_speed.py [--runs 10] [VMLINUX]
+    .venv/bin/python bench/tool_speed.py [--runs 10] [--running VMLINUX DUMP] [VMLINUX]
 
 VMLINUX may have the marker, and must not be processed. Without it, this program takes Debian's 6.12 cloud kernel,
 verifies 7.2's, too, and then shows on two more kernels, one of them small, that the cost of verifying is linear; the
@@ -8,6 +8,7 @@ small one is built if it is not cached. Whole processes, warm page cache, runs i
 hits all of them alike. What is not the tool's own work has a peer:
 `nm -S` reads the same symbols, `objdump -d` the same text. The tool runs as it is installed for users: in an editable
 installation, the hook of setuptools that finds it takes a tenth of the time of `prologue patch`.
+The capture of 7.2 that is audited is of a kernel without listeners; `--running` has a dump audited of one that runs.
 """
 
 from __future__ import annotations
@@ -73,12 +74,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("vmlinux", nargs="?", type=Path)
     parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--running", nargs=2, type=Path, metavar=("VMLINUX", "DUMP"), help="dump and its vmlinux")
     args = parser.parse_args()
     vmlinux = args.vmlinux or fetch_kernel("trixie").vmlinux
     newest = None if args.vmlinux else fetch_kernel("sid").vmlinux
     with tempfile.TemporaryDirectory(prefix="tool-speed-") as directory:
         python = _as_installed(Path(directory) / "venv")
-        tools = _measure(python, vmlinux, newest, Path(directory), args.runs)
+        others = [] if newest is None else _of_newest([python, "-m", "prologue"], newest, Path(directory))
+        others += [] if args.running is None else _of_running([python, "-m", "prologue"], *args.running)
+        tools = _measure(python, vmlinux, others, Path(directory), args.runs)
         sizes = by_size(python, args.runs) if args.vmlinux is None else ""
     rows = [(t.name, f"{t.median:.3f} s", f"{min(t.seconds):.3f} s", f"{t.peak:.0f} MB") for t in tools.values()]
     print(f"{vmlinux.name}, {vmlinux.stat().st_size / 1e6:.0f} MB, medians of {args.runs} runs, warm cache")
@@ -112,7 +116,30 @@ def _as_installed(directory: Path) -> str:
     return str(directory / "bin" / "python")
 
 
-def _measure(python: str, vmlinux: Path, newest: Path | None, directory: Path, runs: int) -> dict[str, Tool]:
+def _of_newest(program: list[str], newest: Path, directory: Path) -> list[Tool]:
+    """Commands about 7.2, and a kernel of that release that was just booted."""
+    # In a process of its own: a child's peak begins with the memory of its parent.
+    with ProcessPoolExecutor(1) as pool:
+        source = pool.submit(_as_captured, newest, directory / "capture").result()
+    live = {what: [*program, "live", what, str(newest), str(source), "-q"] for what in ("overlay", "audit")}
+    return [
+        Tool("prologue verify, 7.2", [*program, "verify", str(newest), "-q"]),
+        Tool("prologue live overlay, 7.2", [*live["overlay"], "-o", str(directory / "live")]),
+        Tool("prologue live audit, 7.2", [*live["audit"], "--allow-undecided"]),
+    ]
+
+
+def _of_running(program: list[str], vmlinux: Path, dump: Path) -> list[Tool]:
+    """Commands about a kernel that was dumped; what they find there is not asked."""
+    live = {what: [*program, "live", what, str(vmlinux), str(dump), "-q"] for what in ("audit", "hooks")}
+    return [
+        Tool("prologue verify, running", [*program, "verify", str(vmlinux), "-q"], status=None),
+        Tool("prologue live audit, running", live["audit"], status=None),
+        Tool("prologue live hooks, running", live["hooks"], status=None),
+    ]
+
+
+def _measure(python: str, vmlinux: Path, others: list[Tool], directory: Path, runs: int) -> dict[str, Tool]:
     """Run all commands in turns; each finds its files as the one before it left them."""
     work, stale, good = directory / "vmlinux", directory / "Image.stale", directory / "Image"
     program = [python, "-m", "prologue"]
@@ -130,24 +157,7 @@ def _measure(python: str, vmlinux: Path, newest: Path | None, directory: Path, r
         Tool("prologue verify --image", [*verifying, "--image", str(good)]),
         Tool("prologue verify --image, stale", [*verifying, "--image", str(stale)], status=1),
     ]
-    if newest is not None:
-        tools.append(Tool("prologue verify, 7.2", [*program, "verify", str(newest), "-q"]))
-        # In a process of its own: a child's peak begins with the memory of its parent.
-        with ProcessPoolExecutor(1) as pool:
-            source = pool.submit(_as_captured, newest, directory / "capture").result()
-        out = directory / "live"
-        tools.append(
-            Tool(
-                "prologue live overlay, 7.2",
-                [*program, "live", "overlay", str(newest), str(source), "-o", str(out), "-q"],
-            )
-        )
-        tools.append(
-            Tool(
-                "prologue live audit, 7.2",
-                [*program, "live", "audit", str(newest), str(source), "-q", "--allow-undecided"],
-            )
-        )
+    tools += others
     names = _functions(vmlinux, PROBE_PLACES)
     tools.append(Tool("prologue probe --event, 1 place", [*program, "probe", str(vmlinux), "--event", names[0]]))
     tools.append(Tool(_PROBES, [*program, "probe", str(vmlinux), "--event", *names], status=None))
@@ -241,6 +251,9 @@ def _bounds(tools: dict[str, Tool]) -> list[tuple[str, float, float]]:
             ("live audit, 7.2 / verify, 7.2", audit.median / tools["prologue verify, 7.2"].median, 2.0),
             ("peak of live audit, 7.2, MB", audit.peak, OVERLAY_PEAK),
         ]
+    if "prologue live audit, running" in tools:
+        ratio = tools["prologue live audit, running"].median / tools["prologue verify, running"].median
+        result.append(("live audit, running / verify, running", ratio, 3.0))
     peaks = [("peak of " + name.removeprefix("prologue ") + ", MB", tool.peak, VERIFY_PEAK)
              for name, tool in tools.items() if name.startswith("prologue verify") and "--" not in name]  # fmt: skip
     return result + peaks
