@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from prologue.errors import InputError
-from prologue.live.pokes.recording import Ending, Flag, Loss, Origin, Recording, Rows, Sight, empty_rows
+from prologue.live.pokes.recording import NO_CPU, Ending, Flag, Loss, Origin, Recording, Rows, Sight, empty_rows
 from prologue.live.pokes.text_poke import PokeRecording, TextPoke
 from prologue.words import counted
 
@@ -78,10 +78,10 @@ def _rows(perf: PokeRecording) -> Rows:
     at = 0
     for poke in perf.pokes:
         part = rows[at : at + len(poke.new) // _WORD]
-        if poke.cpu >> 16 > 0 or max(poke.time, poke.address) >> 64:  # a row has no room for more
+        if poke.cpu >= NO_CPU or max(poke.time, poke.address) >> 64:  # a row has no room for more
             name = f"a text poke at {poke.address:#x} on CPU {poke.cpu} at {poke.time:,} ns"
             raise InputError(f"damaged: {name}: no machine has that", path=perf.path)
-        part["time"], part["cpu"] = poke.time, max(poke.cpu, 0)
+        part["time"], part["cpu"] = poke.time, NO_CPU if poke.cpu < 0 else poke.cpu
         part["address"] = poke.address + np.arange(len(part), dtype=np.uint64) * np.uint64(_WORD)
         part["new"] = np.frombuffer(poke.new, "<u4")
         if len(poke.old) == len(poke.new):
@@ -109,8 +109,9 @@ def _pokes(rows: Rows) -> Iterator[tuple[TextPoke, bool]]:
     names = ("address", "old", "new", "time", "cpu", "flags")
     for address, old, new, time, cpu, flags in zip(*(rows[name].tolist() for name in names), strict=True):
         known = b"" if flags & Flag.OLD_UNKNOWN else old.to_bytes(_WORD, "little")
+        writer = -1 if cpu == NO_CPU else cpu
         yield (
-            TextPoke(address=address, old=known, new=new.to_bytes(_WORD, "little"), time=time, cpu=cpu),
+            TextPoke(address=address, old=known, new=new.to_bytes(_WORD, "little"), time=time, cpu=writer),
             bool(flags & Flag.LITERAL),
         )
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from prologue.errors import InputError, Location
 from prologue.insn.disasm import insn_text
 from prologue.live.pokes.function_names import NameTable
-from prologue.live.pokes.recording import Recording
+from prologue.live.pokes.recording import NO_CPU, Recording
 from prologue.live.pokes.violations import CHECKS, Violation
 from prologue.live.pokes.write_groups import WriteGroup, chain_of, group_writes
 from prologue.releases import not_known
@@ -90,8 +90,9 @@ def _finding(recording: Recording, names: NameTable, rule: Rule, hit: Violation,
     symbol = "" if place is None else f"{place.name} [{place.owner}]" if place.owner else place.name
     chain = " < ".join(names.text(caller, time) for caller in chain_of(row)) or "not known"
     where = Location(vaddr, symbol=symbol or None, symbol_offset=place.offset if place else 0)
+    cpu = "CPU not known" if row["cpu"] == NO_CPU else f"CPU {row['cpu']}"
     message = (
-        f"{hit.message}; CPU {int(row['cpu'])}, {recording.origin.clock} {time:,}: {insn_text(old, vaddr)} -> "
+        f"{hit.message}; {cpu}, {recording.origin.clock} {time:,}: {insn_text(old, vaddr)} -> "
         f"{insn_text(new, vaddr)}; by {chain}"
     )
     return rule.finding(recording.path, where, Hit(vaddr, message, (new,), (old,), severity=hit.severity))

@@ -26,7 +26,7 @@ WRITE: Final = np.dtype(
         ("old", "<u4"),  # the 32-bit word before, and after
         ("new", "<u4"),
         ("flags", "<u4"),
-        ("cpu", "<u2"),
+        ("cpu", "<u2"),  # of the writer; NO_CPU: not known
         ("padding", "<u2"),
     ]
 )
@@ -34,6 +34,8 @@ WRITE: Final = np.dtype(
 
 0 in ``paddr``, ``alias``, ``pc`` and ``callers`` is: not known.
 """
+
+NO_CPU: Final = 0xFFFF
 
 Rows = npt.NDArray[np.void]  # of dtype WRITE, shape (n,)
 

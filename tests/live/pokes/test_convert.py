@@ -8,7 +8,7 @@ import pytest
 
 from prologue.errors import InputError
 from prologue.live.pokes.convert import pokes_of, writes_of
-from prologue.live.pokes.recording import Flag
+from prologue.live.pokes.recording import NO_CPU, Flag
 from prologue.live.pokes.text_poke import TextPoke
 from tests.live.pokes.made import recording_of
 from tests.perf.made import ARM64, NOP, X86
@@ -55,6 +55,16 @@ def test_text_that_does_not_say_its_machine() -> None:
 def test_no_whole_words_on_arm64(poke: TextPoke) -> None:
     with pytest.raises(InputError, match="is not arm64 text"):
         writes_of(replace(ARM64, pokes=(poke,)))
+
+
+def test_a_cpu_that_is_not_known_stays_so() -> None:
+    """Not CPU 0: perf records none where it was not asked for it."""
+    nobody = replace(ARM64.pokes[0], cpu=-1, pid=-1, tid=-1)
+    made = writes_of(replace(ARM64, pokes=(nobody,)))
+    assert made.rows["cpu"].tolist() == [NO_CPU]
+    assert [poke.cpu for poke in pokes_of(made).pokes] == [-1]
+    with pytest.raises(InputError, match="on CPU 65535"):
+        writes_of(replace(ARM64, pokes=(replace(nobody, cpu=NO_CPU),)))
 
 
 def test_writes_become_pokes() -> None:

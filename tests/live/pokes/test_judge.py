@@ -12,7 +12,7 @@ from prologue.errors import InputError
 from prologue.insn import a64
 from prologue.live.pokes.judge import JudgedWrites, judge_writes
 from prologue.live.pokes.maintenance import missing_maintenance
-from prologue.live.pokes.recording import Ending, Flag, Function, Loss, Maintenance, Sight
+from prologue.live.pokes.recording import NO_CPU, Ending, Flag, Function, Loss, Maintenance, Sight
 from prologue.report.writes import render_writes, table_of, unseen
 from tests.live.pokes.made import recording_of
 from tests.rules.recorded import CALLERS, FUNCTIONS, PLACE, STORE, SWITCHED
@@ -55,6 +55,11 @@ def test_live_transitions_off_the_list(old: int, new: int, code: str) -> None:
 )
 def test_what_is_not_live_is_not_judged_by_its_words(calm: dict[str, int]) -> None:
     assert codes({"new": a64.MOV_X9_X30, "maintenance": 0} | calm) == []
+
+
+def test_a_cpu_that_is_not_known_is_said() -> None:
+    for cpu, name in ((3, "; CPU 3, "), (NO_CPU, "; CPU not known, ")):
+        assert name in judged({"new": a64.MOV_X9_X30, "cpu": cpu}).findings[0].message
 
 
 def test_an_unknown_writer_is_a_finding_live_or_not() -> None:
