@@ -8,6 +8,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from prologue.cli.arguments import require_html, shell_words
+from prologue.errors import UNDECIDED
 from prologue.live.hooks.inventory import Inventory, take_inventory
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.running_kernel import RunningKernel, open_running
@@ -17,21 +18,22 @@ from prologue.report.printable import printable
 
 
 def run(args: Namespace) -> int:
-    """Report what is attached to a kernel that runs or ran."""
+    """Report what is attached to a kernel that runs or ran; undecided if something about that is not known."""
     require_html(args.format)
     require_other(args.output, args.vmlinux, Path(args.source))
     memory = open_memory(args.source, shell_words("--ssh-options", args.ssh_options))
     inventory = take_inventory(RunningKernel(open_running(args.vmlinux, memory), memory))
+    status = UNDECIDED if inventory.not_known else 0
     if args.quiet and not args.output and args.format == "text":
-        return 0
+        return status
     report = _rendered(args, inventory)
     if not args.output:
         print(report)
-        return 0
+        return status
     write_text(args.output, report + "\n")
     if not args.quiet:
         print(printable(f"{args.output}: {hooks_closing(inventory)}"), file=sys.stderr)
-    return 0
+    return status
 
 
 def _rendered(args: Namespace, inventory: Inventory) -> str:
