@@ -85,14 +85,12 @@ def _complete(action: argparse.Action, examples: dict[str, tuple[str, ...]]) -> 
             "bash": f"_prologue_{kind}",
             "zsh": f"{{ _files; compadd -- {words} }}",
             "fish": f"(__fish_complete_path (commandline -ct)) {words}",
-            "tcsh": "f",
         }
     elif action.metavar in ("FUNCTION", "PLACE"):
         how.complete = {
             "bash": "_prologue_functions",
             "zsh": "_prologue_functions",
             "fish": "(prologue --print-functions (commandline -ct) (commandline -opc) 2>/dev/null)",
-            "tcsh": "n",
         }
     elif action.metavar == "RELEASE|TREE":
         words = " ".join(all_series())
@@ -100,7 +98,6 @@ def _complete(action: argparse.Action, examples: dict[str, tuple[str, ...]]) -> 
             "bash": "_prologue_releases",
             "zsh": f"{{ _files -/; compadd -- {words} }}",
             "fish": f"(__fish_complete_directories (commandline -ct)) {words}",
-            "tcsh": "d",
         }
     elif action.metavar in _WORDS:
         action.choices = _WORDS[action.metavar]()

@@ -10,7 +10,7 @@ from prologue import __version__
 from prologue.cli.first_screen import FirstScreen
 from prologue.cli.subcommands import Subcommand, add_command, add_commands, add_common, import_function
 
-SHELLS: Final = ("bash", "zsh", "fish", "tcsh")
+SHELLS: Final = ("bash", "zsh", "fish")
 
 
 class _PrintCompletion(argparse.Action):
@@ -53,7 +53,7 @@ def build_parser(chosen: str = "") -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"prologue {__version__}")
     parser.add_argument(
         "--print-completion", action=_PrintCompletion, choices=SHELLS, metavar="SHELL",
-        help="print a completion script for bash, zsh, fish or tcsh",
+        help="print a completion script for bash, zsh or fish",
     )  # fmt: skip
     # What such a script asks; users have no need of it.
     parser.add_argument("--print-functions", action=_PrintFunctions, nargs=argparse.REMAINDER, metavar="WORDS",

@@ -13,7 +13,7 @@ import pytest
 
 from prologue.cli.first_screen import GROUPS as FIRST
 from prologue.cli.main import main
-from prologue.cli.parser import build_parser
+from prologue.cli.parser import SHELLS, build_parser
 from prologue.cli.subcommands import Subcommand, every_parser, fill_all
 from prologue.plan.variants import KINDS
 from prologue.rules.registry import RULES
@@ -35,7 +35,7 @@ def test_help_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> 
     assert f"prologue {command}" in capsys.readouterr().out.partition("examples:")[2]
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "tcsh"])
+@pytest.mark.parametrize("shell", SHELLS)
 def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as done:
         main(["--print-completion", shell])
@@ -69,6 +69,7 @@ def test_only_the_chosen_command_is_filled_and_its_help_is_whole(capsys: pytest.
         (["frobnicate"], "no command 'frobnicate': prologue --help lists them"),
         (["verfy"], "no command 'verfy': did you mean verify?"),
         (["help", "verfy"], "no command 'verfy': did you mean verify?"),
+        (["verify", "--format", "json"], "argument --format: JSON is printed by --json"),
         (["bench", "frobnicate"], "no command 'frobnicate': prologue bench --help lists them"),
         (["live", "aduit"], "no command 'aduit': did you mean audit?"),
         (["patch", "vmlinux", "--frobnicate"], "unrecognized arguments: --frobnicate"),
