@@ -64,6 +64,16 @@ def test_the_commands_of_a_page_can_be_pasted(page: Path) -> None:
     assert not [" ".join(arguments) for arguments in found if not parses(arguments)]
 
 
+def test_every_command_is_on_the_page_of_all_commands() -> None:
+    parser = build_parser()
+    fill_all(parser)
+    names = [each.prog for each in all_parsers(parser) if each.get_default("handler")]
+    page = blocks((ROOT / "docs" / "commands.md").read_text())
+    shown = [f"{' '.join(['prologue', *arguments])} " for arguments in commands(page)]
+    assert len(names) > 30
+    assert not [name for name in names if not any(line.startswith(f"{name} ") for line in shown)]
+
+
 def test_the_commands_of_help_can_be_pasted() -> None:
     parser = build_parser()
     fill_all(parser)
