@@ -30,6 +30,8 @@ class Parser(argparse.ArgumentParser):
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
             hint = meant(value, action.choices) or f"{self.prog} --help lists them"
             raise argparse.ArgumentError(None, f"no command {value!r}: {hint}")
+        if "--format" in action.option_strings and value == "json" and "--json" in self._option_string_actions:
+            raise argparse.ArgumentError(action, "JSON is printed by --json")
         super()._check_value(action, value)
 
     def refuse(self, surplus: Sequence[str]) -> None:
