@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from prologue.cli.arguments import number_from
 from prologue.plan.variants import KINDS, VariantKind
-from prologue.report.terminal import note, warn
+from prologue.report.terminal import note, warn, working
 from prologue.words import counted, meant
 from prologue_bench.analysis.compare import compare
 from prologue_bench.analysis.sources import open_results
@@ -153,6 +153,8 @@ def run(args: Namespace) -> int:
         0; 1 if places of the plan have no boot that counts.
 
     """
+    import scipy  # noqa: F401 - whether it is there: before the boots, not after
+
     _settle(args)
     args.recorded_by = _command(args)
     kinds = _kinds(args.variants)
@@ -161,13 +163,13 @@ def run(args: Namespace) -> int:
         if args.links is None:
             target = choose_target(args)
             boards = target if isinstance(target, FarmTarget) else None
-            variants = plan_variants(args.vmlinux, kinds)  # before anything is made: it refuses what is no kernel
+            variants = _planned(args.vmlinux, kinds)  # before anything is made: it refuses what is no kernel
             stack.enter_context(hold(args.output))
             stack.enter_context(boards or nullcontext())
             executions = [stack.enter_context(_opened(args, variants, workloads, (target, boards), None))]
         else:
             executions = [
-                stack.enter_context(_opened(each, plan_variants(each.vmlinux, kinds), workloads, (target, None), link))
+                stack.enter_context(_opened(each, _planned(each.vmlinux, kinds), workloads, (target, None), link))
                 for each, target, link in _over_links(args)
             ]
         _warn_few(args.boots * len(executions), executions[0].campaign.evidence)
@@ -186,6 +188,11 @@ def _over_links(args: Namespace) -> Iterator[tuple[Namespace, Target, RecordedLi
         yield each, shared or choose_target(each), read_record(directory)
 
 
+def _planned(vmlinux: Path, kinds: Sequence[VariantKind]) -> Variants:
+    with working(f"planning variants of {vmlinux}"):
+        return plan_variants(vmlinux, kinds)
+
+
 @contextmanager
 def _opened(
     args: Namespace,
@@ -199,7 +206,11 @@ def _opened(
     images = args.output / "images"
     # The caller holds the directory of a single link before it reserves a board.
     own = nullcontext() if recorded is None else hold(args.output)
-    with own, link_aside(variants, images) as link:
+    with own, ExitStack() as stack:
+        with working(f"asking {args.target}"):  # before Images are made: it may be down
+            target.facts()
+        with working(f"making variants of {args.vmlinux}"):
+            link = stack.enter_context(link_aside(variants, images))
         if recorded is not None and recorded.build_id != link.build_id:
             raise BenchError(f"{args.vmlinux}: is not the link that {RECORD} beside it describes")
         if not args.quiet:

@@ -128,3 +128,13 @@ def test_only_counts_of_the_boot_need_no_workload(tmp_path: Path, capsys: Said) 
     assert "--target qemu: nothing to measure; name at least one --workload" in capsys.readouterr().err
     assert main([*plan, "--target", "icount"]) == 2
     assert "none: " in capsys.readouterr().err  # one step further: the vmlinux is missing
+
+
+def test_a_board_that_is_down_is_noticed_before_images_are_made(mini: Mini, capsys: Said) -> None:
+    needs_tools("ssh")
+    vmlinux = mini(Spec())
+    directory = vmlinux.with_name("campaign")
+    nobody = ("--target", "ssh:root@127.0.0.1", "--ssh-options=-F none -p 1 -o BatchMode=yes")
+    assert run(vmlinux, directory, *nobody) == 4
+    assert "root@127.0.0.1 does not answer: ssh: connect to host 127.0.0.1 port 1: " in capsys.readouterr().err
+    assert [path.name for path in directory.iterdir()] == ["lock"]
