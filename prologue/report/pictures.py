@@ -71,7 +71,7 @@ def require_plottable(path: Path, *, by_hand: tuple[str, ...] = ()) -> None:
     try:
         import matplotlib  # noqa: F401 - whether it is there
     except ImportError as error:
-        raise InputError(f"pictures are drawn by matplotlib: {how_to_install('bench')}", path=path) from error
+        raise InputError(f"pictures are drawn by matplotlib: {how_to_install('pictures')}", path=path) from error
 
 
 @contextmanager

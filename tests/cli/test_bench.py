@@ -70,7 +70,6 @@ def test_defaults_are_those_of_one_place() -> None:
     [
         ("prologue_bench", ["compare", "example:2019-a57"]),
         ("scipy", ["compare", "example:2019-a57"]),
-        ("matplotlib", ["plot", "example:2019-a57", "-o", "never.png"]),
     ],
 )
 def test_not_installed(absent: str, arguments: list[str]) -> None:
@@ -82,6 +81,19 @@ def test_not_installed(absent: str, arguments: list[str]) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith(f"prologue: bench needs {absent}, which is not installed: pip install 'matplotlib>=")
     assert done.stderr.count("\n") == 1
+
+
+def test_help_needs_no_library_of_the_bench() -> None:
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(('scipy', 'matplotlib', 'qemu', 'jinja2')))\n"
+        "from prologue.cli.parser import build_parser\n"
+        "from prologue.cli.subcommands import every_parser, fill_all\n"
+        "grammar = build_parser()\n"
+        "fill_all(grammar, complete=True)\n"
+        "for parser in every_parser(grammar): parser.format_help()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_tool_needs_no_bench() -> None:

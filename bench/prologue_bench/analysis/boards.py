@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy import stats
 
 from prologue.errors import how_to_install
 from prologue_bench.analysis.stats import ALPHA, Estimate, Floats, paired
@@ -67,6 +66,8 @@ class Boards:
 
 def known_to(freedom: int) -> tuple[float, float]:
     """Return the factors to which a standard deviation is known with so many degrees of freedom (95%)."""
+    from scipy import stats
+
     low, high = (float((freedom / stats.chi2.ppf(q, freedom)) ** 0.5) for q in (0.975, 0.025))
     return low, high
 
@@ -116,6 +117,8 @@ def combined(centres: Floats, variances: Floats) -> tuple[Estimate, float]:
         MissingToolError: statsmodels is not installed.
 
     """
+    from scipy import stats
+
     try:
         from statsmodels.stats.meta_analysis import combine_effects
     except ImportError as missing:

@@ -13,7 +13,6 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 LEVEL: Final = 0.95  # of every interval
 ALPHA: Final = 0.05
@@ -62,6 +61,8 @@ class Estimate:
 
 def paired(differences: Floats) -> Estimate:
     """Estimate from the differences of pairs of boots, at least two: t interval, p by sign flips."""
+    from scipy import stats
+
     n = differences.shape[-1]
     centre, error = differences.mean(axis=-1), np.asarray(stats.sem(differences, axis=-1))
     half = quantile(1 - ALPHA / 2, n - 1) * error
@@ -80,6 +81,8 @@ def over_links(effects: Floats) -> Estimate:
 
     ``detectable`` is not a number for fewer than six links: it would be a guess.
     """
+    from scipy import stats
+
     n = effects.shape[-1]
     centre, error = effects.mean(axis=-1), np.asarray(stats.sem(effects, axis=-1))
     half = quantile(1 - ALPHA / 2, n - 1) * error
@@ -95,6 +98,8 @@ def over_links(effects: Floats) -> Estimate:
 
 def unpaired(base: Floats, other: Floats) -> Estimate:
     """Estimate from independent boots (or runs), at least two of each: Welch's t interval, Mann-Whitney's p."""
+    from scipy import stats
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of samples without any spread, which ``varies`` reports
         welch = stats.ttest_ind(other, base, axis=-1, equal_var=False)
@@ -113,11 +118,15 @@ def unpaired(base: Floats, other: Floats) -> Estimate:
 
 def as_often(error: Floats, freedom: int | Floats) -> Floats:
     """Return the error that is above and below the true one equally often; from few boots it is mostly below."""
+    from scipy import stats
+
     return np.asarray(error * np.sqrt(freedom / stats.chi2.ppf(0.5, freedom)))
 
 
 def quantile(probability: float, freedom: int | Floats) -> Floats:
     """Return a quantile of Student's t."""
+    from scipy import stats
+
     return np.asarray(stats.t.ppf(probability, freedom), dtype=np.float64)
 
 
@@ -126,6 +135,8 @@ def flip_p(differences: Floats) -> Floats:
 
     Exact up to 13 pairs; then from 9999 random flips with a fixed seed, counting the campaign itself as one of them.
     """
+    from scipy import stats
+
     test = stats.permutation_test(
         (differences,), np.mean, permutation_type="samples", vectorized=True, axis=-1,
         n_resamples=FLIPS, batch=_BATCH, rng=SEED,
@@ -142,4 +153,6 @@ def outliers(values: Floats) -> npt.NDArray[np.bool_]:
 
 def median_error(values: Floats) -> float:
     """Estimate the standard error of the median of independent values as if normal; for rounding only."""
+    from scipy import stats
+
     return float(1.2533 * stats.sem(values)) if len(values) > 1 else 0.0

@@ -11,7 +11,6 @@ from prologue.report.pictures import require_plottable
 from prologue_bench.analysis.compare import compare
 from prologue_bench.analysis.sources import open_results
 from prologue_bench.cli.common import add_margin, add_results
-from prologue_bench.report.plots import save
 
 
 def add_options(added: argparse.ArgumentParser) -> None:
@@ -27,6 +26,8 @@ def add_options(added: argparse.ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Draw every sample, and every difference with its interval."""
     require_plottable(args.output)
+    from prologue_bench.report.plots import save
+
     save(compare(open_results(args.results), args.margin), args.output, look_of(args))
     if not args.quiet:
         print(f"{args.output}: written")

@@ -21,7 +21,6 @@ from prologue_bench.exact.build import build_plugin
 from prologue_bench.exact.writes import WritesPlugin
 from prologue_bench.guest.vm import Machine, qemu_value, qemu_version, run_console
 from prologue_bench.host.events import console_end
-from prologue_bench.trace import monitor
 from prologue_bench.trace.places import kernel_numbers, mark_numbers, offset_of
 
 if TYPE_CHECKING:
@@ -176,6 +175,8 @@ def _record(kernel: Kernel, window: Window, files: RecordingFiles, guest: Guest,
         option = ",".join(_plugin_words(kernel, stream.read(64), window, files, scratch / "status"))
     command += ["-plugin", option, "-pidfile", str(scratch / "pid")]
     if files.dump is not None:
+        import qemu.qmp  # noqa: F401 - whether it is there: before the recording, not after
+
         command += ["-qmp", f"unix:{qemu_value(scratch / 'qmp')},server=on,wait=off"]
     if files.writes is None:
         return _run(command, files, scratch, guest.timeout)
@@ -242,6 +243,8 @@ def _watch(scratch: Path, dump: Path | None, over: threading.Event, problems: li
             if dump is None:
                 _end(scratch / "pid")
                 return
+            from prologue_bench.trace import monitor
+
             try:
                 monitor.finish(scratch / "qmp", dump)
             except BenchError as error:
