@@ -43,5 +43,6 @@ RULE = Rule(
     fix="find the hand-written or rewritten branch; compilers branch to the function's entry only",
     citation='kernel arch/arm64/kernel/entry-ftrace.S "ftrace_caller" (6.12), which takes X9 for the caller\'s LR',
     check=check,
+    finds_insns=True,
     words=(0x14000041,),
 )

@@ -50,5 +50,6 @@ RULE = Rule(
     fix="find the table or the code that takes a function's address plus 4, and make it take the function's address",
     citation='kernel arch/arm64/kernel/entry-ftrace.S "ftrace_caller" (6.12); Arm ARM DDI 0487 "ADRP"',
     check=check,
+    finds_insns=True,
     words=(0x90000001, 0x91001021),
 )

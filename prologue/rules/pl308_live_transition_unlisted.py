@@ -46,5 +46,6 @@ RULE = Rule(
     fix="put a NOP (d503201f, not another HINT) or the right branch there; link again",
     citation=cmodx.CITATION,
     check=check,
+    finds_insns=True,
     words=(0xAA1E03E9, 0x14000002),
 )

@@ -32,5 +32,6 @@ RULE = Rule(
     fix="use NOP and B; if every CPU that you support follows a newer issue, put it into the baseline with that reason",
     citation=cmodx.CITATION + "; herdtools7 is inconsistent on B.cond",
     check=check,
+    finds_insns=True,
     words=(0x54000100, 0xD503201F),
 )
