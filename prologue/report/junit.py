@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import PurePath
 from xml.etree import ElementTree as ET
 
 from prologue.report.cases import UNREAD, Case, Inputs, WhyNot, cases_by_file
@@ -26,8 +28,9 @@ def findings_junit(  # noqa: PLR0913  # what a report is made of
     """Make the XML document: a test suite for each file, with a case for each rule; the first suite has the notes.
 
     Only rules that ran have a case: CI servers refuse large files (GitLab: 30 MB), and a release has thousands of
-    modules. Rules that were left out are among the notes, with the reason; rules that, with ``inputs``, do not apply to
-    a file are not named. The suite of an unreadable file is one case with an error: no rule ran.
+    modules. For the same reason class names leave out the directory that all files are in. Rules that were left out
+    are among the notes, with the reason; rules that, with ``inputs``, do not apply to a file are not named. The suite
+    of an unreadable file is one case with an error: no rule ran.
 
     Raises:
         InternalError: a finding of a file or rule that was not named.
@@ -37,10 +40,11 @@ def findings_junit(  # noqa: PLR0913  # what a report is made of
     errors = unreadable or {}
     readable = [path for path in files if path not in errors]
     cases = cases_by_file(readable, findings, failing, rules, inputs=inputs, left_out=left_out or {})
+    shared = _shared_directory(files)
     for path in dict.fromkeys(files):
         suite = ET.SubElement(root, "testsuite", name=printable(path))
         # Of two files named vmlinux, each has a history of its own.
-        classname = printable(f"prologue.{path}")
+        classname = printable(f"prologue.{path.removeprefix(shared)}")
         if path in errors:
             _add_error(suite, errors[path], classname)
         else:
@@ -57,6 +61,15 @@ def findings_junit(  # noqa: PLR0913  # what a report is made of
     ET.indent(root)
     # ElementTree would declare the locale's encoding, but reports are written as UTF-8.
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode")
+
+
+def _shared_directory(files: Iterable[str]) -> str:
+    """Return the directory that all files are in, with a slash at its end; nothing for one file, or without one."""
+    paths = {PurePath(path) for path in files}
+    if len(paths) < 2 or len({path.is_absolute() for path in paths}) > 1:
+        return ""
+    shared = os.path.commonpath([path.parent for path in paths])
+    return f"{shared.rstrip('/')}/" if shared else ""
 
 
 def _not_run(left_out: WhyNot, files: int) -> list[str]:

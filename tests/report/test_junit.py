@@ -114,6 +114,22 @@ def test_files_of_one_name_differ() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        (["/build/a/x.ko", "/build/b/x.ko"], ["a/x.ko", "b/x.ko"]),
+        (["modules/x.ko", "modules/y.ko"], ["x.ko", "y.ko"]),
+        (["/x.ko", "/y.ko"], ["x.ko", "y.ko"]),
+        (["/build/vmlinux", "build/x.ko"], ["/build/vmlinux", "build/x.ko"]),
+        (["/build/vmlinux"], ["/build/vmlinux"]),
+    ],
+)
+def test_thousands_of_cases_do_not_repeat_the_directory(files: list[str], names: list[str]) -> None:
+    root = parse(findings_junit(files, [], [], FAILING, RULES))
+    assert [suite.attrib["name"] for suite in root] == files
+    assert [{c.attrib["classname"] for c in suite} for suite in root] == [{f"prologue.{name}"} for name in names]
+
+
 def test_notes_are_shown() -> None:
     root = parse(findings_junit(["vmlinux", "ext4.ko"], [], ["one", "two"], FAILING, RULES))
     assert root[0].findtext("system-out") == "note: one\nnote: two"
