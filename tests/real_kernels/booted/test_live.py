@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ from tests.real_kernels.states import PROBES, programs, states, visit
 from tests.support import qmp
 from tests.support.live_guest import HOST, TRACING, Guest, live_guest
 from tests.support.needs import needs_kernel, needs_modules, needs_tools
+from tests.support.pasted import ROOT, pasted
 from tests.support.planted import ChangedMemory, Planter
 from tests.support.texts import disassembled, require_only_text_differs, texts
 
@@ -77,6 +79,27 @@ def test_two_ways_to_memory_agree(guest: Guest, capsys: pytest.CaptureFixture[st
     assert (text["kept"], text["unstable"]) == (0, [])
     assert init["kept"] == init["words"]
     require_only_text_differs(guest.vmlinux, first)
+
+
+def test_somebody_with_a_board(guest: Guest, tmp_path: Path) -> None:
+    """The commands of docs/live.md as they are pasted; ``ssh`` knows this board by its name, as ssh's settings would."""
+    (tmp_path / "vmlinux").symlink_to(guest.vmlinux)
+    ssh, options = shutil.which("ssh"), shlex.join(guest.board.ssh_options)
+    assert ssh is not None
+    script = f'set -- "${{@/root@board/root@127.0.0.1}}"\nexec {ssh} {options} "$@"\n'
+    (tmp_path / "ssh").write_text(f"#!/bin/bash\n{script}")
+    (tmp_path / "ssh").chmod(0o755)
+    page = (ROOT / "docs" / "live.md").read_text(encoding="utf-8")
+    commands = (
+        ("prologue live capture ssh:root@board -o board.capture.zst", "0"),
+        ("prologue live overlay vmlinux board.capture.zst -o vmlinux.live", "0"),
+        ("prologue live audit vmlinux board.capture.zst", "5" if guest.linked else "0"),  # 6.1's says less of itself
+    )
+    for command, end in commands:
+        assert f"\n    {command}\n" in page.replace("    $ ", "    ")
+        said = pasted(command, tmp_path, tmp_path)
+        assert said.split()[-1] == end, said
+    require_only_text_differs(guest.vmlinux, tmp_path / "vmlinux.live")
 
 
 def audited(guest: Guest, source: Path | str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import prologue
 from tests.cli.test_examples import blocks
 from tests.support.needs import needs_kernel, needs_tools
+from tests.support.pasted import ROOT, pasted
 
 pytestmark = pytest.mark.kernel
-ROOT = Path(prologue.__file__).parent.parent
 # Where the demo leaves its files; the test has a directory of its own.
 PLACE = "    . .venv/bin/activate\n    cd demo-out\n"
 
@@ -24,17 +20,6 @@ PLACE = "    . .venv/bin/activate\n    cd demo-out\n"
 def kernel_directory(tmp_path: Path) -> Path:
     (tmp_path / "vmlinux").symlink_to(needs_kernel("bookworm").vmlinux)
     return tmp_path
-
-
-def pasted(text: str, directory: Path) -> str:
-    """What a shell says to these lines, errors too; they are run as they are, one after the other."""
-    programs = Path(sys.executable).parent
-    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": f"{ROOT}:{ROOT / 'bench'}"}
-    done = subprocess.run(
-        ["bash", "-c", text], cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, check=False, timeout=600,
-    )  # fmt: skip
-    return done.stdout + f"exit {done.returncode}\n"
 
 
 def test_tutorial(kernel_directory: Path) -> None:
