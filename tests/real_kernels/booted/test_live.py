@@ -82,7 +82,7 @@ def test_two_ways_to_memory_agree(guest: Guest, capsys: pytest.CaptureFixture[st
 
 
 def test_somebody_with_a_board(guest: Guest, tmp_path: Path) -> None:
-    """The commands of docs/live.md as they are pasted; ``ssh`` knows this board by its name, as ssh's settings would."""
+    """The commands of docs/live.md as they are pasted; ``ssh`` knows this board by its name."""
     (tmp_path / "vmlinux").symlink_to(guest.vmlinux)
     ssh, options = shutil.which("ssh"), shlex.join(guest.board.ssh_options)
     assert ssh is not None
