@@ -106,7 +106,7 @@ def _driver() -> dict[str, Any]:
 
 
 def _descriptor(rule: Rule, url: str) -> dict[str, Any]:
-    page = {"helpUri": f"{url}rules/{page_name(rule).removesuffix('.md')}/"} if url and rule in RULES else {}
+    page = {"helpUri": f"{url}rules/{page_name(rule).removesuffix('.md')}.html"} if url and rule in RULES else {}
     return page | {
         "id": rule.code,
         "name": "".join(part.capitalize() for part in rule.slug.split("-")),

@@ -169,7 +169,7 @@ def test_pages_of_rules_are_linked_if_the_package_says_where_they_are(
         driver = log["runs"][0]["tool"]["driver"]
         assert driver.get("informationUri") == url
         pages = {rule["id"]: rule.get("helpUri") for rule in driver["rules"]}
-        assert pages["PL203"] == (url and f"{url}rules/PL203-site-after-bti-broken/")
+        assert pages["PL203"] == (url and f"{url}rules/PL203-site-after-bti-broken.html")
         assert pages["GATE"] is None
 
 
