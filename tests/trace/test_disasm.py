@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from prologue.cli.main import main
+from prologue.trace.path.listing import instructions
+from prologue.trace.path.programs import linked_program
 from prologue.trace.readers.recording import RecordingHeader
 from tests.trace.made import KERNEL, perf_text, recording
 from tests.trace.test_opencsd import element, range_
@@ -354,3 +357,16 @@ def test_a_process_that_is_not_said_has_no_number(
     out = capsys.readouterr().out
     assert process in out
     assert "4294967295" not in out
+
+
+def test_an_immediate_is_no_address(tmp_path: Path) -> None:
+    program = linked_program(KERNEL.write(tmp_path / "vmlinux"), 0)
+    place = KERNEL.at("vfs_read")
+    words = np.array([0xF8410420, 0x58000080, 0x14000002, 0xB0000000, 0xDEADBEEF], np.uint32)
+    assert [insn.text for insn in instructions(program, place, words)] == [
+        "ldr x0, [x1], #0x10",
+        f"ldr x0, {place + 20:x} <vfs_read+0x14>",
+        f"b {place + 16:x} <vfs_read+0x10>",
+        f"adrp x0, {(place & -0x1000) + 0x1000:x}",
+        ".inst 0xdeadbeef ; undefined",
+    ]

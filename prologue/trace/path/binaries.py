@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -37,8 +37,11 @@ class SectionNames(Symbols):
         """Addresses of the sections of text, ascending."""
         return np.array(sorted(section.addr for section in self._image.text_sections), np.uint64)
 
-    def locate(self, vaddr: int) -> Location:
-        """Describe an address as offset in its section."""
+    def locate_all(self, vaddrs: Sequence[int]) -> list[Location]:
+        """Describe addresses as offsets in their sections."""
+        return [self._locate(vaddr) for vaddr in vaddrs]
+
+    def _locate(self, vaddr: int) -> Location:
         section = self._image.section_at(vaddr)
         if section is None or not section.is_text:
             return Location(vaddr)

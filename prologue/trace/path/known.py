@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from prologue.arrays import I64, U32
+from prologue.arrays import I64, U32, U64
 from prologue.errors import InternalError
 from prologue.trace.path.assign import Kernels
 from prologue.trace.path.history import NO_TEXT, TextHistory
@@ -21,6 +21,8 @@ KNOWN: Final = np.dtype([("start", "<u8"), ("end", "<u8"), ("program", "<i4"), (
 
 ``text`` is the number of its text if that changed (``history``), otherwise ``NO_TEXT``.
 """
+_AT_ONCE: Final = 1 << 13
+"""Ranges whose values are made together; each has some kilobytes of instructions while it is made."""
 Value = TypeVar("Value")
 
 
@@ -66,6 +68,23 @@ class KnownRanges:
             return words
         return self._history.words(start, end, text, words)
 
+    def code(self, numbers: I64) -> tuple[U64, U32, I64]:
+        """Return address and word of each instruction of some ranges of one program, and each range's count of them.
+
+        A range that is in no image has none.
+        """
+        table = self.table[numbers]
+        counts = np.where(table["piece"] >= 0, (table["end"] - table["start"]) >> np.uint64(2), 0).astype(np.int64)
+        firsts = np.cumsum(counts) - counts
+        within = np.arange(counts.sum()) - np.repeat(firsts, counts)
+        vaddrs = np.repeat(table["start"], counts) + np.uint64(4) * within.astype(np.uint64)
+        if not len(vaddrs):
+            return vaddrs, np.zeros(0, np.uint32), counts
+        words = self._programs[table["program"][0]].words_at(vaddrs)[0]
+        for row in np.flatnonzero(table["text"] != NO_TEXT).tolist():
+            words[firsts[row] : firsts[row] + counts[row]] = self.words(int(numbers[row]))[: counts[row]]
+        return vaddrs, words, counts
+
     def last_words(self, numbers: I64) -> U32:
         """Return the last word of each range, 0 for a range in no image; shape of ``numbers``."""
         table = self.table[numbers]
@@ -98,9 +117,10 @@ class KnownRanges:
 
 
 class PerRange(Generic[Value]):
-    """A value for each distinct range, made when it is first wanted."""
+    """A value for each distinct range, made when it is first wanted, for many at once."""
 
-    def __init__(self, make: Callable[[int], Value]) -> None:
+    def __init__(self, make: Callable[[I64], Iterable[Value]]) -> None:
+        """Start without values; ``make`` returns those of ranges by number."""
         self._make = make
         self._have: npt.NDArray[np.object_] = np.empty(0, object)
 
@@ -109,7 +129,9 @@ class PerRange(Generic[Value]):
         have = len(self._have)
         if have < count:
             new = np.empty(count - have, object)
-            for number in range(have, count):
-                new[number - have] = self._make(number)
+            for first in range(have, count, _AT_ONCE):
+                numbers = np.arange(first, min(first + _AT_ONCE, count))
+                for number, value in zip(numbers.tolist(), self._make(numbers), strict=True):
+                    new[number - have] = value
             self._have = np.concatenate([self._have, new])
         return self._have

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from prologue.arrays import U32
+import numpy as np
+
+from prologue.arrays import I64, U32, U64
 from prologue.insn.disasm import engine
 from prologue.trace.path.programs import Program
+from prologue.trace.ranges import TOP
 
-_BY_ADDRESS: Final = frozenset({"b", "bl", "cbz", "cbnz", "tbz", "tbnz", "adr", "adrp", "ldr", "ldrsw", "prfm"})
-_TARGET: Final = re.compile(r"(^|, )#0x([0-9a-f]+)$")
+_BASE: Final = 1 << 40
+"""Where words are disassembled, once for all their addresses; far from 0, as capstone has small numbers in decimal."""
+_PAGE: Final = -1 << 12
+_ADRP: Final = 0x9F000000, 0x90000000
+_RELATIVE: Final = (
+    (0x7C000000, 0x14000000),  # B, BL
+    (0xFE000000, 0x54000000),  # B.cond, BC.cond
+    (0x7C000000, 0x34000000),  # CBZ, CBNZ, TBZ, TBNZ
+    (0x1F000000, 0x10000000),  # ADR, ADRP
+    (0x3B000000, 0x18000000),  # LDR, LDRSW, PRFM (literal)
+)
+"""Masks and values of instructions whose last operand is an address, by their own (Arm ARM, "A64 encodings")."""
+_ADDRESS: Final = re.compile(r"#0x([0-9a-f]+)$")
 
 
 class Insn(NamedTuple):
@@ -27,35 +42,76 @@ class Insn(NamedTuple):
         return f"{self.mnemonic} {self.operands}".rstrip()
 
 
+class _Form(NamedTuple):
+    """The text of a word. If it ends with an address: how far that is from the instruction's, or from its page."""
+
+    mnemonic: str
+    operands: str
+    distance: int | None = None
+    base: int = -1  # a mask of the instruction's address
+
+
+class Disassembler:
+    """Disassembly of many instructions: capstone is asked once for each distinct word."""
+
+    def __init__(self) -> None:
+        self._forms: dict[int, _Form] = {}
+
+    def instructions(self, program: Program, vaddrs: U64, words: U32) -> list[Insn]:
+        """Disassemble words of a program at any addresses; both of shape (n,)."""
+        values = words.tolist()
+        self._learn(list(set(values).difference(self._forms)))
+        forms, insns = self._forms, list[Insn]()
+        relative: dict[int, int] = {}  # target of an instruction, by its row
+        for vaddr, word in zip(vaddrs.tolist(), values, strict=True):
+            mnemonic, operands, distance, base = forms[word]
+            if distance is not None:
+                relative[len(insns)] = (vaddr & base) + distance & TOP
+            insns.append(Insn(vaddr, word, mnemonic, operands))
+        names = bracketed_all(program, np.array(list(relative.values()), np.uint64))
+        for (row, target), name in zip(relative.items(), names, strict=True):
+            insn = insns[row]
+            insns[row] = insn._replace(operands=f"{insn.operands}{target:x}{name}")
+        return insns
+
+    def _learn(self, words: list[int]) -> None:
+        """Have capstone disassemble new words; those that it does not know are ``.inst``."""
+        code, at = np.array(words, np.uint32).tobytes(), 0
+        while at < len(words):
+            for vaddr, _, mnemonic, operands in engine(detail=False).disasm_lite(code[4 * at :], _BASE + 4 * at):
+                self._forms[words[at]] = _form(words[at], vaddr, mnemonic, operands)
+                at += 1
+            if at < len(words):
+                self._forms[words[at]] = _Form(".inst", f"{words[at]:#010x} ; undefined")
+                at += 1
+
+
+def _form(word: int, vaddr: int, mnemonic: str, operands: str) -> _Form:
+    """Take apart what capstone says of a word at an address."""
+    relative = any(word & mask == value for mask, value in _RELATIVE)
+    target = _ADDRESS.search(operands) if relative else None
+    if target is None:
+        return _Form(mnemonic, operands)
+    base = _PAGE if word & _ADRP[0] == _ADRP[1] else -1
+    return _Form(mnemonic, operands[: target.start()], int(target[1], 16) - (vaddr & base), base)
+
+
 def instructions(program: Program, start: int, words: U32) -> list[Insn]:
     """Disassemble a range of a program that has these words."""
-    code, values = words.tobytes(), words.tolist()
-    insns: list[Insn] = []
-    at = 0
-    while at < len(values):
-        for vaddr, _, mnemonic, operands in engine(detail=False).disasm_lite(code[4 * at :], start + 4 * at):
-            insns.append(Insn(vaddr, values[at], mnemonic, _name_target(program, mnemonic, operands)))
-            at += 1
-        if at < len(values):
-            insns.append(Insn(start + 4 * at, values[at], ".inst", f"{values[at]:#010x} ; undefined"))
-            at += 1
-    return insns
+    return Disassembler().instructions(program, range_addresses(start, len(words)), words)
 
 
-def _name_target(program: Program, mnemonic: str, operands: str) -> str:
-    """Put the symbol after an address among operands, as objdump does: ``ffff800080010000 <sym+0x10>``."""
-    if mnemonic not in _BY_ADDRESS and not mnemonic.startswith("b."):
-        return operands
-    target = _TARGET.search(operands)
-    if target is None:
-        return operands
-    vaddr = int(target[2], 16)
-    return f"{operands[: target.start()]}{target[1]}{vaddr:x}{bracketed(program, vaddr)}"
+def range_addresses(start: int, count: int) -> U64:
+    """Return the addresses of so many instructions; shape (count,)."""
+    return np.uint64(start) + np.uint64(4) * np.arange(count, dtype=np.uint64)
 
 
-def bracketed(program: Program, vaddr: int) -> str:
-    """Return `` <sym+0x10>``, or nothing if no symbol is there."""
-    name, offset = program.place(vaddr)
+def bracketed_all(program: Program, vaddrs: U64) -> list[str]:
+    """Return `` <sym+0x10>`` for each address, or nothing if no symbol is there."""
+    return [_bracketed(name, offset) for name, offset in program.places(vaddrs)]
+
+
+def _bracketed(name: str, offset: int) -> str:
     if not name:
         return ""
     return f" <{name}+{offset:#x}>" if offset else f" <{name}>"
@@ -63,18 +119,32 @@ def bracketed(program: Program, vaddr: int) -> str:
 
 def plain_place(program: Program, vaddr: int) -> str:
     """Return ``sym+0x10``, or the address if no symbol is there."""
-    name, offset = program.place(vaddr)
+    return place_text(*program.place(vaddr), vaddr)
+
+
+def place_text(name: str, offset: int, vaddr: int) -> str:
+    """Return ``sym+0x10``, or the address if there is no name."""
     return (f"{name}+{offset:#x}" if offset else name) if name else f"{vaddr:#x}"
 
 
-def objdump_lines(program: Program, start: int, words: U32) -> str:
-    """Return the lines of a range as ``objdump -d --start-address --stop-address`` prints them, each after a tab."""
-    heads = {start, *program.starts_within(start, start + 4 * len(words))}
-    lines = []
-    for insn in instructions(program, start, words):
-        if insn.vaddr in heads:
-            name = bracketed(program, insn.vaddr)
-            lines.append(f"\t{insn.vaddr:016x}{name or ' <.text>'}:\n")
-        text = f"{insn.mnemonic}\t{insn.operands}" if insn.operands else insn.mnemonic
-        lines.append(f"\t{insn.vaddr:16x}:\t{insn.word:08x} \t{text}\n")
-    return "".join(lines)
+def objdump_lines(program: Program, vaddrs: U64, insns: list[Insn], counts: I64) -> Iterator[str]:
+    """Yield the lines of each range as ``objdump -d --start-address --stop-address`` prints them, each after a tab.
+
+    ``insns``, at ``vaddrs``, are of all ranges, ``counts`` for each.
+    """
+    is_head = program.place_starts(vaddrs) == vaddrs
+    stops = np.cumsum(counts)
+    is_head[(stops - counts)[counts > 0]] = True
+    heads = np.flatnonzero(is_head)
+    lines = [
+        f"\t{vaddr:16x}:\t{word:08x} \t{mnemonic}\t{operands}\n"
+        if operands
+        else f"\t{vaddr:16x}:\t{word:08x} \t{mnemonic}\n"
+        for vaddr, word, mnemonic, operands in insns
+    ]
+    for row, name in zip(heads.tolist(), bracketed_all(program, vaddrs[heads]), strict=True):
+        lines[row] = f"\t{insns[row].vaddr:016x}{name or ' <.text>'}:\n{lines[row]}"
+    first = 0
+    for stop in stops.tolist():
+        yield "".join(lines[first:stop])
+        first = stop

@@ -83,6 +83,7 @@ class Program:
         self._starts = np.array([piece.vaddr for piece in self.pieces], np.uint64)
         self._sizes = np.array([4 * len(piece.words) for piece in self.pieces], np.uint64)
         self._names: dict[int, str] = {}
+        self._data: dict[int, tuple[str, int]] = {}
         self._tables: dict[int, U64] = {}
         self._owners = tuple({id(piece.owner): piece.owner for piece in self.pieces}.values())
 
@@ -168,12 +169,30 @@ class Program:
     def name_at(self, place: int) -> str:
         """Return the symbol that begins at an address; of a module as perf has it: ``sym [module]``."""
         if place not in self._names:
-            row = self._row_of(place)
-            owner = self.pieces[row].owner if row >= 0 else None
-            name = owner.symbols.locate((place - owner.slide) & TOP).symbol if owner else None
-            label = f" [{owner.label}]" if owner and owner.label else ""
-            self._names[place] = f"{name}{label}" if name else ""
-        return self._names[place]
+            self._learn_names(np.array([place], np.uint64))
+        return self._names.get(place, "")
+
+    def places(self, vaddrs: U64) -> list[tuple[str, int]]:
+        """Return symbol and offset of each address, as ``place`` does, in one search for all of them."""
+        starts = self.place_starts(vaddrs)
+        self._learn_names(np.unique(starts))
+        inside = (self.piece_of(vaddrs, vaddrs + np.uint64(1)) >= 0).tolist()
+        return [
+            (self._names[start], vaddr - start) if start else ("", 0) if is_text else self._data_place(vaddr)
+            for vaddr, start, is_text in zip(vaddrs.tolist(), starts.tolist(), inside, strict=True)
+        ]
+
+    def _learn_names(self, starts: U64) -> None:
+        """Look up the names of symbols that begin at these addresses; 0 is no address."""
+        rows = self.piece_of(starts, starts + np.uint64(1))
+        for row in np.unique(rows[rows >= 0]).tolist():
+            owner = self.pieces[row].owner
+            new = [start for start in starts[rows == row].tolist() if start not in self._names]
+            label = f" [{owner.label}]" if owner.label else ""
+            for start, where in zip(
+                new, owner.symbols.locate_all([start - owner.slide & TOP for start in new]), strict=True
+            ):
+                self._names[start] = f"{where.symbol}{label}" if where.symbol else ""
 
     def place(self, vaddr: int) -> tuple[str, int]:
         """Return symbol and offset of an address; an empty name if no symbol is there."""
@@ -192,11 +211,11 @@ class Program:
 
     def _data_place(self, vaddr: int) -> tuple[str, int]:
         """Return symbol and offset of data, which only ADRP needs."""
-        for owner in self._owners:
-            where = owner.symbols.locate((vaddr - owner.slide) & TOP)
-            if where.symbol:
-                return where.symbol, where.symbol_offset
-        return "", 0
+        if vaddr not in self._data:
+            places = (owner.symbols.locate(vaddr - owner.slide & TOP) for owner in self._owners)
+            named = ((where.symbol, where.symbol_offset) for where in places if where.symbol)
+            self._data[vaddr] = next(named, ("", 0))
+        return self._data[vaddr]
 
     def find(self, name: str) -> list[int]:
         """Return addresses of the symbols of that name, ascending."""

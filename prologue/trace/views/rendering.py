@@ -10,10 +10,11 @@ import numpy.typing as npt
 
 from prologue.arrays import I64, U64
 from prologue.trace.path.known import KnownRanges, PerRange
-from prologue.trace.path.listing import instructions, objdump_lines, plain_place
+from prologue.trace.path.listing import objdump_lines
 from prologue.trace.path.steps import lanes
 from prologue.trace.ranges import GAP, NO_LEVEL, NO_VMID, Batch, TracedTask, TraceRanges
 from prologue.trace.readers.intern import run_starts
+from prologue.trace.views.listed import Listed, Lister
 
 PERF_HEAD: Final = b"ARM CoreSight Trace Data Assembler Dump\n"
 PERF_TAIL: Final = b"End\n"
@@ -97,8 +98,8 @@ class PerfLines:
     def __init__(self, known: KnownRanges) -> None:
         self._known = known
         self._programs = known.kernels.programs
-        self._blocks = PerRange(self._block)
-        self._tails = PerRange(self._tail)
+        self._lister = Lister(known)
+        self._blocks, self._tails = PerRange(self._make_blocks), PerRange(self._make_tails)
         self._heads: dict[tuple[int, int], bytes] = {}
         self._dso = ""
         self._seen: set[int] = set()
@@ -145,26 +146,33 @@ class PerfLines:
             self._heads[key] = f"{comm:>16} {ids[0]:5}/{ids[1]:<5} [{ids[2]:04}] ".encode()
         return self._heads[key]
 
-    def _block(self, number: int) -> bytes:
-        start, _, program, piece, _ = self._known.table[number].tolist()
-        if piece < 0:
-            return b""
-        return objdump_lines(self._programs[program], start, self._known.words(number)).encode()
+    def _make_blocks(self, numbers: I64) -> list[bytes]:
+        blocks = [b""] * len(numbers)
+        for own in self._lister.programs(numbers):
+            texts = objdump_lines(own.program, own.vaddrs, own.insns, own.counts)
+            for row, text in zip(own.rows.tolist(), texts, strict=True):
+                blocks[row] = text.encode()
+        return blocks
 
-    def _tail(self, number: int) -> bytes:
-        _, end, program, piece, _ = self._known.table[number].tolist()
-        name, offset = self._programs[program].place(end - 4) if piece >= 0 else ("", 0)
-        where = f"{name}+{offset:#x}" if name else f"{end - 4:x}".rjust(16)
-        return f"{where:<40} \n".encode()
+    def _make_tails(self, numbers: I64) -> Iterator[bytes]:
+        """Yield the symbol of each last instruction."""
+        table = self._known.table[numbers]
+        lasts = table["end"] - np.uint64(4)
+        where = [f"{last:x}".rjust(16) for last in lasts.tolist()]
+        for row in np.unique(table["program"][table["piece"] >= 0]).tolist():
+            own = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0))
+            for k, (name, offset) in zip(own.tolist(), self._programs[row].places(lasts[own]), strict=True):
+                where[k] = f"{name}+{offset:#x}" if name else where[k]
+        return (f"{place:<40} \n".encode() for place in where)
 
 
 class PlainLines:
     """The plain format: a line for each range with its time, CPU, level and symbol, and one for each instruction."""
 
-    def __init__(self, known: KnownRanges, body: Callable[[int], bytes] | None = None) -> None:
-        self._known = known
-        self._programs = known.kernels.programs
-        self._blocks = PerRange(body or self._block)
+    def __init__(self, known: KnownRanges, block: Callable[[Listed], bytes] | None = None) -> None:
+        self._known, self._lister = known, Lister(known)
+        self._block = block or self._plain_block
+        self._blocks = PerRange(self._make_blocks)
         self._seen: set[int] = set()
 
     def render(self, batch: Batch, numbers: I64) -> Iterator[bytes]:
@@ -188,26 +196,21 @@ class PlainLines:
             for cpu, level, vmid in columns
         ]
 
-    def _block(self, number: int) -> bytes:
-        start, end, program, piece, _ = self._known.table[number].tolist()
-        if piece < 0:
-            return f"{start:#x}..{end - 4:#x}\n".encode()
-        own = self._programs[program]
-        lines = [f"{plain_place(own, start)}\n"]
-        lines += [
-            f"    {insn.vaddr:x}: {insn.word:08x}  {insn.text}\n"
-            for insn in instructions(own, start, self._known.words(number))
-        ]
-        return "".join(lines).encode()
+    def _make_blocks(self, numbers: I64) -> Iterator[bytes]:
+        return map(self._block, self._lister.ranges(numbers))
+
+    @staticmethod
+    def _plain_block(listed: Listed) -> bytes:
+        lines = [f"    {insn.vaddr:x}: {insn.word:08x}  {insn.text}\n" for insn in listed.insns]
+        return f"{listed.head}\n{''.join(lines)}".encode()
 
 
 class JsonLines:
     """The JSON format: an object for each range, one a line."""
 
     def __init__(self, known: KnownRanges) -> None:
-        self._known = known
-        self._programs = known.kernels.programs
-        self._bodies = PerRange(self._body)
+        self._known, self._lister = known, Lister(known)
+        self._bodies = PerRange(self._make_bodies)
 
     def render(self, batch: Batch, numbers: I64) -> Iterator[bytes]:
         """Yield the text of a batch, in pieces."""
@@ -225,17 +228,19 @@ class JsonLines:
             parts.append("".join(fields).encode() + body)
         yield b"".join(parts)
 
-    def _body(self, number: int) -> bytes:
+    def _make_bodies(self, numbers: I64) -> Iterator[bytes]:
+        return map(self._body, self._lister.ranges(numbers))
+
+    @staticmethod
+    def _body(listed: Listed) -> bytes:
         import json
 
-        start, end, program, piece, _ = self._known.table[number].tolist()
-        data: dict[str, Any] = {"start": hex(start), "end": hex(end)}
-        if piece >= 0:
-            own = self._programs[program]
-            name, offset = own.place(start)
-            data |= {"image": own.name, "symbol": name or None, "offset": offset}
-            insns = instructions(own, start, self._known.words(number))
-            data["instructions"] = [{"vaddr": hex(i.vaddr), "word": f"{i.word:08x}", "text": i.text} for i in insns]
+        data: dict[str, Any] = {"start": hex(listed.start), "end": hex(listed.end)}
+        if listed.program is not None:
+            data |= {"image": listed.program.name, "symbol": listed.name or None, "offset": listed.offset}
+            data["instructions"] = [
+                {"vaddr": hex(i.vaddr), "word": f"{i.word:08x}", "text": i.text} for i in listed.insns
+            ]
         return b", " + json.dumps(data)[1:].encode() + b"\n"
 
 

@@ -15,9 +15,9 @@ from prologue.arrays import I64, U64
 from prologue.elf.dwarf_errors import readable_dwarf
 from prologue.errors import InputError
 from prologue.trace.path.known import KnownRanges
-from prologue.trace.path.listing import instructions, plain_place
 from prologue.trace.path.programs import Owner
 from prologue.trace.ranges import TOP
+from prologue.trace.views.listed import Listed
 
 
 class SourceBlocks:
@@ -28,21 +28,18 @@ class SourceBlocks:
         self._lines: dict[int, LineTables] = {}
         self._texts: dict[str, list[str]] = {}
 
-    def block(self, number: int) -> bytes:
+    def block(self, listed: Listed) -> bytes:
         """Write the text of a distinct range.
 
         Raises:
             InputError: the image has no line tables, or damaged ones.
 
         """
-        start, end, program, row, _ = self._known.table[number].tolist()
-        if row < 0:
-            return f"{start:#x}..{end - 4:#x}\n".encode()
-        own = self._known.kernels.programs[program]
-        owner = own.pieces[row].owner
-        tables = self._lines.setdefault(id(owner), LineTables(owner))
-        lines, last = [f"{plain_place(own, start)}\n"], ("", 0)
-        for insn in instructions(own, start, self._known.words(number)):
+        lines, last = [f"{listed.head}\n"], ("", 0)
+        if listed.program is not None:
+            owner = listed.program.pieces[int(self._known.table["piece"][listed.number])].owner
+            tables = self._lines.setdefault(id(owner), LineTables(owner))
+        for insn in listed.insns:
             place = tables.line((insn.vaddr - owner.slide) & TOP)
             if place and place != last:
                 lines.append(f"  {place[0]}:{place[1]}{self._source(*place)}\n")
