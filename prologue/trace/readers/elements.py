@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from prologue.arrays import I64, Bool
+from prologue.arrays import I64, U32, U64, Bool
 from prologue.live.memory.ranges import KERNEL_HALF
 from prologue.trace.coresight.process import DecoderText, Elements, Failed
 from prologue.trace.ranges import (
@@ -22,6 +22,7 @@ from prologue.trace.ranges import (
     NO_LEVEL,
     NO_VMID,
     OTHER_WORLD,
+    RANGE,
     RETURN,
     UNSURE,
     BatchNames,
@@ -29,7 +30,6 @@ from prologue.trace.ranges import (
     Tally,
     TracedTask,
     TraceRanges,
-    new_ranges,
 )
 from prologue.trace.readers.decoder_reports import HIGHEST_VMID, OF_IMAGE, DecoderReports, LastRange, SourceState
 from prologue.trace.readers.opencsd_lines import BREAKS, read_error
@@ -74,6 +74,25 @@ class ElementNaming:
     return_stack: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Between:
+    """Elements other than ranges, in their order; ``segments`` are the numbers of ranges before each."""
+
+    rows: npt.NDArray[Any]
+    segments: I64
+    count: int  # of all ranges
+
+    def where(self, kind: int) -> I64:
+        """Return the places in ``rows`` of a kind, ascending."""
+        return np.flatnonzero(self.rows["kind"] == kind)
+
+    def spread(self, places: I64, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return a value for each range: that of the last of ``places`` before it; the first is of the time before."""
+        if not len(places):
+            return values
+        return np.repeat(values, np.diff(self.segments[places], prepend=0, append=self.count))
+
+
 class ElementReader:
     """The reader of elements, with the state of each CPU between blocks of them."""
 
@@ -115,47 +134,59 @@ class ElementReader:
 
     def ranges(self, elements: Elements) -> TraceRanges:
         """Return the ranges among some elements, in their order."""
-        rows = elements.rows
+        rows, ids = elements.rows, elements.ids
         is_range = rows["kind"] == _RANGE
-        ranges = new_ranges(int(is_range.sum()))
-        place = np.cumsum(is_range) - 1  # row in ranges of each element of a range
-        for number in np.unique(elements.ids).tolist():
-            at = np.flatnonzero(elements.ids == number)
-            cpu = self.naming.cpu(number)
-            source = self._sources.setdefault(cpu, SourceState())
-            self._fill_in(rows[at], ranges, place[at], source, cpu)
+        ranges = np.zeros(np.count_nonzero(is_range), RANGE)
+        numbers = np.flatnonzero(np.bincount(ids)).tolist()
+        if len(numbers) == 1:
+            self._fill_in(rows, ranges, numbers[0])
+        else:
+            place = np.cumsum(is_range) - 1  # row in ranges of each element of a range
+            for number in numbers:
+                at = np.flatnonzero(ids == number)
+                own = place[at[is_range[at]]]
+                part = np.zeros(len(own), RANGE)
+                self._fill_in(rows[at], part, number)
+                ranges[own] = part
         return ranges if (good := ranges["end"] != 0).all() else ranges[good]
 
-    def _fill_in(self, rows: npt.NDArray[Any], ranges: TraceRanges, place: I64, source: SourceState, cpu: int) -> None:
-        """Fill in the ranges of one CPU; ``rows`` are its elements."""
-        kinds = rows["kind"]
-        at = np.flatnonzero(kinds == _RANGE)
-        own = place[at]
-        count = len(at)
-        # Each other element counts for the first range after it; row ``count`` is for ranges to come.
-        flags = np.zeros(count + 1, np.uint8)
+    def _fill_in(self, rows: npt.NDArray[Any], ranges: TraceRanges, number: int) -> None:
+        """Fill in the ranges of a trace ID; ``rows`` are its elements.
+
+        Nearly all of these are ranges, so all that is not is taken apart first, in the order that it has.
+        """
+        cpu = self.naming.cpu(number)
+        source = self._sources.setdefault(cpu, SourceState())
+        is_range = rows["kind"] == _RANGE
+        others = np.flatnonzero(~is_range)
+        between = _Between(rows[others], others - np.arange(len(others)), len(ranges))
+        # Each other element counts for the first range after it; the last row is for ranges to come.
+        flags = np.zeros(len(ranges) + 1, np.uint8)
         flags[0] = source.flags
-        self._apply_flags(rows, at, flags, source, cpu)
-        level, vmid, task, world = self._contexts(rows, at, source)
-        ranges["cpu"][own] = cpu
-        ranges["time"][own] = self._times(rows, at, source)
-        ranges["start"][own], ranges["end"][own] = rows["start"][at], rows["end"][at]
-        ranges["level"][own], ranges["vmid"][own], ranges["task"][own] = level, vmid, task
-        state = np.where(rows["isa"][at] == _A64, 0, AARCH32).astype(np.uint8)
-        ranges["flags"][own] = flags[:count] | state | world
+        self._apply_flags(between, flags, source, cpu)
+        starts, ends, counts, isa = (rows[name][is_range] for name in ("start", "end", "value", "isa"))
+        ranges["cpu"], ranges["start"], ranges["end"] = cpu, starts, ends
+        times = self._times(between, source)
+        self._fill_in_contexts(between, times, ranges, source)
+        stamps = between.where(_TIMESTAMP)
+        ranges["time"] = between.spread(stamps, times)
+        source.time = int(times[-1])
+        ranges["flags"] |= flags[:-1]
+        is_short = isa != _A64
+        if is_short.any():
+            ranges["flags"][is_short] |= np.uint8(AARCH32)
+            wide = ends - starts == 4 * counts.astype(np.uint64)
+            ranges["insns"] = np.where(is_short & ~wide, counts, 0)
+        if len(ranges):
+            last = rows[np.flatnonzero(is_range)[-1]]
+            state = int(ranges["flags"][-1]) & (AARCH32 | OTHER_WORLD)
+            source.last = (*last[["start", "end"]].tolist(), state, *last[["last_kind", "flags"]].tolist())
         if self.naming.return_stack:
-            ranges["flags"][own] |= self._unsure(rows, source)
-        counts = rows["value"][at]
-        wide = rows["end"][at] - rows["start"][at] == 4 * counts.astype(np.uint64)
-        ranges["insns"][own] = np.where((state != 0) & ~wide, counts, 0)
-        source.flags = int(flags[count])
-        bad = ~_is_possible(rows[at])
+            ranges["flags"] |= self._unsure(rows, source)
+        source.flags = int(flags[-1])
+        bad = ~_is_possible(starts, ends, counts, isa)
         if bad.any():
-            self._leave_out(ranges, own, bad, source)
-        if count:
-            last = rows[at[-1]]
-            start, end, kind, executed = last[["start", "end", "last_kind", "flags"]].tolist()
-            source.last = (start, end, int(state[-1] | world[-1]), kind, executed)
+            self._leave_out(ranges, bad, source)
         if source.flags & GAP:
             source.last = None
 
@@ -189,39 +220,33 @@ class ElementReader:
                 number += 1
         return unsure
 
-    def _leave_out(self, ranges: TraceRanges, own: I64, bad: Bool, source: SourceState) -> None:
+    def _leave_out(self, ranges: TraceRanges, bad: Bool, source: SourceState) -> None:
         """Drop ranges that cannot be, by damage in the library or the pipe; the next range has a gap before it."""
         self._account.add("ranges that cannot be: a gap", int(bad.sum()), singular="range that cannot be: a gap")
-        ranges["end"][own[bad]] = 0
-        after = np.flatnonzero(bad) + 1
-        inside = after[after < len(own)]
-        ranges["flags"][own[inside]] |= np.uint8(GAP)
+        ranges["end"][bad] = 0
+        ranges["flags"][1:][bad[:-1]] |= np.uint8(GAP)
         if bad[-1]:
             source.flags |= GAP
 
-    def _apply_flags(
-        self, rows: npt.NDArray[Any], at: I64, flags: npt.NDArray[np.uint8], source: SourceState, cpu: int
-    ) -> None:
+    def _apply_flags(self, between: _Between, flags: npt.NDArray[np.uint8], source: SourceState, cpu: int) -> None:
         """Set flags of exceptions, returns from them, and gaps; a gap clears the flags that came before it."""
+        rows, segments = between.rows, between.segments
         kinds, value = rows["kind"], rows["value"]
         undone = (kinds == _TRANSACTION) & (value == _ROLLED_BACK)
         breaks = np.flatnonzero(np.isin(kinds, list(_BREAKS)) | undone)
         events = np.flatnonzero((kinds == _EXCEPTION) | (kinds == _RETURN))
         last_break = np.full(len(flags), -1, np.int64)
-        contexts = np.flatnonzero(kinds == _CONTEXT)
+        contexts = between.where(_CONTEXT)
         of_context = (np.searchsorted(contexts, breaks) - 1).tolist()
-        for place, segment, known in zip(
-            breaks.tolist(), np.searchsorted(at, breaks).tolist(), of_context, strict=True
-        ):
+        for place, segment, known in zip(breaks.tolist(), segments[breaks].tolist(), of_context, strict=True):
             last_break[segment] = place
             flags[segment] = GAP | self._break(rows[place], source, cpu, had_range=segment > 0)
             if kinds[place] == _NO_MEMORY and rows["start"][place] < np.uint64(KERNEL_HALF):
                 self._count_process(None if known < 0 else rows[contexts[known]], source, int(rows["start"][place]))
-        segments = np.searchsorted(at, events)
-        counts = events > last_break[segments]
+        counts = events > last_break[segments[events]]
         for kind, flag in ((_EXCEPTION, EXCEPTION), (_RETURN, RETURN)):
-            flags[segments[counts & (kinds[events] == kind)]] |= np.uint8(flag)
-        if len(at):
+            flags[segments[events[counts & (kinds[events] == kind)]]] |= np.uint8(flag)
+        if len(flags) > 1:
             source.failed = False
 
     def _count_process(self, context: npt.NDArray[Any] | None, source: SourceState, vaddr: int) -> None:
@@ -253,23 +278,26 @@ class ElementReader:
         source.failed = False
         return LOST if kind != _TRACE_ON or value == _OVERFLOW else 0
 
-    def _contexts(self, rows: npt.NDArray[Any], at: I64, source: SourceState) -> tuple[Any, Any, Any, Any]:
-        """Return level, VMID, task and world of each range, from the last context before it."""
-        contexts = np.flatnonzero(rows["kind"] == _CONTEXT)
+    def _fill_in_contexts(self, between: _Between, times: U64, ranges: TraceRanges, source: SourceState) -> None:
+        """Fill in level, VMID, task and world of each range, from the last context before it."""
+        contexts = between.where(_CONTEXT)
         known = [(source.level, source.vmid, source.task, source.world)]
-        fields = rows[["security", "level", "context", "vmid", "valid"]][contexts].tolist()
-        times = self._times(rows, contexts, source, keep=False).tolist()
-        known += [self._context(context, time) for context, time in zip(fields, times, strict=True)]
-        table = np.array(known, np.int64)
+        fields = between.rows[["security", "level", "context", "vmid", "valid"]][contexts].tolist()
+        when = times[np.searchsorted(between.where(_TIMESTAMP), contexts)].tolist()
+        known += [self._context(context, time) for context, time in zip(fields, when, strict=True)]
         source.level, source.vmid, source.task, source.world = known[-1]
-        level, vmid, task, world = table[np.searchsorted(contexts, at)].T
+        levels, vmids, tasks, worlds = np.array(known, np.int64).T
+        ranges["level"] = between.spread(contexts, levels)
+        ranges["vmid"] = between.spread(contexts, vmids)
+        ranges["task"] = between.spread(contexts, tasks)
+        ranges["flags"] |= between.spread(contexts, worlds.astype(np.uint8))
         # Only a VHE host's kernel runs at EL2 at a kernel's address, and its process is in CONTEXTIDR_EL2.
-        host = (level == 2) & (rows["start"][at] >= np.uint64(KERNEL_HALF)) & (vmid > 0)
-        if host.any() and not self.naming.process_in_vmid:
-            for process in np.unique(vmid[host]).tolist():
-                named = self.names.task(self.naming.task(process, source.time))
-                task[host & (vmid == process)] = named
-        return level.astype(np.uint8), vmid.astype(np.int32), task, world.astype(np.uint8)
+        if self.naming.process_in_vmid or not ((levels == 2) & (vmids > 0)).any():
+            return
+        host = (ranges["level"] == 2) & (ranges["start"] >= np.uint64(KERNEL_HALF)) & (ranges["vmid"] > 0)
+        for process in np.unique(ranges["vmid"][host]).tolist():
+            named = self.names.task(self.naming.task(process, source.time))
+            ranges["task"][host & (ranges["vmid"] == process)] = named
 
     def _context(self, fields: tuple[int, int, int, int, int], time: int) -> tuple[int, int, int, int]:
         security, level, context, vmid, valid = fields
@@ -284,14 +312,10 @@ class ElementReader:
             0 if security == _NONSECURE else OTHER_WORLD,
         )
 
-    def _times(self, rows: npt.NDArray[Any], at: I64, source: SourceState, *, keep: bool = True) -> Any:
-        """Return the time (ns) at each of these elements: of the last timestamp before it."""
-        stamps = np.flatnonzero(rows["kind"] == _TIMESTAMP)
-        known = [source.time, *(self.naming.time(ticks) for ticks in rows["timestamp"][stamps].tolist())]
-        times = np.array(known, np.uint64)[np.searchsorted(stamps, at)]
-        if keep:
-            source.time = known[-1]
-        return times
+    def _times(self, between: _Between, source: SourceState) -> U64:
+        """Return the times (ns) of the timestamps, after the one before them."""
+        stamps = between.rows["timestamp"][between.where(_TIMESTAMP)].tolist()
+        return np.array([source.time, *map(self.naming.time, stamps)], np.uint64)
 
     # reports
 
@@ -311,15 +335,17 @@ class ElementReader:
             source.forget()
 
 
-def _is_possible(rows: npt.NDArray[Any]) -> Bool:
-    start, end = rows["start"], rows["end"]
-    size = end - start
-    good = (end > start) & (size < np.uint64(LONGEST))
-    isa, count = rows["isa"], rows["value"].astype(np.uint64)
-    words = (start & np.uint64(3) == 0) & (size == 4 * count)
-    halves = (2 * count <= size) & (size <= 4 * count)
-    is_possible: Bool = good & np.where(np.isin(isa, _WORDS), words, ~np.isin(isa, _HALVES) | halves)
-    return is_possible
+def _is_possible(starts: U64, ends: U64, counts: U32, isa: U32) -> Bool:
+    """Tell whether ranges can have that number of instructions; shape (n,)."""
+    sizes = ends - starts
+    good: Bool = (ends > starts) & (sizes < np.uint64(LONGEST))
+    words: Bool = (starts & np.uint64(3) == 0) & (sizes == 4 * counts.astype(np.uint64))
+    if (isa == _A64).all():
+        good &= words
+        return good
+    halves = (2 * counts.astype(np.uint64) <= sizes) & (sizes <= 4 * counts.astype(np.uint64))
+    good &= np.where(np.isin(isa, _WORDS), words, ~np.isin(isa, _HALVES) | halves)
+    return good
 
 
 def _tail(kind: int, subkind: int, flags: int) -> bytes:
