@@ -5,6 +5,7 @@ from __future__ import annotations
 from prologue.elf.image import ElfImage
 
 _NT_GNU_BUILD_ID = 3
+_DIGITS_IN_PERF = 40
 
 
 def gnu_build_id(image: ElfImage) -> str:
@@ -15,6 +16,15 @@ def gnu_build_id(image: ElfImage) -> str:
             if build_id:
                 return build_id
     return ""
+
+
+def matches_perf(build_id: str, recorded: str) -> bool:
+    """Tell whether a file's build-id (hex) is the one that perf recorded.
+
+    perf's records have 20 bytes for it (``struct build_id_event``). What is longer is cut off, what is shorter is
+    filled up with zeros, and not every writer, as simpleperf, says how many of the bytes are of the build-id.
+    """
+    return recorded in (build_id[:_DIGITS_IN_PERF], build_id[:_DIGITS_IN_PERF].ljust(_DIGITS_IN_PERF, "0"))
 
 
 def build_id_among(notes: bytes) -> str:

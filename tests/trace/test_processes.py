@@ -202,6 +202,32 @@ def test_without_a_build_id_a_user_has_to_name_the_file(
     assert "cat (/bin/cat: the trace has no build-id of it, see --symfs)" in err
 
 
+@pytest.mark.parametrize("size", [8, 16, 20, 32])
+def test_build_ids_of_other_sizes(size: int, tmp_path: Path, symfs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """simpleperf fills them up to 20 bytes, as linkers make 8 (xxhash) and 16 (md5), too."""
+    own = bytes(range(1, 1 + size))
+    CAT.write(symfs / "bin" / "cat", build_id=own)
+    extra = [mapped(77, "/bin/cat", own[:20].ljust(20, b"\0"))]
+    path = perf_data(tmp_path / "perf.data", {0: stream([(77, 0, CAT, CAT_ROUND)])}, extra)
+    rows, err = disasm(path, capsys, "--symfs", str(symfs))
+    assert ran(rows) == CAT_RAN, err
+
+
+def test_symbols_that_are_imports_name_no_text(tmp_path: Path, symfs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = symfs / "bin" / "cat"
+    content = file.read_bytes()
+    for name in CAT.places:
+        content = content.replace(struct.pack("<BBHQ", 0x12, 0, 1, CAT.at(name)), struct.pack("<BBHQ", 0x12, 0, 0, 0))
+    file.write_bytes(content)
+    extra = [mapped(77, "/bin/cat", ID["cat"])]
+    path = perf_data(tmp_path / "perf.data", {0: stream([(77, 0, CAT, CAT_ROUND)])}, extra)
+    rows, _ = disasm(path, capsys, "--symfs", str(symfs))
+    assert [(row["symbol"], row["offset"]) for row in rows] == [
+        (".text [cat]", 0),
+        (".text [cat]", CAT.at("work") - AT),
+    ]
+
+
 def test_perf_s_cache_of_build_ids(
     tmp_path: Path, symfs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

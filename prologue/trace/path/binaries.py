@@ -12,7 +12,7 @@ import numpy as np
 
 from prologue.arrays import U64
 from prologue.elf.image import ElfImage
-from prologue.elf.notes import gnu_build_id
+from prologue.elf.notes import gnu_build_id, matches_perf
 from prologue.elf.symbols import Symbol, Symbols
 from prologue.errors import InputError, Location
 from prologue.perf.address_spaces import FileMap
@@ -80,7 +80,7 @@ class BinaryFiles:
             try:
                 image = ElfImage(path)
                 own = gnu_build_id(image)
-                if not mapped.build_id or own == mapped.build_id:
+                if not mapped.build_id or matches_perf(own, mapped.build_id):
                     return UserBinary(image, _symbols(image), is_checked=bool(mapped.build_id))
                 why = why or f"{path} has build-id {own or 'none'}, {mapped.build_id} ran"
             except InputError as error:
@@ -96,8 +96,18 @@ class BinaryFiles:
             yield Path(mapped.path)
 
 
+def _names_text(symbols: Symbols, image: ElfImage) -> bool:
+    places = symbols.place_starts
+    return any(
+        bool(((places >= np.uint64(text.addr)) & (places < np.uint64(text.addr + text.size))).any())
+        for text in image.text_sections
+    )
+
+
 def _symbols(image: ElfImage) -> Symbols:
     for kind in ("SHT_SYMTAB", "SHT_DYNSYM"):
         if any(section.type == kind and section.has_bytes for section in image.sections):
-            return Symbols(image, kind)
+            symbols = Symbols(image, kind)
+            if _names_text(symbols, image):  # a program's dynamic symbols are often imports alone
+                return symbols
     return SectionNames(image)

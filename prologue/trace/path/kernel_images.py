@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from prologue.elf.notes import gnu_build_id
+from prologue.elf.notes import gnu_build_id, matches_perf
 from prologue.errors import InputError, UsageError
 from prologue.live.memory.base import Memory
 from prologue.live.memory.sources import open_memory
@@ -180,8 +180,9 @@ def _require_same_boot(trace: Trace, slide: int | None, memory: str) -> None:
 def _require_same_build(trace: Trace, program: Program) -> None:
     own, header = gnu_build_id(program.kernel.image), trace.header
     recorded = header.build_id.hex() if header and not header.may_be_of(own) else ""
-    if header is None and trace.decoded is not None and not own.startswith(trace.decoded.build_id):
-        recorded = trace.decoded.build_id
+    theirs = trace.decoded.build_id if header is None and trace.decoded is not None else ""
+    if theirs and not matches_perf(own, theirs):
+        recorded = theirs
     if own and recorded:
         raise InputError(
             f"was recorded of another kernel: build-id {recorded}, {program.name} has {own}", path=trace.name
