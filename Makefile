@@ -7,6 +7,8 @@ python := .venv/bin/python
 # Three processes share the tests, file by file: docs/decisions/0011.
 pytest := $(python) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=20 --durations-min=1
 mypy := $(python) -m mypy
+# Tests start the tool some thousand times: each time all of it would be compiled.
+unexport PYTHONDONTWRITEBYTECODE
 cache = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prologue
 
 .PHONY: help setup setup-demo setup-bench setup-test demo test test-all check lint types tests tests-all tests-fast
