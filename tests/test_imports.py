@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from types import ModuleType
@@ -57,9 +58,15 @@ BENCH: dict[str, tuple[str, ...]] = {
 }
 
 
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of a file's syntax tree."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
 def imported(path: Path, package: str) -> Iterator[str]:
     """Modules of a package that a file imports, anywhere in it."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Import):
@@ -143,7 +150,7 @@ def test_the_tool_finds_the_bench_by_name_only() -> None:
     naming = set()
     for path, _ in modules(prologue.__file__, room_of):
         assert not list(imported(path, "prologue_bench")), path
-        nodes = ast.walk(ast.parse(path.read_text()))
+        nodes = nodes_of(path)
         if any(isinstance(n, ast.Constant) and str(n.value).startswith("prologue_bench.") for n in nodes):
             naming.add(path.relative_to(Path(prologue.__file__).parent).as_posix())
     assert naming == {"cli/bench.py", "cli/completion.py"}

@@ -15,7 +15,6 @@ import pytest
 from prologue.cli.main import main
 from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
-from tests.support.cases import one_quick
 from tests.support.machine_tree import BUILD_ID, make_tree, notes
 from tests.support.processes import HEEDING, until_gone
 
@@ -127,7 +126,8 @@ def test_another_kernel_is_refused_before_the_work(machine: Path, tmp_path: Path
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("sign", one_quick(signal.SIGINT, signal.SIGTERM))
+@pytest.mark.thorough
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_it_stops_what_it_started(sign: signal.Signals, machine: Path, tmp_path: Path) -> None:
     governor = machine / "sys/devices/system/cpu/cpufreq/policy0/scaling_governor"
     pid, path = tmp_path / "pid", tmp_path / "a.jsonl"

@@ -45,7 +45,7 @@ def python(program: str, *arguments: object) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("unbuffered", one_quick("", "1"))
-@pytest.mark.parametrize("command", ["--help", "patch --help", "--version", "--print-completion bash"])
+@pytest.mark.parametrize("command", one_quick("--help", "patch --help", "--version", "--print-completion bash"))
 @pytest.mark.parametrize(
     ("where", "reason"), [(">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")]
 )

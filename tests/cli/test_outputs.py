@@ -24,7 +24,6 @@ from prologue.elf.compressed import compress
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.rules import pl201, pl304
-from tests.support.cases import one_quick
 from tests.support.elf_edit import ElfEdit
 from tests.support.formats import as_format
 from tests.support.machine_tree import make_tree
@@ -211,7 +210,8 @@ def test_a_compressed_result_is_reread_when_it_is_asked_for(mini: Mini, monkeypa
     assert asked == [1]
 
 
-@pytest.mark.parametrize("number", one_quick(signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+@pytest.mark.thorough
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_while_the_second_reader_loads_leaves_nothing(mini: Mini, number: signal.Signals) -> None:
     vmlinux = mini(Spec())
     directory = vmlinux.parent / "out"

@@ -103,6 +103,7 @@ def test_truncated_anywhere_is_an_error(kind: Compression) -> None:
         decompress(packed * 2 + packed[:-1], "f")
 
 
+@pytest.mark.thorough
 @given(st.sampled_from(KINDS), st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 255)), min_size=1, max_size=4))
 @settings(max_examples=300, deadline=None)
 def test_damage_is_an_input_error_or_harmless(kind: Compression, flips: list[tuple[int, int]]) -> None:

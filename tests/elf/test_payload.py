@@ -238,6 +238,7 @@ SEEDS = (signed(image()), zboot(compress(image(), "gzip"), b"gzip"), zboot(compr
     st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=6),
     st.one_of(st.none(), st.integers(0, SIZE)),
 )
+@pytest.mark.thorough
 @settings(max_examples=400, deadline=None)
 def test_damage_is_an_input_error(
     tmp_path_factory: pytest.TempPathFactory, seed: bytes, edits: list[tuple[int, int]], cut: int | None

@@ -274,6 +274,7 @@ def test_errors_are_one_line() -> None:
     st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 255)), min_size=1, max_size=3),
     st.booleans(),
 )
+@pytest.mark.thorough
 @settings(max_examples=500, deadline=None)
 def test_damage_is_never_anything_but_an_input_error(
     what: tuple[str, bool], flips: list[tuple[int, int]], in_certificate: bool

@@ -13,6 +13,7 @@ import pytest
 from prologue.insn.disasm import insn_text
 from prologue.insn.effect import effect
 from prologue.insn.rows import X9, look_over, may_read, must_write
+from tests.support.cases import one_tested
 from tests.support.needs import needs_tools
 
 LLVM = "llvm-mc-19"
@@ -90,7 +91,7 @@ def disassembled(words: np.ndarray[tuple[int], np.dtype[np.uint32]]) -> dict[int
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("number", [9, 20, 21])
+@pytest.mark.parametrize("number", one_tested(9, 20, 21))
 def test_llvm_says_the_same(number: int) -> None:
     """Of X9, and of registers that a value in X9 is moved to."""
     needs_tools(LLVM)

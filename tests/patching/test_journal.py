@@ -25,7 +25,7 @@ from prologue.patching.patch import PatchRequest, patch_file
 from prologue.patching.words import write_words
 from prologue.plan.build import build_plan
 from tests.mini_kernel.build import Form, Spec
-from tests.support.cases import one_quick
+from tests.support.cases import one_quick, one_tested
 from tests.support.elf_edit import edit
 
 Mini = Callable[[Spec], Path]
@@ -68,18 +68,20 @@ def in_tree(vmlinux: Path) -> list[str]:
     return sorted(path.name for path in vmlinux.parent.iterdir() if path.name.startswith(vmlinux.name))
 
 
+@pytest.mark.parametrize("step", one_tested(11, 1))
 @pytest.mark.parametrize("spec", one_quick(
     *(Spec(marker=2, form=form, layout=layout, zeros=True) for form in ("rela", "relr") for layout in ("4,2", "2")),
     Spec(marker=2, form="rela-applied"), Spec(marker=2, form="static"), Spec(marker=2, plain=True),
 ), ids=str)  # fmt: skip
-def test_a_kill_at_any_write_leaves_what_can_be_finished_and_undone(mini: Mini, spec: Spec) -> None:
+def test_a_kill_at_any_write_leaves_what_can_be_finished_and_undone(mini: Mini, spec: Spec, step: int) -> None:
+    """The first and the last write, and each one or some of those between them."""
     vmlinux = mini(spec)
     linked = vmlinux.read_bytes()
     stages = build_plan(Kernel(vmlinux), "native").stages
     words = 1 + sum(int((stage.old != stage.new).sum()) for stage in stages)  # the guard comes first
     final = vmlinux.with_name("final")
     assert main(["patch", str(vmlinux), "-o", str(final)]) == 0
-    for writes in range(1, words):
+    for writes in sorted({*range(1, words, step), words - 1}):
         for reverse, finish in product((False, True), ((), ("--reverse",))):
             result = linked if finish else final.read_bytes()
             vmlinux.write_bytes(final.read_bytes() if reverse else linked)
@@ -244,7 +246,7 @@ def test_a_copy_needs_no_journal_and_an_unfinished_file_can_be_finished_as_one(v
 
 
 @pytest.mark.parametrize("form", ["rela", "relr"])
-@pytest.mark.parametrize("run", [pytest.param(k, marks=pytest.mark.thorough if k > 1 else ()) for k in range(12)])
+@pytest.mark.parametrize("run", one_quick(*range(4)))
 def test_sigkill(mini: Mini, form: Form, run: int) -> None:
     """A real one, at a time of no choosing; a file whose last block was not written by then, either."""
     vmlinux = mini(Spec(marker=2, form=form))

@@ -22,6 +22,7 @@ from tests.support.needs import needs_tools
 FILES = Path(prologue.__file__).parent.parent / "docs" / "protocols" / "litmus"
 
 
+@pytest.mark.thorough
 def test_the_files_are_up_to_date() -> None:
     needs_tools("spin", "tcc")
     made = dict(litmus_files())

@@ -85,6 +85,7 @@ def test_rules_that_were_left_out_are_named_once() -> None:
     assert root[0].findtext("system-out") == "note: one\nnot run: PL203: ignored by the command line (1 file)"
 
 
+@pytest.mark.thorough
 def test_a_release_of_modules_stays_below_what_gitlab_takes() -> None:
     files = [f"/build/tree/debian/modules/lib/modules/6.12.117/kernel/drivers/some/vendor/{k}.ko" for k in range(4351)]
     modules = dict.fromkeys(files, frozenset[Input](("K",)))

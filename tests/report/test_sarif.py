@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from jsonschema import Draft4Validator
 
 import prologue
@@ -72,6 +72,7 @@ def test_logs_are_valid() -> None:
     assert problems(findings_sarif(["vmlinux"], [], [])) == []
 
 
+@settings(max_examples=25)  # the validator takes most of the time
 @given(path=NASTY.filter(lambda text: "\0" not in text), symbol=NASTY, message=NASTY)
 @example(path="\ud800", symbol="", message="")  # found by chance: no file system has such a name
 @example(path="/\udcff", symbol="", message="")  # while this is one byte that is not UTF-8

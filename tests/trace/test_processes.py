@@ -302,7 +302,7 @@ def test_code_and_the_kernel_s(tmp_path: Path, symfs: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     "count",
     [
-        pytest.param(300, id="some", marks=pytest.mark.thorough),
+        pytest.param(60, id="some", marks=pytest.mark.thorough),
         pytest.param(100_000, id="many", marks=[pytest.mark.extended, pytest.mark.timeout(0)]),
     ],
 )

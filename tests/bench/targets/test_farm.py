@@ -99,6 +99,7 @@ def test_a_place_that_was_taken_is_ours_at_once(lab: Lab, wanted: FarmRequest) -
     assert lab.client("places", "--acquired") == ""
 
 
+@pytest.mark.extended  # labgrid takes two minutes to notice
 def test_a_campaign_that_is_killed_gives_its_place_back(lab: Lab, wanted: FarmRequest) -> None:
     code = (
         "import os, sys; from pathlib import Path; from prologue_bench.targets.seat import Seat, FarmRequest\n"

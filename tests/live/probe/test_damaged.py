@@ -23,7 +23,7 @@ def test_damaged_tables(tmp_path: Path) -> None:
     names = (".kallsyms", ".altinstructions", ".rodata", "__bug_table", "_kprobe_blacklist")
     sections = [section for section in Kernel(out).image.sections if section.name in names]
     chance = random.Random(1)  # noqa: S311 - it guards nothing
-    for _ in range(400):
+    for _ in range(100):
         content = bytearray(whole)
         for _ in range(chance.randint(1, 4)):
             section = chance.choice(sections)
@@ -35,6 +35,6 @@ def test_damaged_tables(tmp_path: Path) -> None:
             answered += len(verdicts) > 1
         except InputError:
             refused += 1
-    assert refused > 20
-    assert answered > 200
-    assert refused + answered == 400
+    assert refused > 5
+    assert answered > 50
+    assert refused + answered == 100
