@@ -36,7 +36,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     first = os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0"
     builds = any(item.get_closest_marker("builds") for item in session.items)
     if first and builds and not session.config.option.collectonly:
-        builder = prebuild.start()
+        extended = any(item.get_closest_marker("extended") for item in session.items)
+        builder = prebuild.start(extended=extended)
         session.config.add_cleanup(lambda: prebuild.stop(builder))
 
 

@@ -91,4 +91,4 @@ KERNELS: Final = {
     )
 }
 TESTED: Final = ("7.2-kcfi",)
-"""What ``make test`` builds and boots, too: the processed form. The latest release and LTO with kCFI are one build."""
+"""What ``make test-all`` builds and boots, too, processed: the latest release, LTO and kCFI are one build."""

@@ -85,7 +85,7 @@ def test_image_equals_objcopy(case: Case) -> None:
         assert same(ours, theirs)
 
 
-KILLS = 15  # of each kernel
+KILLS = 6  # of each kernel
 
 
 def test_killed_at_random_and_finished(case: Case, capfd: pytest.CaptureFixture[str]) -> None:

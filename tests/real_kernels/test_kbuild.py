@@ -28,6 +28,7 @@ from prologue_bench.guest.vm import Job, boot
 from prologue_bench.host import cache
 from tests.mini_kernel.build import Spec
 from tests.real_kernels.native import MACHINES, RECIPES
+from tests.support.cases import one_tested
 from tests.support.needs import needs_built_kernel
 
 pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.timeout(2400)]
@@ -82,7 +83,7 @@ class Tree:
         path.write_text(content)
 
 
-@pytest.fixture(scope="module", params=list(RECIPES))
+@pytest.fixture(scope="module", params=one_tested(*RECIPES))
 def tree(request: pytest.FixtureRequest) -> Iterator[Tree]:
     built = needs_built_kernel(RECIPES[request.param])
     # On the cache's own file system: the sources are hard links, only what was built is copied.

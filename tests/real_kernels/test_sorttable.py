@@ -18,7 +18,8 @@ from tests.kernels.recipes import KERNELS, TESTED
 from tests.support.needs import needs_built_kernel, needs_tools
 from tests.support.sorttable import SERIES, compile_sorttable
 
-pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.timeout(2400)]
+# That kernel is linked with LTO, which takes minutes to build; tests/kernel_tree has smaller ones.
+pytestmark = [pytest.mark.extended, pytest.mark.kernel, pytest.mark.builds, pytest.mark.timeout(2400)]
 CALL_OPS: Final = "CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS=y"
 
 

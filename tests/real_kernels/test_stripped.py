@@ -9,6 +9,7 @@ import pytest
 
 from prologue.cli.main import main
 from tests.real_kernels.debian import Case
+from tests.support.cases import one_tested, tested_where
 from tests.support.needs import needs_tools
 
 pytestmark = pytest.mark.kernel
@@ -19,6 +20,9 @@ BOUNDS += ["__initcall_start", "__stop_kprobe_blacklist", "kallsyms_names"]
 # Functions that rules know by name, some of which have another name at their address.
 FUNCTIONS = ["ftrace_init", "ftrace_caller", "ftrace_call_adjust", "ftrace_process_locs", "panic", "__stack_chk_fail"]
 FUNCTIONS += ["kvm_update_va_mask", "_printk", "ftrace_make_call", "vfs_read"]
+
+# Of what is done once for each symbol; the order of the fixture's own.
+SUITES = tested_where(lambda suite: suite == "trixie", ["bookworm", "trixie"])
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +43,7 @@ def without(small: Path, out: Path, *names: str) -> Path:
     return changed(small, out, *(f"--strip-symbol={name}" for name in names))
 
 
+@pytest.mark.parametrize("case", SUITES, indirect=True, scope="module")
 @pytest.mark.parametrize("name", BOUNDS)
 def test_a_symbol_that_every_kernel_has(
     small: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
@@ -54,7 +59,7 @@ def test_a_symbol_that_every_kernel_has(
         assert f"stripped in part: the symbol {name}" in said.err
 
 
-@pytest.mark.parametrize("names", [[name] for name in FUNCTIONS] + [FUNCTIONS], ids=lambda names: names[0])
+@pytest.mark.parametrize("names", one_tested(FUNCTIONS, *([name] for name in FUNCTIONS)), ids="+".join)
 def test_functions_are_restored(
     small: Path, tmp_path: Path, names: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,30 +16,36 @@ from prologue_bench.errors import GuestLostError
 from prologue_bench.guest.initramfs import build_initramfs
 from prologue_bench.guest.vm import GuestRun, Job, boot
 from tests.real_kernels.debian import Case
+from tests.support.cases import one_tested
 from tests.support.needs import needs_tools
+from tests.support.plain_boots import boot_plain
 
-pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.qemu,
+    pytest.mark.parametrize("case", one_tested("trixie", "bookworm"), indirect=True, scope="module"),
+]
 
 TRACE = Job(names=("ftrace_cycle",), parameters=(("cycles", 1),))
 
 
-def booted(vmlinux: Path, directory: Path, job: Job) -> GuestRun:
+def booted(vmlinux: Path, directory: Path, job: Job, *, plain: bool = False) -> GuestRun:
     needs_tools("qemu-system-aarch64")
     image = directory / f"{vmlinux.name}.Image"
     assert main(["image", str(vmlinux), "-o", str(image)]) == 0
-    return boot(image, build_initramfs(), directory / f"{vmlinux.name}.log", job)
+    return (boot_plain if plain else boot)(image, build_initramfs(), directory / f"{vmlinux.name}.log", job)
 
 
 def test_processed_kernel_boots_and_traces(case: Case) -> None:
-    plain = booted(case.vmlinux, case.directory, Job())
+    plain = booted(case.vmlinux, case.directory, Job(), plain=True)
     functions = plain.one("start").data["functions"]
     assert functions > 30000
 
-    job = Job(names=("ftrace_cycle",), parameters=(("cycles", 5),), timeout=400)
+    job = Job(names=("ftrace_cycle",), parameters=(("cycles", 2),), timeout=400)
     traced = booted(case.processed, case.directory, job)
     assert traced.one("start").data == {"release": case.kernel.release, "cpus": 2, "functions": functions}
     cycles = traced.all("traced")
-    assert [event.data["tracer"] for event in cycles] == ["function", "function_graph"] * 5
+    assert [event.data["tracer"] for event in cycles] == ["function", "function_graph"] * 2
     assert all(event.data["entries"] > 100 for event in cycles)
     load = traced.one("load").data
     assert load["runs"] > 0

@@ -29,7 +29,7 @@ def run(*arguments: object) -> str:
 def test_the_build_saves_what_the_boot_writes(show: Callable[[str], None]) -> None:
     needs_tools("qemu-system-aarch64")
     kernels = [needs_built_kernel(recipe).vmlinux for recipe in RECIPES.values()]
-    table = run(*kernels)
+    table = run(kernels[0])
     show(table)
     report = json.loads(run(*kernels, "--json"))
     assert [pair["boot"]["layout"] for pair in report["kernels"]] == ["2", "4,2"]
@@ -45,6 +45,6 @@ def test_the_build_saves_what_the_boot_writes(show: Callable[[str], None]) -> No
         # The rest of the boot does what it did, and relocates up to one value less for each site. Random numbers, the
         # scheduler and whatever waits see other timestamps: 6.1's saves 9 ms, two ticks, and that moves 65,114.
         assert abs(boot["instructions"] - build["instructions"] - saved) < boot["instructions"] // 300
-        # The table came from another run of everything.
-        assert f"{boot['instructions']:,}" in table
-        assert f"{build['ftrace_init']:,}" in table
+    # The table came from another run.
+    for form, key in (("boot", "instructions"), ("build", "ftrace_init")):
+        assert f"{report['kernels'][0][form][key]:,}" in table

@@ -36,6 +36,7 @@ def entries(counts: WorkloadCounts) -> dict[str, int]:
     return dict(reversed(counts.entered))  # of functions with one name, the one entered most
 
 
+@pytest.mark.extended  # test_a_target_of_campaigns counts messages over sockets, too
 @pytest.mark.parametrize(("channel", "tasks"), [("sockets", "-P"), ("pipes", "-T")])
 def test_entries_are_as_many_as_messages(vmlinux: Path, tmp_path: Path, tasks: str, channel: str) -> None:
     argv = (*HACKBENCH, tasks, *(["-p"] if channel == "pipes" else []))
@@ -79,13 +80,13 @@ def test_a_target_of_campaigns(vmlinux: Path, tmp_path: Path) -> None:
         assert main(["image", str(variant), "-o", str(image)]) == 0
         variant.unlink()
         boots = []
-        for k in range(2):
+        for k in range(2 if kind == "boot" else 1):
             log = tmp_path / f"{kind}-{k}.log"
             boots.append(target.boot(Attempt(image=image, log=log, timeout=300, label=kind), task))
             entered = read_entered(log.with_suffix(".entered.json"))
             assert sum(n for _, n in entered["sockets"]) == boots[-1].values["sockets, prologues"][0]
             assert dict(reversed(entered["sockets"]))["unix_stream_sendmsg"] == MESSAGES + READY + 1
-        assert boots[0] == boots[1]
+        assert boots[0] == boots[-1]  # to the last instruction
         seen = boots[0]
         values[kind] = {name: value for name, (value,) in seen.values.items()}
         assert list(values[kind]) == names

@@ -26,7 +26,8 @@ from tests.real_kernels.native import MACHINES, RECIPES
 from tests.support.needs import needs_built_kernel, needs_tools
 from tests.support.serial_guest import HOST, SerialGuest, serial_guest
 
-pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.timeout(1200)]
+# tests/live/audit/test_breakpoints.py has the same tables in memory that it makes.
+pytestmark = [pytest.mark.extended, pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.timeout(1200)]
 
 # Functions that the guest does not call while it is looked at: it would stop. The second word is the BL's place.
 PLACES: Final = (("kernel_restart", 0), ("kernel_halt", 4), ("orderly_reboot", 12))

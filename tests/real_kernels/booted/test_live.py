@@ -34,6 +34,7 @@ from prologue.live.system.running_kernel import RunningKernel, open_running
 from tests.real_kernels.live_probe_examples import check_examples
 from tests.real_kernels.states import PROBES, programs, states, visit
 from tests.support import qmp
+from tests.support.cases import one_tested
 from tests.support.live_guest import HOST, TRACING, Guest, live_guest
 from tests.support.needs import needs_kernel, needs_modules, needs_tools
 from tests.support.pasted import ROOT, pasted
@@ -59,13 +60,19 @@ def guest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield made
 
 
-def test_two_ways_to_memory_agree(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture(scope="module")
+def idle(guest: Guest) -> tuple[Path, Path]:
+    """A capture and a dump before anything is traced."""
+    return guest.capture("idle.zst"), guest.dump().rename(guest.directory / "idle.dump")
+
+
+def test_two_ways_to_memory_agree(guest: Guest, idle: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     """kcore read in the guest, by way of a capture and at once, and the machine's memory as QEMU dumps it."""
-    captured = guest.capture("idle.zst")
+    captured, dumped = idle
     assert captured.stat().st_size < 30e6
     first = guest.overlay(captured, "first")
     expected = first.read_bytes()
-    assert guest.overlay(guest.dump(), "second").read_bytes() == expected
+    assert guest.overlay(dumped, "second").read_bytes() == expected
     if guest.linked:  # it reads again and again, which takes its time
         assert guest.overlay(HOST, "second").read_bytes() == expected
     command = ["live", "overlay", str(guest.vmlinux), str(captured), "-o", str(first), "--json"]
@@ -119,9 +126,9 @@ def counted(data: dict[str, Any], mechanism: str) -> tuple[int, int, int]:
     return tuple(sum(row[key] for row in rows) for key in ("words", "changed", "unsure"))
 
 
-def test_every_word_is_explained(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_word_is_explained(guest: Guest, idle: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     said = []
-    for source in (guest.capture("explained"), guest.dump(), *((HOST,) if guest.linked else ())):
+    for source in (*idle, *((HOST,) if guest.linked else ())):
         data = audited(guest, source, capsys)
         said.append({one["name"]: one["mechanisms"] for one in data["files"]})
         assert {one["name"] for one in data["files"]} >= {"kernel", *MODULES}
@@ -134,6 +141,7 @@ def test_every_word_is_explained(guest: Guest, capsys: pytest.CaptureFixture[str
     assert all(rows == said[0] for rows in said)  # a capture decides what the running kernel's memory decides
 
 
+@pytest.mark.extended  # test_writes_native records, too, and compares it with what was written
 def test_writes_are_recorded(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
     """Of tracers, a kprobe and a module; what others set up stays, and of the recorder nothing."""
     events = f"echo 'p:theirs vfs_write' >>{TRACING}/kprobe_events; cat {TRACING}/kprobe_events; ls {TRACING}/instances"
@@ -170,18 +178,19 @@ def test_writes_are_recorded(guest: Guest, capsys: pytest.CaptureFixture[str]) -
     guest.shell(f"echo -:theirs >>{TRACING}/kprobe_events")
 
 
-def test_a_recorder_that_is_killed(guest: Guest) -> None:
+# After two seconds it is still setting probes.
+@pytest.mark.parametrize(("signal", "seconds"), one_tested(("KILL", 15), ("KILL", 2), ("HUP", 15)))
+def test_a_recorder_that_is_killed(guest: Guest, signal: str, seconds: int) -> None:
     """Whatever ends it: no probe stays, nor anything else."""
     command = ["ssh", *guest.board.ssh_options, "root@127.0.0.1", "cat >/tmp/record.sh"]
     subprocess.run(command, input=script(), text=True, check=True)
     left = f"{{ ls -d /tmp/prologue* 2>/dev/null; ls {TRACING}/instances; grep prologue {TRACING}/kprobe_events; }}"
     # What is left when a busy machine has had 30 s to tidy up.
     left = f'for k in $(seq 30); do sleep 1; said=$({left}); [ "$said" ] || break; done; echo -n "$said"'
-    for signal, seconds in (("HUP", 15), ("KILL", 2), ("KILL", 15)):  # after two seconds it is still setting probes
-        said = guest.shell(
-            f"timeout -s {signal} {seconds} sh /tmp/record.sh -n -t 0 >/tmp/said 2>&1; cat /tmp/said; {left}; :"
-        )
-        assert said.replace("Killed\n", "") == "", (signal, seconds)
+    said = guest.shell(
+        f"timeout -s {signal} {seconds} sh /tmp/record.sh -n -t 0 >/tmp/said 2>&1; cat /tmp/said; {left}; :"
+    )
+    assert said.replace("Killed\n", "") == ""
     guest.shell("rm /tmp/record.sh /tmp/said")
 
 

@@ -13,6 +13,7 @@ from prologue_bench.errors import GuestLostError
 from prologue_bench.guest.initramfs import build_initramfs
 from prologue_bench.guest.modules import load_order
 from prologue_bench.guest.vm import GuestRun, Job, boot
+from tests.support.cases import one_tested
 from tests.support.needs import needs_kernel, needs_modules, needs_tools
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
@@ -43,7 +44,7 @@ def content(path: Path) -> bytes:
     return bytes(open_binary(path).image.content)
 
 
-@pytest.fixture(scope="module", params=["bookworm", "trixie"])
+@pytest.fixture(scope="module", params=one_tested("trixie", "bookworm"))
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
     needs_tools("qemu-system-aarch64")
     kernel = needs_kernel(request.param)

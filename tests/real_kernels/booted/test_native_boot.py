@@ -21,8 +21,10 @@ from prologue_bench.guest.kbuild import BuiltKernel, make
 from prologue_bench.guest.vm import GuestRun, Job, boot
 from prologue_bench.host import cache
 from tests.real_kernels.native import MACHINES, RECIPES, entry_offsets
+from tests.support.cases import one_tested
 from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_built_kernel, needs_tools
+from tests.support.plain_boots import boot_plain
 from tests.support.scripted_guest import run_script
 
 pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.timeout(2400)]
@@ -31,7 +33,8 @@ FUNCTION: Final = "vfs_write"  # exported, so that it has a landing pad where th
 MODULES: Final = ("overlay", "ftrace-direct")  # there are more samples than one
 UNSIGNED: Final = 1 << 13  # TAINT_UNSIGNED_MODULE (include/linux/panic.h)
 UNUSED: Final = "kernel_halt"  # not before the end
-TOGGLES: Final = {"processed": 20}  # of all sites, which takes TCG a second each; the other forms swing HOT
+TOGGLES: Final = {"processed": 5}  # of all sites, which takes TCG some seconds each; the other forms swing HOT
+SWINGS: Final = 10  # of HOT
 HOT: Final = "vfs_* sock_* unix_* *schedule*"  # what hackbench runs all the time
 NO_BTI: Final = """
 #include <linux/init.h>
@@ -77,9 +80,10 @@ FORMS: Final = {
     "processed kernel": (True, False),
     "processed modules": (False, True),
 }
+# A kernel and modules that are both processed, or both not, are what `make test` boots.
 MIXED: Final = ("processed kernel", "processed modules")
 CASES: Final = [
-    pytest.param(name, form, marks=[pytest.mark.extended] if name == "6.12" and form in MIXED else [])
+    pytest.param(name, form, marks=[pytest.mark.extended] if form in MIXED else [])
     for name in RECIPES
     for form in FORMS
 ]
@@ -124,12 +128,13 @@ def run(built: BuiltKernel, form: str, directory: Path) -> GuestRun:
         ("function", FUNCTION),
         ("offsets", offsets),
         ("cycles", 1),
-        ("toggles", TOGGLES.get(form, 50)),
+        ("toggles", TOGGLES.get(form, SWINGS)),
     )
     if form not in TOGGLES:
         parameters = (*parameters, ("toggled", HOT))
     job = Job(names=tuple(jobs), parameters=parameters, timeout=400)
-    return boot(directory / "Image", build_initramfs(modules), directory / "log", job, machine=machine(built))
+    start = boot if with_kernel or with_modules else boot_plain
+    return start(directory / "Image", build_initramfs(modules), directory / "log", job, machine=machine(built))
 
 
 def machine(built: BuiltKernel) -> Any:
@@ -168,7 +173,7 @@ def test_every_form_works_the_same(built: BuiltKernel, boots: Any, form: str) ->
     assert 0 < hits[first, "nop"] < hits[first, "function"]
     assert hits[second, "function"] == 0
     # all sites on and off under load
-    assert said(seen, "toggle", "toggles", "failed") == [(TOGGLES.get(form, 50), 0)]
+    assert said(seen, "toggle", "toggles", "failed") == [(TOGGLES.get(form, SWINGS), 0)]
     assert said(seen, "load", "failed") == [(0,)]
     # a module is loaded, traced while it works, and unloaded
     assert said(seen, "module", "name", "loaded", "functions") == said(plain, "module", "name", "loaded", "functions")
@@ -192,6 +197,7 @@ def has_direct_calls(built: BuiltKernel) -> bool:
     return any(path.stem == "ftrace-direct" for path in built.modules)
 
 
+@pytest.mark.parametrize("built", one_tested(*RECIPES), indirect=True)
 @pytest.mark.parametrize("slot", [a64.NOP, a64.RET], ids=["a NOP", "another word"])
 def test_a_site_without_its_mov_is_an_ftrace_bug(built: BuiltKernel, tmp_path: Path, slot: int) -> None:
     """As with a marker that does not tell the truth: ftrace gives up, and nothing loses its LR."""
@@ -210,6 +216,7 @@ def test_a_site_without_its_mov_is_an_ftrace_bug(built: BuiltKernel, tmp_path: P
     assert seen.one("end").data["functions"] == 0  # ftrace is off
 
 
+@pytest.mark.extended  # a module of ours, for what no compiler of the tests does by itself
 def test_a_function_without_landing_pad(built: BuiltKernel, tmp_path: Path) -> None:
     """In a kernel with BTI and CALL_OPS: as Clang 21 compiles static functions, here by an attribute."""
     if "bti" not in built.recipe.options:

@@ -16,7 +16,8 @@ from prologue.live.pokes.sources import read_any
 from prologue_bench.guest.initramfs import fetch_programs, pack
 from tests.support.needs import needs_kernel, needs_modules, needs_tools
 
-pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
+# As test_writes_native, with a stock kernel, which is larger.
+pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.extended]
 
 INIT: Final = b"""#!/bin/busybox sh
 /bin/busybox --install -s /bin

@@ -34,7 +34,7 @@ for shell in 'busybox ash' dash; do
 done
 poweroff -f
 """
-HACKBENCH: Final = Measured(Workload("hackbench", "hackbench -g 1 -l 20", "seconds", "lower"), r"^Time: \([0-9.]*\)")
+HACKBENCH: Final = Measured(Workload("hackbench", "hackbench -g 1 -l 5", "seconds", "lower"), r"^Time: \([0-9.]*\)")
 NAP: Final = Measured(Workload("nap", "sleep 0.2", "seconds", "lower"), None)
 
 
@@ -68,6 +68,7 @@ def by_label(lines: Iterable[str]) -> Iterator[list[str]]:
     yield found
 
 
+@pytest.mark.extended  # test_campaign and test_ssh_board run the script, tests/bench/recorder each shell
 @pytest.mark.parametrize("suite", ["bookworm", "trixie"])
 def test_a_booted_kernel_is_recorded(suite: str, tmp_path: Path) -> None:
     needs_tools("qemu-system-aarch64", "cpio")

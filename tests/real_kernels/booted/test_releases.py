@@ -13,6 +13,7 @@ from prologue.live.audit.run import KERNEL, audit
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.module_files import module_files
 from prologue.live.system.running_kernel import RunningKernel, open_running
+from tests.support.cases import one_tested
 from tests.support.live_guest import TRACING, Guest, live_guest
 from tests.support.needs import needs_kernel, needs_modules
 from tests.support.planted import ChangedMemory, Planter
@@ -25,7 +26,7 @@ _TRACE = (
 )
 
 
-@pytest.fixture(scope="module", params=["bullseye", "bookworm", "sid", "trixie-backports"])
+@pytest.fixture(scope="module", params=one_tested("trixie-backports", "bullseye", "bookworm", "sid"))
 def guest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
     kernel = needs_kernel(request.param)
     package, directory = needs_modules(request.param, kernel.release), tmp_path_factory.mktemp(request.param)

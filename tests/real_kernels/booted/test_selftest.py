@@ -12,6 +12,7 @@ from prologue.cli.main import main
 from prologue.insn import a64
 from prologue.kernel.kernel import Kernel
 from tests.real_kernels.native import MACHINES, RECIPES, entry_offsets
+from tests.support.cases import one_tested
 from tests.support.elf_edit import ElfEdit
 from tests.support.ftracetest import TEST, needed
 from tests.support.needs import needs_built_kernel, needs_tools
@@ -24,7 +25,7 @@ FUNCTION: Final = "vfs_read"  # the test's own
 UNWRITTEN: Final = f"ftrace: no MOV X9, LR before {FUNCTION}+"
 
 
-@pytest.fixture(scope="module", params=list(RECIPES))
+@pytest.fixture(scope="module", params=one_tested(*RECIPES))
 def release(request: pytest.FixtureRequest) -> str:
     needs_tools("qemu-system-aarch64", "cpio")
     return str(request.param)

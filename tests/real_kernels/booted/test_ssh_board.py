@@ -28,6 +28,7 @@ from tests.support.needs import needs_kernel, needs_modules, needs_tools
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 
 HOST: Final = "root@127.0.0.1"
+REBOOTS: Final = pytest.mark.extended  # test_a_campaign_by_kexec boots the board often enough
 KEXEC: Final = f"kexec --no-checks --initrd={DISK}"  # the sum over the Image takes TCG seconds
 TIMEOUT: Final = 200
 SITES: Final = 64
@@ -80,7 +81,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     image = directory / "boot.Image"
     assert main(["image", str(kernel.vmlinux), "-o", str(image)]) == 0
     task = Task(
-        workloads=(parse_workload("hackbench:process,sockets,g=1,l=20"),),
+        workloads=(parse_workload("hackbench:process,sockets,g=1,l=5"),),
         runs=2,
         sites=sample_sites(kernel.vmlinux, SITES),
     )
@@ -118,7 +119,7 @@ def test_a_campaign_by_kexec(lab: Lab, capsys: pytest.CaptureFixture[str]) -> No
     kernel, directory = needs_kernel("bookworm"), lab.directory / "campaign"
     before = answer(lab)
     arguments = [str(kernel.vmlinux), "--variants", "nop-nop,boot", "--no-control", "--boots", "1"]
-    arguments += ["--runs", "2", "--workload", "hackbench:process,sockets,g=1,l=20", "--timeout", str(TIMEOUT)]
+    arguments += ["--runs", "2", "--workload", "hackbench:process,sockets,g=1,l=5", "--timeout", str(TIMEOUT)]
     arguments += ["--install", KEXEC, f"--ssh-options={shlex.join(lab.board.ssh_options)}", "-o", str(directory)]
     assert main(["bench", "run", "--target", f"ssh:{HOST}", *arguments]) == 0
     assert "smoke evidence" in capsys.readouterr().out
@@ -150,6 +151,7 @@ def test_the_doctor_looks_at_the_board(lab: Lab, capsys: pytest.CaptureFixture[s
     assert "ok    read back: " in said
 
 
+@REBOOTS
 def test_a_hook_installs_and_reboots(lab: Lab) -> None:
     before = answer(lab)
     target = lab.target(lab.hook(lab.image), "none")
@@ -160,6 +162,7 @@ def test_a_hook_installs_and_reboots(lab: Lab) -> None:
     assert "hook: boot" in lab.log()
 
 
+@REBOOTS
 def test_another_kernel_comes_back(lab: Lab) -> None:
     image = lab.image.read_bytes()
     header = b"\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0"  # of a build-id; the vDSO has one too
@@ -211,6 +214,7 @@ def test_a_script_that_never_ends(lab: Lab) -> None:
     assert "the board is alive, still boot" in message
 
 
+@REBOOTS
 def test_a_crash_in_the_script(lab: Lab) -> None:
     """The board starts another kernel under the script, as a watchdog would."""
     before = answer(lab)
@@ -231,6 +235,7 @@ def test_nobody_listens(lab: Lab) -> None:
     assert f"try: ssh {HOST} true" in message
 
 
+@REBOOTS
 def test_a_board_that_never_comes_back(lab: Lab) -> None:
     """The last of this file: the kernel stays where it begins, and so does the board."""
     image = bytearray(lab.image.read_bytes())

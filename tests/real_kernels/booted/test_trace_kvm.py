@@ -30,7 +30,8 @@ from tests.support.needs import needs_kernel, needs_opencsd, needs_tools
 from tests.support.texts import text_at
 from tests.support.truth import WordCounts, compare, compare_words
 
-pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
+# A guest in a guest of an emulator; tests/trace has recordings of both worlds that it makes.
+pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.extended]
 
 SOURCE = Path(__file__).parent / "kvm" / "run_guest.c"
 OTHER = Spec(form="static", layout="4,2", compiler="clang")

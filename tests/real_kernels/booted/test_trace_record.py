@@ -74,6 +74,7 @@ def test_a_traced_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert misled  # by the vmlinux, on one CPU at least: what each executes in the window is the scheduler's choice
 
 
+@pytest.mark.extended  # two boots for one message
 def test_a_dump_that_qemu_gets_wrong_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A CPU that never started has shorter SVE vectors than the other; the recording itself is complete."""
     needs_tools("qemu-system-aarch64")

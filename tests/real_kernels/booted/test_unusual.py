@@ -10,7 +10,8 @@ from tests.kernels.examine import examine
 from tests.kernels.recipes import KERNELS, TESTED
 from tests.support.needs import needs_built_kernel, needs_tools
 
-pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.timeout(2400)]
+# test_native_boot has two kernels with our patch, test_releases a 7.3.
+pytestmark = [pytest.mark.extended, pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.timeout(2400)]
 
 
 @pytest.mark.parametrize("name", TESTED)

@@ -18,6 +18,7 @@ from prologue.live.pokes.recording_file import read_recording
 from prologue_bench.exact.places import image_base
 from prologue_bench.guest.initramfs import pack
 from tests.mini_kernel.build import run_command
+from tests.support.cases import one_tested
 from tests.support.needs import needs_kernel, needs_tools
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.timeout(900)]
@@ -58,6 +59,7 @@ def test_the_boot_writes_no_prologue_live(tmp_path: Path, capsys: pytest.Capture
     assert said["findings"] == said["not_seen"] == []
 
 
+@pytest.mark.extended  # 6.12 and 7.3 have tests of their own
 @pytest.mark.parametrize(("suite", "release"), [("bullseye", "5.10"), ("bookworm", "6.1"), ("sid", "7.2")])
 def test_the_boot_of_other_releases(
     suite: str, release: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -161,7 +163,7 @@ def plant(vmlinux: Path, image: Path, without_ic: Callable[[int], int]) -> None:
     bad.save()
 
 
-@pytest.mark.parametrize("fault", WITHOUT_IC)
+@pytest.mark.parametrize("fault", one_tested(*WITHOUT_IC))
 def test_planted_faults_are_found(fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     vmlinux, image, out = needs_kernel("trixie").vmlinux, tmp_path / "Image", tmp_path / "bad.writes"
     without_ic, said_of_it = WITHOUT_IC[fault]
@@ -189,6 +191,7 @@ def test_planted_faults_are_found(fault: str, tmp_path: Path, capsys: pytest.Cap
     assert INITCALL in stranger["message"]
 
 
+@pytest.mark.extended  # one more boot; tests/live/pokes/test_judge.py has the flags
 def test_an_instruction_that_is_executed_without_synchronisation(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -119,6 +119,7 @@ def kind(word: int) -> str:
     return (a64.classify(word) or "another") if name == f"{word:08x}" else name
 
 
+@pytest.mark.extended  # the writes of test_writes and the audits of test_live, compared
 def test_counts_agree_with_two_dumps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     needs_tools("qemu-system-aarch64", "gcc", "cpio")
     vmlinux, out, image = needs_kernel("trixie").vmlinux, tmp_path / "out.writes", tmp_path / "Image"

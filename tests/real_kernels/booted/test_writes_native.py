@@ -22,6 +22,7 @@ from prologue_bench.guest.initramfs import fetch_programs, pack
 from prologue_bench.guest.kbuild import BuiltKernel, make
 from prologue_bench.host import cache
 from tests.real_kernels.native import MACHINES, RECIPES
+from tests.support.cases import one_tested
 from tests.support.needs import needs_built_kernel, needs_tools
 
 pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.timeout(2400)]
@@ -119,7 +120,8 @@ def overlay(built: BuiltKernel) -> Path:
     return module
 
 
-@pytest.mark.parametrize("release", RECIPES)
+# That of 6.12 takes ten minutes, six times as long.
+@pytest.mark.parametrize("release", one_tested(*RECIPES))
 def test_a_processed_kernel(release: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     built = needs_built_kernel(RECIPES[release])
     vmlinux, module = Path(shutil.copy(built.vmlinux, tmp_path)), Path(shutil.copy(overlay(built), tmp_path))
@@ -162,6 +164,7 @@ def planted(tmp_path: Path) -> Iterator[tuple[BuiltKernel, Path, Path]]:
         yield built, Path(shutil.copy(tree / "out/vmlinux", tmp_path)), source / "own.ko"
 
 
+@pytest.mark.extended  # it links a kernel; test_writes plants the same faults in an Image
 def test_planted_writers(
     planted: tuple[BuiltKernel, Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
