@@ -30,7 +30,8 @@ def shell(command: str, *arguments: object, unbuffered: str = "") -> tuple[int, 
     """Run a line of shell, in which ``prologue`` is ours; returns the exit code and standard error."""
     line = f'prologue() {{ {shlex.join(PROGRAM)} "$@"; }}; {command}'
     words = ["bash", "-c", line, "bash", *map(str, arguments)]
-    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    # A limit of files' sizes would cut Python's compiled modules, which it then fails to read for ever.
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered, "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False, env=environment
     )

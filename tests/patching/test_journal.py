@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import resource
 import shutil
 import signal
 import subprocess
@@ -27,6 +26,7 @@ from prologue.plan.build import build_plan
 from tests.mini_kernel.build import Form, Spec
 from tests.support.cases import one_quick, one_tested
 from tests.support.elf_edit import edit
+from tests.support.full_disk import room_for
 
 Mini = Callable[[Spec], Path]
 
@@ -277,14 +277,8 @@ def test_sigkill(mini: Mini, form: Form, run: int) -> None:
 def test_a_full_disk_leaves_the_file_as_it_was(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A limit of file sizes stands for it: the journal is new, and the words of the file are there already."""
     before = vmlinux.read_bytes()
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (256, hard))
-    try:
+    with room_for(256):
         assert main(["patch", str(vmlinux), "--in-place"]) == 2
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, old)
     assert "journal: cannot be written: File too large" in capsys.readouterr().err
     assert vmlinux.read_bytes() == before
     assert in_tree(vmlinux) == [vmlinux.name]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import shutil
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from tests.mini_kernel.build import Spec
 from tests.support.assembler import assemble
 from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit
+from tests.support.full_disk import room_for
 from tests.support.needs import needs_tools
 from tests.support.opencsd import decode, merged
 from tests.trace.made import recording as made_recording
@@ -161,12 +161,8 @@ def test_a_full_disk_leaves_nothing(
     vmlinux, recording, out = mini(Spec()), tmp_path / "recording", tmp_path / "out"
     recording.write_bytes(made_recording([{"cpu": 0, "level": 1, "start": BASE, "count": 3}], RecordingHeader(slide=0)))
     command = ["trace", "etm", str(recording), "--vmlinux", str(vmlinux), "-o", str(out), *options]
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (16, limits[1]))
-    try:
+    with room_for(16):
         code = main(command)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert (code, capsys.readouterr().err) == (
         2, f"prologue: {out}: cannot be written: File too large; nothing was left behind\n"
     )  # fmt: skip
