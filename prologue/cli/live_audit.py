@@ -97,7 +97,8 @@ def _report(args: Namespace, done: Audit) -> None:
 
 def _rendered(args: Namespace, done: Audit) -> str:
     if args.format != "html":
-        return render_audit(done, args.format, show_all=args.all, lacking_allowed=args.allow_undecided)
+        brief = args.quiet and not args.output
+        return render_audit(done, args.format, show_all=args.all, lacking_allowed=args.allow_undecided, brief=brief)
     from prologue.report.html.audit import audit_page
     from prologue.report.html.page import render_page
 

@@ -34,14 +34,16 @@ from prologue.words import counted
 SCHEMA: Final = "prologue.live-audit/1"
 
 
-def render_audit(audit: Audit, kind: Format, *, show_all: bool, lacking_allowed: bool = False) -> str:
-    """Return the report; no format ends with a newline.
+def render_audit(
+    audit: Audit, kind: Format, *, show_all: bool, lacking_allowed: bool = False, brief: bool = False
+) -> str:
+    """Return the report; no format ends with a newline. If ``brief``, text has only what is wrong or not decided.
 
     If words were not decided, except those that ``lacking_allowed`` lets pass, no format passes: their source is one
     more file, which could not be verified, as is a module that could not be audited.
     """
     if kind == "text":
-        return _text(audit, show_all=show_all)
+        return _text(audit, show_all=show_all, brief=brief)
     if kind == "json":
         return json.dumps(_data(audit, lacking_allowed=lacking_allowed), indent=2)
     audits = audits_of(audit)
@@ -111,19 +113,18 @@ def closing(audit: Audit) -> str:
     return printable(f"{name}: {', '.join(parts) or 'clean'} ({', '.join(looked)})")
 
 
-def _text(audit: Audit, *, show_all: bool) -> str:
+def _text(audit: Audit, *, show_all: bool, brief: bool) -> str:
     findings = [finding.named for finding in every_finding(audit)]
     lines = finding_lines(
         [finding for finding in findings if show_all or finding.code != UNSTABLE.code], show_all=show_all
     )
     lines += [] if show_all else unstable_lines(audit, findings)
     lines += unknown_lines(audit, show_all=show_all)
-    lines += _table(audit)
-    lines += agreement_lines(audit)
-    lines += _notes(audit)
+    lines += [] if brief else [*_table(audit), *agreement_lines(audit), *_notes(audit)]
     lines += _transitions(audit)
-    lines += [f"not looked at: {printable(note)}" for note in not_looked_at(audit)]
-    lines += _struct_offsets(audit)
+    if not brief:
+        lines += [f"not looked at: {printable(note)}" for note in not_looked_at(audit)]
+        lines += _struct_offsets(audit)
     lines += why_undecided(audit)
     return "\n".join([*lines, closing(audit)])
 
