@@ -9,7 +9,7 @@ import pytest
 
 from prologue.cli.main import main
 from tests.real_kernels.debian import Case
-from tests.support.cases import one_tested, tested_where
+from tests.support.cases import kept_where, one_tested
 from tests.support.needs import needs_tools
 
 pytestmark = pytest.mark.kernel
@@ -22,7 +22,7 @@ FUNCTIONS = ["ftrace_init", "ftrace_caller", "ftrace_call_adjust", "ftrace_proce
 FUNCTIONS += ["kvm_update_va_mask", "_printk", "ftrace_make_call", "vfs_read"]
 
 # Of what is done once for each symbol; the order of the fixture's own.
-SUITES = tested_where(lambda suite: suite == "trixie", ["bookworm", "trixie"])
+SUITES = kept_where(lambda suite: suite == "trixie", ["bookworm", "trixie"])
 
 
 @pytest.fixture(scope="module")

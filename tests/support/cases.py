@@ -25,9 +25,9 @@ def one_tested(*cases: Any) -> list[Any]:
     return [first, *(_marked(case, pytest.mark.extended) for case in others)]
 
 
-def tested_where(tested: Callable[[Any], bool], cases: Iterable[Any]) -> list[Any]:
-    """Those for which ``tested`` is true as they are, the others marked ``extended``."""
-    return [case if tested(case) else _marked(case, pytest.mark.extended) for case in cases]
+def kept_where(kept: Callable[[Any], bool], cases: Iterable[Any]) -> list[Any]:
+    """Those for which ``kept`` is true as they are, the others marked ``extended``."""
+    return [case if kept(case) else _marked(case, pytest.mark.extended) for case in cases]
 
 
 def _marked(case: Any, mark: pytest.MarkDecorator) -> Any:

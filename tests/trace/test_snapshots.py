@@ -16,7 +16,7 @@ from prologue.errors import UNDECIDED, InputError
 from prologue.insn import a64
 from prologue.trace.ranges import OTHER_WORLD, count_instructions
 from prologue.trace.readers.sources import open_trace
-from tests.support.cases import tested_where
+from tests.support.cases import kept_where
 from tests.support.snapshots import needs_decoded_snapshots, needs_kernel_dump
 from tests.trace.made import KERNEL, MadeKernel
 
@@ -112,7 +112,7 @@ def test_all_snapshots_are_there(texts: dict[str, Path]) -> None:
 LARGEST: Final = "snapshots/bugfix-exact-match"
 
 
-@pytest.mark.parametrize("name", tested_where(lambda name: not name.startswith(LARGEST), RANGES))
+@pytest.mark.parametrize("name", kept_where(lambda name: not name.startswith(LARGEST), RANGES))
 def test_every_range_is_read_and_nothing_is_damage(name: str, texts: dict[str, Path]) -> None:
     with texts[name].open("rb") as packed:
         text = zstandard.ZstdDecompressor().stream_reader(packed).read()

@@ -14,7 +14,7 @@ import pytest
 from prologue_bench.analysis.compare import compare
 from prologue_bench.analysis.stats import ALPHA, FEW, POWER, Floats, paired, unpaired
 from prologue_bench.results.model import Boot, ResultSet
-from tests.support.cases import one_tested, tested_where
+from tests.support.cases import kept_where, one_tested
 from tests.support.result_sets import BASE, BUILD, CONTROL, HACKBENCH, Made, campaign
 
 pytestmark = pytest.mark.thorough
@@ -47,7 +47,7 @@ def log_medians(rng: np.random.Generator, noise: str, boots: int, campaigns: int
     return np.asarray(np.median(made_boots(rng, noise, boots, campaigns), axis=-1))
 
 
-@pytest.mark.parametrize(("pairs", "noise"), tested_where(PAIRWISE.__contains__, product(SIZES, NOISES)))
+@pytest.mark.parametrize(("pairs", "noise"), kept_where(PAIRWISE.__contains__, product(SIZES, NOISES)))
 def test_pairs(pairs: int, noise: str) -> None:
     rng = np.random.default_rng(pairs)
     drift = 0.02 * rng.standard_normal((CAMPAIGNS, pairs))  # of the machine: both boots of a block have it
@@ -100,7 +100,7 @@ def test_the_control_takes_a_little_power() -> None:
     assert none <= ALPHA + three_sigma(ALPHA, campaigns)
 
 
-@pytest.mark.parametrize(("samples", "noise"), tested_where(PAIRWISE.__contains__, product(SIZES, NOISES[:2])))
+@pytest.mark.parametrize(("samples", "noise"), kept_where(PAIRWISE.__contains__, product(SIZES, NOISES[:2])))
 def test_unpaired(samples: int, noise: str) -> None:
     rng = np.random.default_rng(samples)
     one, other = log_medians(rng, noise, samples), log_medians(rng, noise, samples)

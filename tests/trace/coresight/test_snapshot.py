@@ -12,7 +12,7 @@ from prologue.errors import InputError
 from prologue.trace.coresight.snapshot import read_snapshot
 from prologue.trace.ranges import RANGE, UNSURE
 from prologue.trace.readers.sources import Trace, open_trace
-from tests.support.cases import tested_where
+from tests.support.cases import kept_where
 from tests.support.snapshots import needs_decoded_snapshots, snapshot_directories
 from tests.trace.test_snapshots import LARGEST, RANGES
 
@@ -44,7 +44,7 @@ def texts() -> dict[str, Path]:
 
 @thorough
 @pytest.mark.parametrize(
-    "name", tested_where(lambda name: name != LARGEST, sorted({name.rpartition("/")[0] for name in RANGES}))
+    "name", kept_where(lambda name: name != LARGEST, sorted({name.rpartition("/")[0] for name in RANGES}))
 )
 def test_every_range_is_as_trc_pkt_lister_has_it(name: str, texts: dict[str, Path]) -> None:
     directory = snapshot_directories()[name]
