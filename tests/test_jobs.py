@@ -50,6 +50,7 @@ def test_a_kernel_builder(tmp_path: Path, programs: Path, mini: Mini) -> None:
     assert "vmlinux.unstripped  processed: the marker is set" in said
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("processed", [True, False])
 def test_a_release_engineer(tmp_path: Path, programs: Path, mini: Mini, processed: bool) -> None:
     vmlinux = tmp_path / "vmlinux"
@@ -68,6 +69,7 @@ def test_a_release_engineer(tmp_path: Path, programs: Path, mini: Mini, processe
     assert len(commands) == 5
 
 
+@pytest.mark.thorough
 def test_the_author_of_a_patch(tmp_path: Path, programs: Path) -> None:
     for name in ("scipy", "matplotlib", "jinja2"):
         needs_module(name)

@@ -194,8 +194,8 @@ def test_a_signal_when_the_copy_has_just_begun(mini: Mini, tmp_path: Path, numbe
     assert sorted(vmlinux.parent.iterdir()) == before
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-@pytest.mark.parametrize("ignored", [False, True])
+@pytest.mark.parametrize("number", one_quick(signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+@pytest.mark.parametrize("ignored", one_quick(False, True))
 def test_a_signal_when_all_is_done(number: signal.Signals, ignored: bool) -> None:
     """Until signals are ignored the run is interrupted, and after that it ends as it would."""
     program = """

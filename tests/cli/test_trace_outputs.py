@@ -136,6 +136,7 @@ def test_links_that_lead_nowhere(
     assert error.count("\n") == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_an_output_s_fault_is_not_the_trace_s(tmp_path: Path, suffix: str) -> None:
     vmlinux, trace = KERNEL.write(tmp_path / "vmlinux"), tmp_path / f"trace{suffix}"

@@ -15,6 +15,7 @@ from prologue.kernel.kernel import Kernel
 from tests.mini_kernel.build import Layout, Spec
 from tests.mini_module.build import ModuleSpec
 from tests.support.built import AnySpec, Mini
+from tests.support.cases import one_quick
 from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_tools
 
@@ -58,8 +59,8 @@ def test_one_symbol_of_a_native_kernel(
         assert "PL" not in said.err
 
 
-@pytest.mark.parametrize("processed", [False, True])
-@pytest.mark.parametrize("spec", [*NATIVE, Spec(contract="stock")], ids=str)
+@pytest.mark.parametrize("processed", one_quick(True, False))
+@pytest.mark.parametrize("spec", one_quick(*NATIVE, Spec(contract="stock")), ids=str)
 def test_any_other_symbol(mini: Mini, spec: Spec, capsys: pytest.CaptureFixture[str], *, processed: bool) -> None:
     """Nothing worse than a question about a function without a name."""
     path = process(mini(spec), wanted=processed and spec.contract == "native")

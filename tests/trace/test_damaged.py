@@ -17,6 +17,7 @@ from prologue.cli.main import main
 from prologue.errors import InputError
 from prologue.trace.path.programs import decoder_text, linked_program
 from prologue.trace.readers.sources import open_trace
+from tests.support.cases import one_quick
 from tests.support.cs_etm import write
 from tests.support.cs_recording import trace
 from tests.trace.made import KERNEL, perf_text, recording
@@ -129,8 +130,8 @@ COMPRESSED: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]]
 }
 
 
-@pytest.mark.parametrize("kind", ["perf", "opencsd", "recording"])
-@pytest.mark.parametrize("ending", COMPRESSED)
+@pytest.mark.parametrize("kind", one_quick("perf", "opencsd", "recording"))
+@pytest.mark.parametrize("ending", one_quick(*COMPRESSED))
 def test_all_that_a_cut_file_still_has_is_read_before_the_error(kind: str, ending: str, tmp_path: Path) -> None:
     def collect(name: str, rows: list[tuple[int, ...]]) -> None:
         with open_trace(str(tmp_path / name)) as opened:

@@ -142,6 +142,7 @@ def test_an_image_damaged_on_the_way(bin_path: Path, attempt: Attempt) -> None:
     assert "the Image could not be loaded: the Image arrived damaged: 12 bytes, sha256 12ab" in message
 
 
+@pytest.mark.thorough  # it waits until the board has not gone
 def test_kexec_gets_the_image_and_its_options(bin_path: Path, attempt: Attempt, tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     place(bin_path, "kexec", f'#!/bin/sh\necho "$@" >>{seen}\n[ "$1" = -l ] && cat "$2" >>{seen} || exit 3\n')
