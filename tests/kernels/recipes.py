@@ -10,8 +10,8 @@ from prologue_bench.guest.vm import Machine
 
 _BASE: Final = ("minimal", "native")
 _MEMORY: Final = 512  # MiB: less to dump
-# One thread of the host for all CPUs: with one for each, QEMU may execute text that is gone (tests/stale_text), and an
-# oops in a tracer that is off says nothing about a kernel.
+# One thread of the host for all CPUs: with one for each, QEMU may execute text that is gone (tests/test_stale_text.py),
+# and an oops in a tracer that is off says nothing about a kernel.
 _TCG: Final = "tcg,thread=single"
 PLAIN: Final = Machine(memory=_MEMORY, accel=_TCG)
 # With BTI and PAC; QEMU's own PAC algorithm is quick where the architecture's is slow under TCG.

@@ -52,6 +52,7 @@ class Spec:
     labels: bool = False  # a jump label
     ignores_marker: bool = False  # ftrace.c is that of a stock kernel, whatever the contract
     parked: int = 0  # swings of a function whose task is preempted between its slots
+    rewritten: int = 0  # rounds of writes to functions that the other CPU runs meanwhile
     options: tuple[str, ...] = ()  # more of the compiler's, for ftrace.c
     marker: Literal[1, 2] = 1  # version, of the native contract
     plain: bool = False  # with version 2: records as sorted addresses
@@ -60,6 +61,7 @@ class Spec:
         extras = [name for name in ("bti", "zeros", "weak", "labels", "plain") if getattr(self, name)]
         extras += ["marker2"] * (self.marker == 2)
         extras += [f"parked{self.parked}"] * bool(self.parked)
+        extras += [f"rewritten{self.rewritten}"] * bool(self.rewritten)
         extras += ["ignores-marker"] * self.ignores_marker + [option.lstrip("-") for option in self.options]
         return "-".join([self.layout.replace(",", "_"), self.compiler, self.form, self.contract, *extras])
 
@@ -96,9 +98,11 @@ def build(spec: Spec, directory: Path, run: Run = run_command) -> Path:
     flags += ["-DMINI_CALL_OPS"] * (spec.layout == "4,2") + ["-DMINI_STOCK"] * (spec.contract == "stock")
     flags += [f"-DMINI_MARKER={spec.marker}"] + ["-DMINI_PLAIN"] * spec.plain
     flags += [f"-DMINI_PARKED={spec.parked}"] * bool(spec.parked)
+    flags += [f"-DMINI_REWRITTEN={spec.rewritten}"] * bool(spec.rewritten)
     traced = [f"-fpatchable-function-entry={spec.layout}", "-ffixed-x9", "-falign-functions=8"]
     sources = ["zeros.S"] * spec.zeros + ["head.S", "main.c", "ftrace.c", "insn.c"] + ["labels.S"] * spec.labels
-    sources += ["weak.c"] * spec.weak + ["parked.S", "parked.c"] * bool(spec.parked) + ["work.c"]
+    sources += ["weak.c"] * spec.weak + ["parked.S", "parked.c"] * bool(spec.parked)
+    sources += ["rewritten.S", "rewritten.c"] * bool(spec.rewritten) + ["work.c"]
     objects = []
     for source in sources:
         target = directory / f"{source}.o"

@@ -49,7 +49,11 @@ secondary_entry:
 	adr_l	x0, vectors
 	msr	vbar_el1, x0
 	isb
+#ifdef MINI_REWRITTEN
+	bl	run_rewritten
+#else
 	bl	work_loop
+#endif
 1:	wfe
 	b	1b
 

@@ -223,6 +223,11 @@ void start_kernel(u64 offset)
 		fail("ftrace bug");
 	if (psci(PSCI_CPU_ON, 1, (u64)secondary_entry, 0))
 		fail("CPU 1 does not start");
+#ifdef MINI_REWRITTEN
+	rewrite(MINI_REWRITTEN);
+	say("mini: PASS\n");
+	power_off();
+#endif
 	wait_for_rounds(1);
 #ifdef MINI_PARKED
 	swing_parked(MINI_PARKED);

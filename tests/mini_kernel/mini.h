@@ -9,11 +9,14 @@
  *   MINI_MARKER      version of the marker: 1 or 2
  *   MINI_PLAIN       defined: version 2 takes records as sorted addresses, not as offsets
  *   MINI_PARKED      how often parked.c swings its function; CPU 0 does nothing else then
+ *   MINI_REWRITTEN   how often rewritten.c writes its functions; nothing else is done then
  *   MINI_FORM, MINI_BTI, MINI_LINK_ADDR
  */
 #ifndef MINI_H
 #define MINI_H
 
+#define REWRITTEN_FUNCTIONS	64	/* of rewritten.S, and the words of each */
+#define REWRITTEN_WORDS		16
 #define X9_POISON	0xdead		/* no address: what x9 holds before a call and after a trampoline */
 
 #ifndef __ASSEMBLER__
@@ -113,6 +116,10 @@ extern char parked_vectors[];		/* parked.S */
 void swing_parked(unsigned long swings);
 int is_parked_site(unsigned long ip);
 void task_preempted(u64 esr, u64 elr);
+
+/* rewritten.c */
+void rewrite(unsigned long rounds);	/* CPU 0 */
+void run_rewritten(void);		/* CPU 1 */
 
 #endif /* __ASSEMBLER__ */
 #endif /* MINI_H */

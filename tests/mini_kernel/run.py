@@ -28,14 +28,14 @@ class MiniRun:
         return self.lines[-1] if self.lines else "nothing was said"
 
 
-def run(vmlinux: Path, timeout: float = 30) -> MiniRun:
+def run(vmlinux: Path, timeout: float = 30, *, accel: str = Machine().accel) -> MiniRun:
     """Boot the flat image of ``vmlinux`` on two CPUs; QEMU is gone when this returns."""
     image = vmlinux.with_suffix(".Image")
     with image.open("wb") as stream:
         for offset, data in flat_pieces(ElfImage(vmlinux)):
             stream.seek(offset)
             stream.write(data)
-    command = Machine(memory=64).command(image, None, "")
+    command = Machine(memory=64, accel=accel).command(image, None, "")
     lines, seconds, ended = run_console(command, vmlinux.with_suffix(".log"), timeout)
     said = [line.removeprefix("mini: ") for line in lines if line.startswith("mini: ")]
     if not ended:
