@@ -109,5 +109,5 @@ def test_one_forgotten_site_is_seen(mini: Mini) -> None:
 
 def test_its_sources_are_small() -> None:
     lines = sum(len(p.read_text().splitlines()) for p in HERE.iterdir() if p.suffix in (".c", ".S", ".h"))
-    # Some sixty of them break the native contract in nine ways; 220 park a task; 70 are version 2; 90 rewrite what runs.
+    # Sixty of them break the native contract in nine ways; 220 park a task; 70 are version 2; 90 rewrite what runs.
     assert lines < 1310

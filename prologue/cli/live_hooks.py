@@ -13,7 +13,7 @@ from prologue.live.hooks.inventory import Inventory, take_inventory
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.running_kernel import RunningKernel, open_running
 from prologue.outputs import require_other, write_text
-from prologue.report.hooks import hooks_closing, hooks_data, hooks_text
+from prologue.report.hooks import hooks_closing, hooks_data, hooks_text, unknown_lines
 from prologue.report.printable import printable
 
 
@@ -25,6 +25,8 @@ def run(args: Namespace) -> int:
     inventory = take_inventory(RunningKernel(open_running(args.vmlinux, memory), memory))
     status = UNDECIDED if inventory.not_known else 0
     if args.quiet and not args.output and args.format == "text":
+        for line in unknown_lines(inventory):
+            print(line)
         return status
     report = _rendered(args, inventory)
     if not args.output:

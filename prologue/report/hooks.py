@@ -80,8 +80,12 @@ def hooks_text(inventory: Inventory, *, show_all: bool) -> str:
         lines += ["", *tabulate(table, FUNCTION_HEAD, tablefmt="plain").splitlines()]
         if len(shown) < len(functions):
             lines.append(f"... and {counted(len(functions) - len(shown), 'more function')} (--all)")
-    lines += [f"not known: {fact}" for fact in inventory.not_known]
-    return "\n".join(map(printable, [*lines, hooks_closing(inventory)]))
+    return "\n".join([*map(printable, lines), *unknown_lines(inventory), printable(hooks_closing(inventory))])
+
+
+def unknown_lines(inventory: Inventory) -> list[str]:
+    """Return a line for each gap of the listing."""
+    return [printable(f"not known: {fact}") for fact in inventory.not_known]
 
 
 def hooks_closing(inventory: Inventory) -> str:

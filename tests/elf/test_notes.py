@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from prologue.elf.notes import build_id_among
+import pytest
+
+from prologue.elf.notes import build_id_among, matches_perf
 
 OTHER = b"\4\0\0\0" + b"\3\0\0\0" + b"\1\0\0\0" + b"GNU\0" + b"abc\0"
 OURS = b"\4\0\0\0" + b"\x14\0\0\0" + b"\3\0\0\0" + b"GNU\0" + bytes(range(20))
@@ -15,3 +17,17 @@ def test_it_is_found_behind_another_note() -> None:
 def test_a_part_of_one_is_none() -> None:
     for size in range(len(OURS)):
         assert build_id_among(OTHER + OURS[:size]) == ""
+
+
+@pytest.mark.parametrize("size", [8, 16, 20, 32])
+def test_perf_has_twenty_bytes_of_it(size: int) -> None:
+    own = bytes(range(1, 1 + size))
+    for recorded in (own[:20], own[:20].ljust(20, b"\0")):
+        assert matches_perf(own.hex(), recorded.hex())
+    assert not matches_perf(own.hex(), own[:4].hex())
+    assert not matches_perf(own.hex(), bytes(20).hex())
+
+
+def test_a_file_without_one_is_none_that_was_recorded() -> None:
+    assert not matches_perf("", "")
+    assert not matches_perf("", bytes(20).hex())

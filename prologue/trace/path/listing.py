@@ -10,21 +10,13 @@ import numpy as np
 
 from prologue.arrays import I64, U32, U64
 from prologue.insn.disasm import engine
+from prologue.insn.table import row_of
 from prologue.trace.path.programs import Program
 from prologue.trace.ranges import TOP
 
 _BASE: Final = 1 << 40
 """Where words are disassembled, once for all their addresses; far from 0, as capstone has small numbers in decimal."""
 _PAGE: Final = -1 << 12
-_ADRP: Final = 0x9F000000, 0x90000000
-_RELATIVE: Final = (
-    (0x7C000000, 0x14000000),  # B, BL
-    (0xFE000000, 0x54000000),  # B.cond, BC.cond
-    (0x7C000000, 0x34000000),  # CBZ, CBNZ, TBZ, TBNZ
-    (0x1F000000, 0x10000000),  # ADR, ADRP
-    (0x3B000000, 0x18000000),  # LDR, LDRSW, PRFM (literal)
-)
-"""Masks and values of instructions whose last operand is an address, by their own (Arm ARM, "A64 encodings")."""
 _ADDRESS: Final = re.compile(r"#0x([0-9a-f]+)$")
 
 
@@ -88,11 +80,12 @@ class Disassembler:
 
 def _form(word: int, vaddr: int, mnemonic: str, operands: str) -> _Form:
     """Take apart what capstone says of a word at an address."""
-    relative = any(word & mask == value for mask, value in _RELATIVE)
-    target = _ADDRESS.search(operands) if relative else None
+    row = row_of(word)
+    is_relative = row.target is not None or row.name in ("ADR", "ADRP") or row.name.endswith(" label")
+    target = _ADDRESS.search(operands) if is_relative else None
     if target is None:
         return _Form(mnemonic, operands)
-    base = _PAGE if word & _ADRP[0] == _ADRP[1] else -1
+    base = _PAGE if row.name == "ADRP" else -1
     return _Form(mnemonic, operands[: target.start()], int(target[1], 16) - (vaddr & base), base)
 
 

@@ -78,11 +78,14 @@ def test_a_damaged_list_is_not_known(
     vmlinux: Path, changes: dict[str, int], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And the other lists are read all the same."""
-    data = hooks(vmlinux, saved(vmlinux, changes), capsys)
+    core = saved(vmlinux, changes)
+    data = hooks(vmlinux, core, capsys)
     (reason, *_) = data["not_known"]
     assert reason.startswith("ftrace_ops: ")
     assert said in reason
     assert [one["kind"] for one in data["listeners"]][-4:] == ["kprobe", "kretprobe", "tracepoint", "tracer"]
+    assert main(["live", "hooks", str(vmlinux), str(core), "-q"]) == UNDECIDED
+    assert capsys.readouterr().out.splitlines() == [f"not known: {fact}" for fact in data["not_known"]]
 
 
 def test_without_types_nothing_is_known(vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
