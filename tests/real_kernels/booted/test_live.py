@@ -3,61 +3,30 @@
 from __future__ import annotations
 
 import json
-import random
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
-import lief
-import numpy as np
 import pytest
 
 from prologue.cli.main import main
-from prologue.elf.image import ElfImage
-from prologue.elf.symbols import Symbols
 from prologue.insn import a64
 from prologue.kernel.kernel import Kernel
-from prologue.live.audit.run import audit
-from prologue.live.hooks.inventory import take_inventory
-from prologue.live.hooks.judge import HooksJudged, judge
-from prologue.live.hooks.probe_hooks import kprobe_structs
-from prologue.live.hooks.run import audit as audit_all
-from prologue.live.memory.sources import open_memory
 from prologue.live.pokes.recorder import script
 from prologue.live.pokes.sources import read_any
-from prologue.live.system.module_files import module_files
-from prologue.live.system.running_kernel import RunningKernel, open_running
+from tests.real_kernels.audits import audited, counted
+from tests.real_kernels.booted.conftest import MODULES
 from tests.real_kernels.live_probe_examples import check_examples
-from tests.real_kernels.states import PROBES, programs, states, visit
-from tests.support import qmp
+from tests.real_kernels.states import PROBES, states, visit
 from tests.support.cases import one_tested
-from tests.support.live_guest import HOST, TRACING, Guest, live_guest
-from tests.support.needs import needs_kernel, needs_modules, needs_tools
+from tests.support.live_guest import HOST, TRACING, Guest
 from tests.support.pasted import ROOT, pasted
-from tests.support.planted import ChangedMemory, Planter
-from tests.support.texts import disassembled, require_only_text_differs, texts
+from tests.support.texts import require_only_text_differs
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 
-MODULES = ("overlay", "loop", "brd")
 STATES = ("function_graph", "kprobes", "keys", "instances", "fentry")
-
-
-@pytest.fixture(scope="module", params=[pytest.param("bookworm", marks=pytest.mark.extended), "trixie"])
-def guest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
-    """6.1 where it is linked, 6.12 where KASLR puts it."""
-    directory = tmp_path_factory.mktemp(f"live-{request.param}")
-    kernel = needs_kernel(request.param)
-    package = needs_modules(request.param, kernel.release)
-    append = "nokaslr" if request.param == "bookworm" else ""
-    with live_guest(
-        kernel.vmlinux, directory, package=package, modules=MODULES, files=programs(), append=append
-    ) as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
@@ -107,23 +76,6 @@ def test_somebody_with_a_board(guest: Guest, tmp_path: Path) -> None:
         said = pasted(command, tmp_path, tmp_path)
         assert said.split()[-1] == end, said
     require_only_text_differs(guest.vmlinux, tmp_path / "vmlinux.live")
-
-
-def audited(guest: Guest, source: Path | str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """What an audit of the kernel and its modules says, of which nothing may be wrong or unexplained."""
-    capsys.readouterr()
-    command = ["live", "audit", str(guest.vmlinux), str(source), guest.ssh, "--modules", str(guest.modules)]
-    assert main([*command, "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
-    assert data["findings"] == []
-    assert not [note for note in data["not_looked_at"] if "all of its text" in note]
-    return cast("dict[str, Any]", data)
-
-
-def counted(data: dict[str, Any], mechanism: str) -> tuple[int, int, int]:
-    """Words that a mechanism could change, that differ, and that could not be decided, in all files."""
-    rows = [row for one in data["files"] for row in one["mechanisms"] if row["mechanism"] == mechanism]
-    return tuple(sum(row[key] for row in rows) for key in ("words", "changed", "unsure"))
 
 
 def test_every_word_is_explained(guest: Guest, idle: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,218 +162,6 @@ def test_every_word_of_every_state_is_explained(guest: Guest, capsys: pytest.Cap
     assert visited["instances"] == "function function"
     # 6.1 has no direct calls on arm64, and so no BPF at functions' entries.
     assert set(visited["fentry"]) == ({"-"} if guest.linked else {"+"})
-
-
-@dataclass(frozen=True, slots=True)
-class Traced:
-    """A guest whose functions are all traced, with one kprobe: its capture, its dump, and the overlay."""
-
-    guest: Guest
-    captured: Path
-    dumped: Path
-    out: Path
-
-
-@pytest.fixture(scope="module")
-def traced(guest: Guest) -> Traced:
-    """It stays so for the tests that follow."""
-    guest.shell(f"echo function >{TRACING}/current_tracer; echo p:place vfs_read+0x10 >{TRACING}/kprobe_events;"
-                f"echo 1 >{TRACING}/events/kprobes/enable; echo 0 >{TRACING}/tracing_on")  # fmt: skip
-    captured = guest.capture("traced")
-    out = guest.overlay(captured, "traced.live", "--modules", str(guest.modules))
-    return Traced(guest, captured, guest.dump(), out)
-
-
-def test_a_traced_kernel(traced: Traced) -> None:
-    vmlinux = traced.out / "vmlinux"
-    kernel, live = Kernel(traced.guest.vmlinux), Kernel(vmlinux)
-    assert kernel.sites is not None
-    address, text = texts(vmlinux)[".text"]
-    sites = (kernel.sites.second >= address) & (kernel.sites.second < address + len(text))
-    first, second = live.image.words(kernel.sites.first[sites]), live.image.words(kernel.sites.second[sites])
-    assert (first == a64.MOV_X9_X30).mean() > 0.999
-    assert (second >> 26 == 0b100101).mean() > 0.99  # BL, where ftrace may
-    start = kernel.symbols.find("vfs_read")
-    assert start is not None
-    for tool in ("aarch64-linux-gnu-objdump", "llvm-objdump"):
-        said = disassembled(tool, vmlinux, start.vaddr, "-l")
-        assert "mov\tx9, x30" in said
-        assert "<ftrace_caller>" in said
-        assert "brk\t#0x4" in said
-        assert "read_write.c:" in said
-
-
-def test_every_word_of_a_traced_kernel_is_explained(traced: Traced, capsys: pytest.CaptureFixture[str]) -> None:
-    for source in (traced.captured, traced.dumped):
-        data = audited(traced.guest, source, capsys)
-        words, changed, unsure = counted(data, "second slots")
-        assert words == changed > 36_000
-        assert unsure == 0
-        assert counted(data, "breakpoints") == (1, 1, 0)
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_changes_of_running_text_are_found(traced: Traced, seed: int) -> None:
-    """Fifty at once, over all mechanisms: each is reported at its place, and nothing else is."""
-    memory = open_memory(str(traced.dumped))
-    kernel = RunningKernel(open_running(traced.guest.vmlinux, memory), memory)
-    changes = {vaddr: word for _, vaddr, word in Planter(kernel, seed).changes(50)}
-    changed = {vaddr + kernel.slide & (1 << 64) - 1: word for vaddr, word in changes.items()}
-    found = audit(traced.guest.vmlinux, ChangedMemory(memory, changed)).findings
-    assert {finding.where for finding in found} == set(kernel.symbols.locate_all(list(changes)))
-
-
-def test_changes_of_a_module_are_found(traced: Traced) -> None:
-    memory = open_memory(str(traced.captured))
-    (loop,) = [module for module in memory.state().modules if module.name == "loop"]
-    start, chance = loop.sections[".text"], random.Random(1)  # noqa: S311 - not a secret
-    size = len(texts(traced.guest.modules / "loop.ko")[".text"][1])
-    places = {start + 32 * k for k in chance.sample(range(size // 32), 20)}
-    changes = {place: int.from_bytes(memory.read(place, 4), "little") ^ 1 << chance.randrange(32) for place in places}
-    done = audit(traced.guest.vmlinux, ChangedMemory(memory, changes), module_files(traced.guest.modules))
-    assert {finding.where.vaddr for finding in done.findings} == places
-    assert {Path(finding.path).name for finding in done.findings} == {"loop.ko"}
-
-
-def test_what_hides_is_found(traced: Traced) -> None:
-    """As public rootkits hide: a module off the list, a handler in its text, a system call that leads there."""
-    memory = open_memory(str(traced.dumped))
-    kernel = RunningKernel(open_running(traced.guest.vmlinux, memory), memory)
-    inventory = take_inventory(kernel)
-    assert judge(inventory) == HooksJudged((), ())
-    objects = inventory.objects
-    (brd,) = [module for module in inventory.owners.modules if module.name == "brd"]
-    (probe,) = kprobe_structs(objects)
-    node, code = brd.place + objects.offset("module.list"), brd.text[0].start
-    after, before = objects.number(node), objects.number(node + 8)
-    calls = objects.place("sys_call_table") + 8 * 104
-    changes = {
-        before: after, after + 8: before, probe + objects.offset("kprobe.pre_handler"): code, calls: code,
-    }  # fmt: skip
-    words = {place + 4 * k: value >> 32 * k & 0xFFFFFFFF for place, value in changes.items() for k in (0, 1)}
-    done = audit_all(traced.guest.vmlinux, ChangedMemory(memory, words))
-    found = {(finding.code, finding.where.symbol) for finding in done.findings}
-    assert {("PL509", "vfs_read"), ("PL512", "sys_call_table")} < found
-    assert {code for code, _ in found} == {"PL509", "PL510", "PL511", "PL512"}
-
-
-def test_other_tools_open_a_capture(traced: Traced) -> None:
-    import drgn
-
-    runs, links = Kernel(traced.guest.vmlinux), open_memory(str(traced.captured))
-    start = runs.symbols.find("vfs_read")
-    assert start is not None
-    assert links.info.slide is not None
-    at = start.vaddr + links.info.slide
-    assert "brk\t#0x4" in disassembled("aarch64-linux-gnu-objdump", traced.captured, at)
-    program = drgn.Program()
-    program.set_core_dump(str(traced.captured))
-    address, text = texts(traced.out / "vmlinux")[".text"]
-    assert program.read(address + links.info.slide, len(text)) == text
-
-
-def test_run_time_addresses(traced: Traced, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without subtracting anything: symbols as kallsyms has them, disassemblers and gdb with source lines."""
-    guest, slide = traced.guest, open_memory(str(traced.captured)).info.slide
-    assert slide is not None
-    capsys.readouterr()
-    out = guest.overlay(traced.captured, "runtime.live", "--at", "runtime")
-    linked = traced.out / "vmlinux"
-    if guest.linked:
-        assert slide == 0
-        assert out.read_bytes() == linked.read_bytes()
-        return
-    assert slide
-    address, text = texts(linked)[".text"]
-    assert texts(out)[".text"] == (address + slide, text)
-    kallsyms = [line.split() for line in guest.shell("cat /proc/kallsyms").splitlines() if "[" not in line]
-    running = {(int(vaddr, 16), name) for vaddr, _, name in kallsyms}
-    moved = Symbols(ElfImage(out))
-    named = {(int(vaddr), moved.name_of(row)) for row, vaddr in enumerate(moved.values.tolist())}
-    assert len(running) > 100_000
-    assert running <= named
-    start = moved.find("vfs_read")
-    assert start is not None
-    for tool in ("aarch64-linux-gnu-objdump", "llvm-objdump"):
-        said = disassembled(tool, out, start.vaddr, "-l")
-        assert "<ftrace_caller>" in said
-        assert "brk\t#0x4" in said
-        assert "read_write.c:" in said
-    needs_tools("gdb-multiarch")
-    asked = [f"info line *{start.vaddr:#x}", f"info symbol {start.vaddr + 16:#x}", "info address jiffies_64"]
-    command = ["gdb-multiarch", "-nx", "-batch", *(word for text in asked for word in ("-ex", text)), str(out)]
-    line, symbol, data = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert "read_write.c" in line
-    assert f"starts at address {start.vaddr:#x} <vfs_read>" in line
-    assert symbol.startswith("vfs_read + 16")
-    found = moved.find("jiffies_64")
-    assert found is not None
-    assert f"{found.vaddr:#x}" in data
-    assert lief.parse(str(out)) is not None
-
-
-def test_modules(traced: Traced) -> None:
-    """Every word of their text is what QEMU finds through the page tables, and what drgn finds in a dump."""
-    guest = traced.guest
-    loaded = set(guest.shell("cut -d' ' -f1 /proc/modules").split())
-    assert loaded >= set(MODULES)
-    assert {path.stem for path in traced.out.glob("*.ko")} == loaded
-    for name in sorted(loaded):
-        for section, (vaddr, data) in texts(traced.out / f"{name}.ko").items():
-            if not section.startswith(".init"):
-                seen = qmp.memory(guest.monitor, vaddr, len(data), guest.directory / "memory")
-                assert data == seen, (name, section)
-    dumped = guest.overlay(traced.dumped, "dumped.live", "--modules", str(guest.modules))
-    assert {p.name: p.read_bytes() for p in dumped.iterdir()} == {p.name: p.read_bytes() for p in traced.out.iterdir()}
-    command = ["aarch64-linux-gnu-objdump", "-d", "-j", ".text", str(traced.out / "loop.ko")]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert said.count("mov\tx9, x30") > 20
-
-
-def test_a_kernel_without_its_vmlinux(traced: Traced) -> None:
-    """Text of the kernel and of its modules is what the overlays of their files have, name by name."""
-    guest = traced.guest
-    whole = ElfImage(guest.overlay(traced.dumped, "runtime.live", "--at", "runtime"))
-    images = [whole, *(ElfImage(path) for path in traced.out.glob("*.ko"))]
-    known = np.concatenate([Symbols(image).values for image in images])
-    sources: list[Path | str] = [traced.captured, traced.dumped, *((HOST,) if guest.linked else ())]
-    for source in sources:
-        out = guest.directory / "bare.elf"
-        assert main(["live", "overlay", "--without-vmlinux", str(source), guest.ssh, "-o", str(out), "-q"]) == 0
-        bare = ElfImage(out)
-        owners = {section.name.strip("[]") for section in bare.text_sections if section.name.startswith("[")}
-        assert source == traced.dumped or owners >= set(MODULES)  # without DWARF a dump does not say where they are
-        for section in bare.text_sections:
-            words = bare.view(section, "<u4")
-            vaddrs = np.uint64(section.addr) + np.uint64(4) * np.arange(len(words), dtype=np.uint64)
-            there = np.any([image.in_text(vaddrs) for image in images], axis=0)
-            same = np.any([image.in_text(vaddrs) & (image.words(vaddrs) == words) for image in images], axis=0)
-            assert same[there].all(), (source, section.name)
-            if not section.name.startswith("["):
-                assert not words[~there].any(), (source, section.name)  # what fills the last page
-        symbols = Symbols(bare)
-        starts = symbols.function_starts
-        assert np.isin(starts[whole.in_text(starts)], known).all()
-    for tool in ("aarch64-linux-gnu-objdump", "llvm-objdump"):
-        start = symbols.find("vfs_read")
-        assert start is not None
-        said = disassembled(tool, out, start.vaddr, "-d")
-        assert "mov\tx9, x30" in said
-        assert "<ftrace_caller>" in said
-
-
-def test_another_kernel_is_refused(traced: Traced, capsys: pytest.CaptureFixture[str]) -> None:
-    guest = traced.guest
-    other = needs_kernel("trixie" if guest.linked else "bookworm")
-    out = guest.directory / "wrong"
-    for source in (HOST, str(traced.captured), str(traced.dumped)):
-        assert main(["live", "audit", str(other.vmlinux), source, guest.ssh]) == 2
-        assert "(PL505)" in capsys.readouterr().err
-        assert main(["live", "overlay", str(other.vmlinux), source, guest.ssh, "-o", str(out)]) == 2
-        said = capsys.readouterr().err
-        assert "is another kernel: its build-id is" in said
-        assert said.count("\n") == 1
-        assert not out.exists()
 
 
 def test_a_kernel_that_hides_itself(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
