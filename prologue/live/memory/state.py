@@ -44,10 +44,18 @@ _SECTION: Final = re.compile(r"/sys/module/([^/]+)/sections/([^:]+):0x([0-9a-f]+
 _MODULE: Final = re.compile(r"(\S+) (\d+) .*0x([0-9a-f]+)(?: \(\w+\))?")
 
 
+FREED: Final = (".init", ".symtab", ".strtab")
+"""How names of a module's sections begin that the loader lays out as init, and frees when the module is loaded.
+
+Where they were, another module may be by now (module_init_layout_section, layout_symtab; kernel/module/main.c and
+kallsyms.c, 6.1-7.2; kernel/module.c, 5.10).
+"""
+
+
 class LoadedModule(NamedTuple):
     """A loaded module: its size in memory in bytes, where it begins, and where each of its sections is.
 
-    Sections of init text and data are named although their memory is free again.
+    Sections of init are named although their memory is free again (``FREED``).
     """
 
     name: str
@@ -65,8 +73,12 @@ class LoadedModule(NamedTuple):
             return self.base <= vaddr < self.base + self.size
         begun = [(place, name) for name, place in self.sections.items() if place <= vaddr]
         place, name = max(begun, default=(0, ""))
-        text = not name.startswith(".init") and ("text" in name or name == ".plt")
-        return text and vaddr - place < self.size
+        return is_module_text(name) and vaddr - place < self.size
+
+
+def is_module_text(section: str) -> bool:
+    """Return whether a module's section of that name is text that stays after init."""
+    return not section.startswith(FREED) and ("text" in section or section == ".plt")
 
 
 class LiveSymbol(NamedTuple):

@@ -18,11 +18,8 @@ from prologue.live.memory.core import NO_PADDR, CoreSegment
 from prologue.live.memory.kcore import Kcore, RemoteKcore
 from prologue.live.memory.ranges import PAGE, Range
 from prologue.live.memory.reading import StableReading, read_until_stable, zero_pages
-from prologue.live.memory.state import KernelState
+from prologue.live.memory.state import FREED, KernelState, is_module_text
 
-# Sections whose memory is free again when a module is loaded, and may be another module's by now: what the loader lays
-# out as init (module_init_layout_section, layout_symtab; kernel/module/main.c and kallsyms.c, 6.1-6.12).
-_FREED: Final = (".init", ".symtab", ".strtab")
 _TRIES: Final = 2  # of reading everything, if the text came to rest and what follow finds did not
 _BPF_MOST: Final = 1 << 16  # kallsyms does not say how long a BPF program is
 
@@ -216,10 +213,8 @@ def _starts(state: KernelState, image: range) -> tuple[_Start, ...]:
     for module in state.modules:
         starts[module.base] = _Start(module.base, module.size, is_text=True)
         for name, vaddr in module.sections.items():
-            if name.startswith(_FREED):
-                continue
-            is_text = "text" in name or name == ".plt"
-            starts[vaddr] = _Start(vaddr, module.size, is_text)
+            if not name.startswith(FREED):
+                starts[vaddr] = _Start(vaddr, module.size, is_module_text(name))
     return tuple(start for vaddr, start in sorted(starts.items()) if vaddr and vaddr not in image)
 
 

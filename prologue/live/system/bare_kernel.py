@@ -26,11 +26,10 @@ from prologue.live.memory.base import Memory
 from prologue.live.memory.kallsyms import KnownSymbol, kernel_symbols
 from prologue.live.memory.ranges import PAGE, Range
 from prologue.live.memory.reading import StableReading, read_until_stable, zero_pages
-from prologue.live.memory.state import LoadedModule
+from prologue.live.memory.state import FREED, LoadedModule, is_module_text
 
 # Text outside of .text, between symbols of arch/arm64/kernel/vmlinux.lds.S and include/asm/sections.h, 6.1 to 7.2.
 _ISLANDS: Final = ("__idmap_text", "__hibernate_exit_text", "__relocate_new_kernel", "__entry_tramp_text")
-_FREED: Final = ".init"
 _MOST_UNSIZED: Final = 1 << 16  # bytes of text after the last symbol of BPF and the like: kallsyms does not say
 _MOST_MODULE: Final = 1 << 26
 _LOCAL, _GLOBAL = 0, 1
@@ -155,8 +154,8 @@ def _edges(symbols: Sequence[KnownSymbol], modules: dict[str, LoadedModule]) -> 
     for module in modules.values():
         yield _Edge(module.base & ~3, module.name, is_text=True)
         for name, vaddr in module.sections.items():
-            if vaddr % 4 == 0 and not name.startswith(_FREED):
-                yield _Edge(vaddr, module.name, is_text="text" in name or name == ".plt")
+            if vaddr % 4 == 0 and not name.startswith(FREED):
+                yield _Edge(vaddr, module.name, is_text=is_module_text(name))
     for symbol in symbols:
         module_ = modules.get(symbol.owner)
         if not symbol.owner or (module_ is not None and module_.sections):

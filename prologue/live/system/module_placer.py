@@ -23,11 +23,9 @@ from prologue.elf.structs import SHDR
 from prologue.elf.symbols import SHN_LORESERVE, SHN_UNDEF, SYM, Symbols
 from prologue.errors import InputError
 from prologue.insn import a64
-from prologue.live.memory.state import LoadedModule
+from prologue.live.memory.state import FREED, LoadedModule
 
 _E_TYPE, _E_SHOFF = 16, 40  # in Elf64_Ehdr (System V gABI, "ELF Header")
-FREED: Final = ".init"
-"""Sections that the loader lays out as init, and frees (module_init_layout_section, 6.1-7.2)."""
 _READ_ONLY_AFTER_INIT: Final = (".data..ro_after_init", "__jump_table")  # memory of their own (kernel/module/main.c)
 _ET_EXEC, _SHT_PROGBITS = 2, 1
 _SHN_ABS: Final = 0xFFF1

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import struct
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from prologue.cli.main import main
+from prologue.live.memory.sources import open_memory
+from prologue.live.memory.state import LoadedModule
+from prologue.live.system.bare_kernel import read_bare_kernel
 from tests.support.cores import core
 from tests.support.needs import needs_tools
 from tests.trace.made import KERNEL
@@ -138,3 +142,16 @@ def test_a_line_that_is_no_address(tmp_path: Path, capsys: pytest.CaptureFixture
         stream.write(f"{1 << 64:x} T beyond\n")
     out = tmp_path / "kernel.elf"
     assert main(["live", "overlay", "--without-vmlinux", str(source), "-o", str(out), "-q"]) == 0, capsys.readouterr()
+
+
+@pytest.mark.parametrize("name", [".symtab", ".strtab", ".init.data"])
+def test_text_where_a_freed_section_was(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sections that another module had there while it was loaded neither end text nor own it."""
+    memory = open_memory(str(kcore_dir(tmp_path / "kcore_dir")))
+    state = memory.state()
+    (brd,) = state.modules
+    brd = brd._replace(sections={".text": MODULE, ".data": MODULE + 0x1000})
+    before = LoadedModule("loop", 4096, BPF - 0x4000, {".text": BPF - 0x4000, name: MODULE + 8})
+    monkeypatch.setattr(memory, "state", lambda: replace(state, modules=(before, brd)))
+    (text,) = (text for text in read_bare_kernel(memory).texts if text.owner == "brd")
+    assert struct.unpack("<4I", text.data) == (NOP, RET, NOP, RET)
