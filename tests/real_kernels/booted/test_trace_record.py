@@ -22,7 +22,8 @@ from tests.support.truth import compare, compare_words
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 
-TRACER = "echo function >/sys/kernel/tracing/current_tracer"
+TRACER = "cd /sys/kernel/tracing; echo 0 >tracing_on; echo function >current_tracer"
+COMMAND = "sh -c 'dd if=/dev/zero bs=1 count=60 | cat >/dev/null'"
 
 
 def test_a_traced_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,15 +31,16 @@ def test_a_traced_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     vmlinux = needs_kernel("trixie").vmlinux
     out, truth, dump, live = (tmp_path / name for name in ("out", "truth", "dump", "live"))
     assert main(["trace", "record", str(vmlinux), "-o", str(out), "--save-truth", str(truth), "--json",
-                 "--save-memory", str(dump), "--setup", TRACER, "--command", "hackbench -g 1 -l 1000",
-                 "--begin", "unix_stream_recvmsg", "--count", "1500000"]) == 0  # fmt: skip
+                 "--save-memory", str(dump), "--setup", TRACER, "--command", COMMAND,
+                 "--begin", "pipe_write", "--until", "__arm64_sys_exit_group"]) == 0  # fmt: skip
     said = json.loads(capsys.readouterr().out)
-    assert said["ended_by"] == "count"
+    # A count of instructions would end it earlier on a busy host, where a virtual CPU spins for all of them.
+    assert said["ended_by"] == "end"
     assert main(["live", "overlay", str(vmlinux), str(dump), "-o", str(live), "-q"]) == 0
 
     account = compare(out, truth)
     assert account.differences == []
-    assert account.executed == said["instructions"] >= 1_500_000
+    assert account.executed == said["instructions"] >= 500_000
     header, records = load_recording(out)
     assert header.slide == int(said["slide"], 16) != 0
     # Where an exception came between two ranges, a record of its own says where it returns to; none may have come.
@@ -47,8 +49,8 @@ def test_a_traced_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert {EXCEPTION, RETURN} <= set(np.unique(records["flags"]).tolist())
     assert len(np.unique(records["task"])) >= 2
     ran = compare_words(truth, text_at(live, header.slide), (1,))
-    assert ran.inside > 1_400_000
-    assert ran.outside < 5_000  # the entry trampoline of KPTI is mapped elsewhere
+    assert ran.inside > 400_000
+    assert ran.outside < ran.inside / 50  # the entry trampoline of KPTI is mapped elsewhere
     assert ran.wrong_addresses.tolist() == []
     stale = compare_words(truth, text_at(vmlinux, header.slide), (1,))
     assert stale.wrong > 1_000
