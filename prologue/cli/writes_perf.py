@@ -7,6 +7,7 @@ from argparse import Namespace
 from typing import Final
 
 from prologue.live.pokes.convert import pokes_of
+from prologue.live.pokes.recording import Recording, longest_interval
 from prologue.live.pokes.sources import read_any
 from prologue.live.pokes.write_perf_data import write_perf_data
 from prologue.outputs import require_other
@@ -25,12 +26,19 @@ def run(args: Namespace) -> int:
     if args.json:
         data = {"schema": SCHEMA, "output": str(args.output), "machine": perf.machine, "release": perf.release or None}
         data |= {"build_id": perf.build_id or None, "clock": recording.origin.clock}
+        data |= {"within": longest_interval(recording.rows) or None}
         print(json.dumps(data | {"text_pokes": len(perf.pokes), "words": len(recording.rows), "lost": lost}, indent=2))
     elif not args.quiet:
-        unit = "instructions, not ns" if recording.origin.clock == "instructions" else "ns"
         pokes, words = counted(len(perf.pokes), "text poke"), counted(len(recording.rows), "word")
-        print(f"{args.output}: {pokes}, {words}; times are {unit}")
+        print(f"{args.output}: {pokes}, {words}; times are {_times_text(recording)}")
         for loss in recording.ending.lost:
             amount = "an unknown number" if loss.amount is None else f"{loss.amount:,}"
             print(f"  lost by the recorder: {amount}: {loss.what}")
     return 0
+
+
+def _times_text(recording: Recording) -> str:
+    if recording.origin.clock == "instructions":
+        return "instructions, not ns"
+    longest = longest_interval(recording.rows)
+    return f"ns, by which a word was written: at most {longest:,} ns before" if longest else "ns"

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from prologue.errors import InputError
-from prologue.live.pokes.recording import NO_CPU, Ending, Flag, Loss, Origin, Recording, Rows, Sight, empty_rows
+from prologue.live.pokes.recording import NO_CPU, WITHIN, Ending, Flag, Loss, Origin, Recording, Rows, Sight, empty_rows
 from prologue.live.pokes.text_poke import PokeRecording, TextPoke
 from prologue.words import counted
 
@@ -47,6 +47,10 @@ def writes_of(perf: PokeRecording) -> Recording:
 
 def pokes_of(recording: Recording) -> PokeRecording:
     """Make pokes of recorded writes; the two words of a literal become one.
+
+    If it is not known when exactly a word was written, the time is the last that it can be: only after that does the
+    writer clean the caches, so that CPUs fetch the word anew (aarch64_insn_patch_text_nosync; arch/arm64/kernel/insn.c,
+    5.10; patching.c, 6.1 to 7.2).
 
     Raises:
         InputError: it is not of an arm64 machine.
@@ -106,8 +110,10 @@ def _notes(perf: PokeRecording, machine: str) -> Iterator[str]:
 
 def _pokes(rows: Rows) -> Iterator[tuple[TextPoke, bool]]:
     """Yield a poke for each row, and whether it is data."""
-    names = ("address", "old", "new", "time", "cpu", "flags")
-    for address, old, new, time, cpu, flags in zip(*(rows[name].tolist() for name in names), strict=True):
+    names = ("address", "old", "new", "cpu", "flags")
+    times = np.maximum.accumulate(rows["time"] + np.uint64(WITHIN) * rows["within"])
+    columns = (rows[name].tolist() for name in names)
+    for address, old, new, cpu, flags, time in zip(*columns, times.tolist(), strict=True):
         known = b"" if flags & Flag.OLD_UNKNOWN else old.to_bytes(_WORD, "little")
         writer = -1 if cpu == NO_CPU else cpu
         yield (

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from prologue.errors import InputError, Location
 from prologue.insn.disasm import insn_text
 from prologue.live.pokes.function_names import NameTable
-from prologue.live.pokes.recording import NO_CPU, Recording
+from prologue.live.pokes.recording import NO_CPU, WITHIN, Recording
 from prologue.live.pokes.violations import CHECKS, Violation
 from prologue.live.pokes.write_groups import WriteGroup, chain_of, group_writes
 from prologue.releases import not_known
@@ -91,8 +91,10 @@ def _finding(recording: Recording, names: NameTable, rule: Rule, hit: Violation,
     chain = " < ".join(names.text(caller, time) for caller in chain_of(row)) or "not known"
     where = Location(vaddr, symbol=symbol or None, symbol_offset=place.offset if place else 0)
     cpu = "CPU not known" if row["cpu"] == NO_CPU else f"CPU {row['cpu']}"
+    end = time + WITHIN * int(row["within"])
+    when = f"{time:,} to {end:,}" if end > time else f"{time:,}"
     message = (
-        f"{hit.message}; {cpu}, {recording.origin.clock} {time:,}: {insn_text(old, vaddr)} -> "
+        f"{hit.message}; {cpu}, {recording.origin.clock} {when}: {insn_text(old, vaddr)} -> "
         f"{insn_text(new, vaddr)}; by {chain}"
     )
     return rule.finding(recording.path, where, Hit(vaddr, message, (new,), (old,), severity=hit.severity))

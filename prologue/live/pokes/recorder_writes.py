@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,6 +20,8 @@ from prologue.words import counted
 
 _KERNEL_TOP: Final = 0xFFFF << 48  # bits of each kernel address that pointer authentication overwrites
 _WORDS64: Final = (1 << 64) - 1
+_US: Final = 1000  # ns
+_MOST_US: Final = 0xFFFF  # that a row has room for
 _LITERAL: Final = "aarch64_insn_write_literal_u64"
 _BPF: Final = "__text_poke"
 # A module's text is made executable after this (load_module, kernel/module/main.c, 6.12: complete_formation).
@@ -66,6 +68,7 @@ class _Reader:
         self._odd = self._bpf = 0
         self._unknown_pages = 0
         self._pages_of_literals: dict[int, ProbeHit] = {}  # by their address; the last time that each was mapped
+        self._unmap_times = _unmap_times(output.hits)
 
     def recording(self) -> Recording:
         """Make the recording."""
@@ -153,6 +156,7 @@ class _Reader:
             chain = self._chain(write.hit)
             row["time"], row["cpu"], row["paddr"] = write.hit.time, write.hit.cpu, write.hit.fields["page"]
             row["address"], row["new"] = write.address, write.new
+            row["within"] = self._within(write.hit)
             row["old"] = 0 if write.flags & Flag.OLD_UNKNOWN else write.old
             row["pc"] = chain[0] if chain else 0
             callers = chain[1 : 1 + CALLERS]
@@ -162,6 +166,12 @@ class _Reader:
             row["time"] = self._output.marks["end"]
             row["address"], row["old"], row["new"], row["flags"] = *change, Flag.CUT_CHAIN
         return rows[np.argsort(rows["time"], kind="stable")]
+
+    def _within(self, hit: ProbeHit) -> int:
+        """Return in how many us after mapping the word was written at most; 0 if not known."""
+        end = self._unmap_times.get((hit.cpu, hit.time))
+        longest = 0 if end is None else (end - hit.time) // _US + 1  # the kernel cuts its times off
+        return longest if longest <= _MOST_US else 0
 
     def _changed_words(self) -> dict[int, Changed] | None:
         """Return the words of the kernel's text that differ after the recording; None if it was not compared."""
@@ -291,6 +301,21 @@ class _Reader:
             yield "ended by a signal or by its user"
         elif ended not in ("", "0"):
             yield f"the command ended with status {ended}"
+
+
+def _unmap_times(hits: Iterable[ProbeHit]) -> dict[tuple[int, int], int]:
+    """Return when the slot was cleared, by the CPU and the time of mapping; the writer holds a spinlock in between.
+
+    If events in between were lost, that is of a later write: too late, and a bound all the same.
+    """
+    mapped: dict[int, int] = {}
+    times: dict[tuple[int, int], int] = {}
+    for hit in hits:
+        if hit.name == "fixmap":
+            mapped[hit.cpu] = hit.time
+        elif hit.name == "unmap" and hit.cpu in mapped:
+            times[hit.cpu, mapped.pop(hit.cpu)] = hit.time
+    return times
 
 
 def _is_cut(hit: ProbeHit) -> bool:

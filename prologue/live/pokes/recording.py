@@ -27,7 +27,7 @@ WRITE: Final = np.dtype(
         ("new", "<u4"),
         ("flags", "<u4"),
         ("cpu", "<u2"),  # of the writer; NO_CPU: not known
-        ("padding", "<u2"),
+        ("within", "<u2"),  # the word was written at most so many ``WITHIN`` after ``time``; 0: then, or not known
     ]
 )
 """A 32-bit word that was written, at an address that is a multiple of 4; a wider write is a row for each word.
@@ -36,6 +36,7 @@ WRITE: Final = np.dtype(
 """
 
 NO_CPU: Final = 0xFFFF
+WITHIN: Final = 1000  # units of the clock
 
 Rows = npt.NDArray[np.void]  # of dtype WRITE, shape (n,)
 
@@ -150,3 +151,8 @@ class Recording:
 def empty_rows(count: int) -> Rows:
     """Return rows of zeros, shape (count,), to be filled in."""
     return np.zeros(count, WRITE)
+
+
+def longest_interval(rows: Rows) -> int:
+    """Return in units of the clock how long before its last possible time a word was written at most."""
+    return WITHIN * int(rows["within"].max(initial=0))

@@ -8,7 +8,7 @@ import pytest
 
 from prologue.errors import InputError
 from prologue.live.pokes.convert import pokes_of, writes_of
-from prologue.live.pokes.recording import NO_CPU, Flag
+from prologue.live.pokes.recording import NO_CPU, Flag, longest_interval
 from prologue.live.pokes.text_poke import TextPoke
 from tests.live.pokes.made import recording_of
 from tests.perf.made import ARM64, NOP, X86
@@ -65,6 +65,19 @@ def test_a_cpu_that_is_not_known_stays_so() -> None:
     assert [poke.cpu for poke in pokes_of(made).pokes] == [-1]
     with pytest.raises(InputError, match="on CPU 65535"):
         writes_of(replace(ARM64, pokes=(replace(nobody, cpu=NO_CPU),)))
+
+
+def test_a_poke_has_the_time_by_which_the_word_was_written() -> None:
+    """Of both words of a literal, and in the order of the writes where one has no interval."""
+    literal = {"time": 5000, "within": 3, "flags": Flag.LITERAL}
+    rows = recording_of(
+        {"time": 1000, "within": 2, "address": 0xFFFF800080010004, "old": 1, "new": 2},
+        {**literal, "address": 0xFFFF800080010010, "old": 1, "new": 2},
+        {**literal, "address": 0xFFFF800080010014, "old": 3, "new": 4},
+        {"time": 7500, "address": 0xFFFF800080010024, "old": 8, "new": 9},
+    )
+    assert [(poke.time, len(poke.new)) for poke in pokes_of(rows).pokes] == [(3000, 4), (8000, 8), (8000, 4)]
+    assert longest_interval(rows.rows) == 3000
 
 
 def test_writes_become_pokes() -> None:

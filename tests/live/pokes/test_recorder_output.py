@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,27 @@ def test_a_recording() -> None:
     assert names(found, 0)[:3] == ["__aarch64_insn_write", "aarch64_insn_patch_text_cb", "multi_cpu_stop"]
     assert names(found, 2)[:3] == ["aarch64_insn_write_literal_u64", "ftrace_make_call", "__ftrace_replace_code"]
     assert names(found, 4)[:3] == ["__aarch64_insn_write", "aarch64_insn_patch_text_nosync", "ftrace_make_call"]
+
+
+def with_unmaps(text: str, *, after_us: int) -> str:
+    """Each page is unmapped so much later; another CPU's slot, and what was not mapped, mean nothing."""
+    lines = []
+    for line in text.splitlines():
+        lines.append(line)
+        if ": fixmap: " in line:
+            before, second, us, _ = re.split(r"(\d+)\.(\d{6}): ", line, maxsplit=1)
+            time = f"{int(second) + (int(us) + after_us) / 1e6:.6f}"
+            clear = f"{time}: unmap: (__set_fixmap+0x0/0x100) index=516 phys=0x0"
+            lines += [re.sub(r"\[\d+\]", "[007]", before) + clear, before + clear] * 2
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(("after_us", "within"), [(0, 1), (7, 8), (65_534, 65_535), (65_535, 0)])
+def test_when_a_write_had_ended(after_us: int, within: int) -> None:
+    rows = recording(with_unmaps(SAID, after_us=after_us)).rows
+    assert set(rows["within"].tolist()) == {within}
+    assert rows["time"].tolist() == recording(SAID).rows["time"].tolist()
+    assert not recording(SAID).rows["within"].any()
 
 
 def test_a_module_that_is_loaded() -> None:

@@ -9,7 +9,7 @@ struct row {
 	uint64_t time, address, paddr, alias, pc, running, synced, maintenance;
 	uint64_t callers[CALLERS];
 	uint32_t old, new, flags;
-	uint16_t cpu, padding;
+	uint16_t cpu, within; /* 0: time is exact */
 };
 
 enum { STOPPED = 1, NOT_RETURNED = 16, CUT_CHAIN = 32, RAN_BEFORE = 128,
