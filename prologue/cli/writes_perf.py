@@ -26,8 +26,8 @@ def run(args: Namespace) -> int:
     if args.json:
         data = {"schema": SCHEMA, "output": str(args.output), "machine": perf.machine, "release": perf.release or None}
         data |= {"build_id": perf.build_id or None, "clock": recording.origin.clock}
-        data |= {"within": longest_interval(recording.rows) or None}
-        print(json.dumps(data | {"text_pokes": len(perf.pokes), "words": len(recording.rows), "lost": lost}, indent=2))
+        counts = {"text_pokes": len(perf.pokes), "words": len(recording.rows), "lost": lost}
+        print(json.dumps({**data, "within": longest_interval(recording.rows) or None, **counts}, indent=2))
     elif not args.quiet:
         pokes, words = counted(len(perf.pokes), "text poke"), counted(len(recording.rows), "word")
         print(f"{args.output}: {pokes}, {words}; times are {_times_text(recording)}")

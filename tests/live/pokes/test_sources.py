@@ -49,6 +49,7 @@ def test_perf_data_of_recorded_writes(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["writes", "perf", str(ours), "-o", str(out), "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert (said["schema"], said["text_pokes"], said["clock"]) == ("prologue.live-perf/1", 1, "instructions")
+    assert said["within"] is None
 
 
 def test_perf_data_that_cannot_be_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
