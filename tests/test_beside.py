@@ -16,6 +16,7 @@ from tests.support.processes import HEEDING
 BESIDE = Path(__file__).parents[1] / ".ci/beside"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("first", "second", "status"),
     [("exit 0", "exit 0", 0), ("exit 3", "exit 0", 3), ("exit 0", "exit 4", 4), ("exit 3", "exit 4", 4)],
@@ -31,6 +32,7 @@ def test_both_run_to_their_end(tmp_path: Path, first: str, second: str, status: 
     assert (found.returncode, found.stdout, found.stderr) == (status, "tests\none\ntwo\n", "")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_both(tmp_path: Path, number: signal.Signals) -> None:
     """An interrupt comes from the terminal to all of them, SIGTERM to the first process; the second may clean up."""

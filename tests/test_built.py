@@ -22,6 +22,7 @@ def _empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maker, "built", built.__wrapped__)  # as the next run sees it
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_empty")
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 def test_the_second_run_builds_nothing(spec: AnySpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,6 +37,7 @@ def test_the_second_run_builds_nothing(spec: AnySpec, tmp_path: Path, monkeypatc
     assert maker.built(spec) == first
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_empty")
 def test_another_compiler_makes_another_file(monkeypatch: pytest.MonkeyPatch) -> None:
     first = maker.built(Spec())
@@ -43,6 +45,7 @@ def test_another_compiler_makes_another_file(monkeypatch: pytest.MonkeyPatch) ->
     assert maker.built(Spec()) != first
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_empty")
 def test_every_form_has_a_file_of_its_own() -> None:
     assert len({maker.built(spec) for spec in (*SPECS, Spec(layout="4,2"), Spec(zeros=True))}) == 5

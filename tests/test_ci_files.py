@@ -45,6 +45,7 @@ def document(name: str) -> Any:
     return yaml.safe_load((CI / name).read_text(encoding="utf-8"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "schema"),
     [("github.yml", "github-workflows"), ("action.yml", "github-actions"), ("gitlab.yml", "gitlab-ci")],
@@ -54,6 +55,7 @@ def test_files_are_what_their_services_read(name: str, schema: str) -> None:
     assert subprocess.run(check, check=False).returncode == 0
 
 
+@pytest.mark.thorough
 def test_the_action(build: tuple[Path, bool]) -> None:
     directory, good = build
     (step,) = [step for step in document("action.yml")["runs"]["steps"] if step["name"] == "Verify"]
@@ -71,6 +73,7 @@ def test_the_workflow_gives_the_action_what_it_takes() -> None:
     assert {name for name, about in known.items() if about.get("required")} <= set(inputs) <= set(known)
 
 
+@pytest.mark.thorough
 def test_the_gitlab_job(build: tuple[Path, bool]) -> None:
     directory, good = build
     job = document("gitlab.yml")["prologue"]
@@ -80,6 +83,7 @@ def test_the_gitlab_job(build: tuple[Path, bool]) -> None:
     assert all((directory / path).exists() for path in job["artifacts"]["paths"])
 
 
+@pytest.mark.thorough
 def test_the_hook_of_buildroot(build: tuple[Path, bool]) -> None:
     needs_tools("make")
     directory, good = build
@@ -91,6 +95,7 @@ def test_the_hook_of_buildroot(build: tuple[Path, bool]) -> None:
     assert run(["make", "-s"], directory) == (0 if good else 2)
 
 
+@pytest.mark.thorough
 def test_the_task_of_yocto(build: tuple[Path, bool]) -> None:
     directory, good = build
     text = (CI / "linux-yocto.bbappend").read_text()
@@ -100,6 +105,7 @@ def test_the_task_of_yocto(build: tuple[Path, bool]) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_packages(build: tuple[Path, bool]) -> None:
     needs_tools("dpkg-deb")
     directory, good = build

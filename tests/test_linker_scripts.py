@@ -89,6 +89,7 @@ def section_bytes(elf: ElfEdit, name: str) -> bytes:
 # 0x1004 these differ in their low bits.
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("linker", LINKERS)
 @pytest.mark.parametrize(("place", "before"), [(0x1000, 0), (0x1000, 8), (0x1004, 4)])
@@ -118,6 +119,7 @@ def test_without_the_option_the_fragment_is_nothing(tmp_path: Path, linker: str,
     assert section_bytes(elf, ".init.data")[16:] == (b"\1\0\0\0" if odd else b"") + b"rosetup"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("linker", LINKERS)
 @pytest.mark.parametrize(
@@ -168,6 +170,7 @@ def test_the_mini_kernel_has_the_marker_if_it_is_native(tmp_path: Path, form: Fo
     assert MARKER not in link_mini(tmp_path, RECORD, Spec(form=form, contract="stock")).symbols
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["rela", "relr"])  # one for each linker
 @pytest.mark.parametrize(
     ("source", "contract", "message"),

@@ -77,6 +77,7 @@ def test_nop_nop_visibly_fails_its_lr_check(mini: Mini, spec: Spec) -> None:
     assert boot.values["bad_x9"] == "1"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("layout", ["2", "4,2"])
 @pytest.mark.parametrize("form", ["rela", "relr"])
 def test_zero_records_stay_zero_and_it_runs(mini: Mini, layout: str, form: str) -> None:

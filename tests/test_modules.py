@@ -215,6 +215,7 @@ def test_a_torn_record_is_an_error(mini: Mini, capsys: pytest.CaptureFixture[str
     assert "has 44 bytes, which are not whole 8-byte records" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_a_directory_of_modules(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tree = tmp_path / "modules" / "kernel"
     tree.mkdir(parents=True)

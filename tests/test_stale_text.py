@@ -28,6 +28,7 @@ def counts(vmlinux: Path, accel: str) -> list[int]:
     return [int(boot.values[name]) for name in ("executed", "stale", "stale_again")]
 
 
+@pytest.mark.thorough
 def test_one_thread_executes_what_was_written(mini: Callable[[Spec], Path]) -> None:
     needs_tools("qemu-system-aarch64")
     vmlinux = mini(Spec(rewritten=10))

@@ -167,6 +167,7 @@ def test_damaged_records(
     expect_error(vmlinux, message, capsys, "patch")
 
 
+@pytest.mark.thorough
 def test_truncated_anywhere(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
     """At every boundary of a section, inside the headers, and at random places."""
     vmlinux = mini(Spec())

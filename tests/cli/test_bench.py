@@ -65,6 +65,7 @@ def test_defaults_are_those_of_one_place() -> None:
     assert parser.parse_args(["bench", "compare", "example:2019-a57"]).margin == MARGIN
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("absent", "arguments"),
     [
@@ -83,6 +84,7 @@ def test_not_installed(absent: str, arguments: list[str]) -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.thorough
 def test_help_needs_no_library_of_the_bench() -> None:
     code = (
         "import sys; sys.modules.update(dict.fromkeys(('scipy', 'matplotlib', 'qemu', 'jinja2')))\n"
@@ -96,6 +98,7 @@ def test_help_needs_no_library_of_the_bench() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.thorough
 def test_the_tool_needs_no_bench() -> None:
     code = (
         "import sys; sys.modules['prologue_bench'] = None; from prologue.cli.main import main; "

@@ -91,6 +91,7 @@ def test_doctor_of_no_machine(capsys: Said) -> None:
     assert "--target qemu: expected ssh:HOST" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_doctor_of_a_machine(tmp_path: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     tree = make_tree(tmp_path / "m", kernel_files({16: MOV}))
     policy(tree, 2, "performance")

@@ -34,6 +34,7 @@ def record(*arguments: str | Path) -> int:
     return main(["bench", "record", *map(str, arguments)])
 
 
+@pytest.mark.thorough
 def test_wall_time_is_recorded(machine: Path, tmp_path: Path, capsys: Said) -> None:
     path = tmp_path / "boots.jsonl"
     assert record("--label", "nop;nop", "-o", path, "--runs", "2", "--command", "sh -c 'sleep 0.02; echo -n'") == 0
@@ -50,6 +51,7 @@ def test_wall_time_is_recorded(machine: Path, tmp_path: Path, capsys: Said) -> N
     assert all(0.02 <= value < 60 for value in values)
 
 
+@pytest.mark.thorough
 def test_numbers_are_taken_from_output_and_files_grow(machine: Path, tmp_path: Path) -> None:
     path = tmp_path / "boots.jsonl"
     options = ("--pattern", r"rate \([0-9.]*\)", "--unit", "MB/s", "--direction", "higher", "-o", path, "--runs", "1")
@@ -61,6 +63,7 @@ def test_numbers_are_taken_from_output_and_files_grow(machine: Path, tmp_path: P
     assert main(["bench", "table", str(path)]) == 0
 
 
+@pytest.mark.thorough
 def test_a_workload_by_its_short_name(machine: Path, tmp_path: Path) -> None:
     path = tmp_path / "boots.jsonl"
     assert (
@@ -69,6 +72,7 @@ def test_a_workload_by_its_short_name(machine: Path, tmp_path: Path) -> None:
     assert list(json.loads(path.read_text())["values"]) == ["true", "sleep 0"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -96,6 +100,7 @@ def test_records_must_be_known_by_their_name(machine: Path, tmp_path: Path, caps
     assert list(tmp_path.glob("boots*")) == []
 
 
+@pytest.mark.thorough
 def test_a_void_boot_is_kept_and_told(machine: Path, tmp_path: Path, capsys: Said) -> None:
     tainted = machine / "proc/sys/kernel/tainted"
     path = tmp_path / "boots.jsonl"
@@ -104,6 +109,7 @@ def test_a_void_boot_is_kept_and_told(machine: Path, tmp_path: Path, capsys: Sai
     assert json.loads(path.read_text())["void"].startswith("kernel's taint changed")
 
 
+@pytest.mark.thorough
 def test_advice_comes_before_the_work(machine: Path, tmp_path: Path, capsys: Said) -> None:
     assert record("--label", "x", "-o", tmp_path / "a.jsonl", "--runs", "1", "--command", "true") == 0
     said = capsys.readouterr().err
@@ -114,6 +120,7 @@ def test_advice_comes_before_the_work(machine: Path, tmp_path: Path, capsys: Sai
     assert (machine / "sys/devices/system/cpu/cpufreq/policy0/scaling_governor").read_text() == "schedutil\n"
 
 
+@pytest.mark.thorough
 def test_another_kernel_is_refused_before_the_work(machine: Path, tmp_path: Path, mini: Mini, capsys: Said) -> None:
     vmlinux = mini(Spec())
     (tmp_path / "notes").write_bytes(notes("cd" * 20))
@@ -147,6 +154,7 @@ def test_interrupted_it_stops_what_it_started(sign: signal.Signals, machine: Pat
     assert not path.exists()
 
 
+@pytest.mark.thorough
 def test_a_script_for_a_board(machine: Path, tmp_path: Path, capsys: Said) -> None:
     path = tmp_path / "record.sh"
     assert record("--label", "it's nop", "--runs", "1", "--script", "--command", "echo done") == 0

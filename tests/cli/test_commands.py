@@ -45,6 +45,7 @@ def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert command in said
 
 
+@pytest.mark.thorough
 def test_only_the_chosen_command_is_filled_and_its_help_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
     """Options that are added late must look as if they had always been there."""
     grammar = build_parser()
@@ -367,6 +368,7 @@ def test_our_own_failure_is_exit_3(
     assert "internal error (a bug in prologue): ZeroDivisionError: on purpose" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_as_a_program(mini: Mini) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "prologue", "scan", str(mini(Spec()))], capture_output=True, text=True, check=False

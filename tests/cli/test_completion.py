@@ -62,6 +62,7 @@ def script(tmp_path: Path, request: pytest.FixtureRequest, capsys: Said, monkeyp
     return path
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("script", ["bash"], indirect=True)
 @pytest.mark.parametrize(
     ("before", "expected"),
@@ -82,6 +83,7 @@ def test_bash(script: Path, before: str, expected: set[str]) -> None:
     assert set(done.stdout.split()) == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("script", ["fish"], indirect=True)
 def test_fish(script: Path) -> None:
     needs_tools("fish")

@@ -56,6 +56,7 @@ def test_help_that_cannot_be_printed(command: str, where: str, reason: str, unbu
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_closed_streams(mini: Mini) -> None:
     vmlinux = mini(Spec())
     assert shell('prologue scan "$1" >&-', vmlinux) == (2, "prologue: input or output: Bad file descriptor\n")
@@ -64,6 +65,7 @@ def test_closed_streams(mini: Mini) -> None:
     assert shell("prologue scan absent 2>&-") == (2, "")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("unbuffered", one_quick("", "1"))
 def test_a_file_size_limit(mini: Mini, tmp_path: Path, unbuffered: str) -> None:
     """Nothing is left behind, and a report is whole or an error (Python itself drops the rest if it is unbuffered)."""
@@ -101,6 +103,7 @@ def test_a_signal_before_anything_is_loaded(number: signal.Signals) -> None:
     assert python(program, int(number)) == INTERRUPTED
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "loading", ["argparse", "datetime", "numpy", "numpy.linalg", "prologue.rules.pl303_pointer_into_second_slot"]
 )
@@ -124,6 +127,7 @@ def test_a_signal_while_something_loads(mini: Mini, loading: str) -> None:
     assert python(program, loading, mini(Spec())) == INTERRUPTED
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_second_signal_while_the_first_is_reported(number: signal.Signals) -> None:
     """A terminal that hangs up tells the leader of a session twice; Python's own code for that was 120."""
@@ -144,6 +148,7 @@ def test_a_second_signal_while_the_first_is_reported(number: signal.Signals) -> 
     assert python(program, int(number)) == INTERRUPTED
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_when_a_temporary_file_is_just_there(mini: Mini, number: signal.Signals) -> None:
     program = """
@@ -164,6 +169,7 @@ def test_a_signal_when_a_temporary_file_is_just_there(mini: Mini, number: signal
     assert sorted(vmlinux.parent.iterdir()) == before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_when_the_copy_has_just_begun(mini: Mini, tmp_path: Path, number: signal.Signals) -> None:
     """A cp that nobody stops makes the file again when it has been removed."""
@@ -217,11 +223,13 @@ def test_a_signal_when_all_is_done(number: signal.Signals, ignored: bool) -> Non
     assert python(program, int(number), ignored, "--version") == expected
 
 
+@pytest.mark.thorough
 def test_a_reader_that_ends(mini: Mini) -> None:
     line = 'prologue scan "$1" "$1" | true; echo ${PIPESTATUS[0]} >&2'
     assert shell(line, mini(Spec())) == (0, "141\n")
 
 
+@pytest.mark.thorough
 def test_many_files_and_ctrl_c(mini: Mini, tmp_path: Path) -> None:
     """In a terminal it reaches the workers, too: one line, and no process stays."""
     modules = tmp_path / "modules"
@@ -240,6 +248,7 @@ def test_many_files_and_ctrl_c(mini: Mini, tmp_path: Path) -> None:
     assert all(until_gone(worker) for worker in workers)
 
 
+@pytest.mark.thorough
 def test_many_files_and_a_worker_that_is_killed(mini: Mini, tmp_path: Path) -> None:
     modules = tmp_path / "modules"
     modules.mkdir()

@@ -74,6 +74,7 @@ def test_every_command_is_on_the_page_of_all_commands() -> None:
     assert not [name for name in names if not any(line.startswith(f"{name} ") for line in shown)]
 
 
+@pytest.mark.thorough
 def test_the_commands_of_help_can_be_pasted() -> None:
     parser = build_parser()
     fill_all(parser)

@@ -64,6 +64,7 @@ def test_the_wrong_kernel_is_an_error_that_names_both(
     assert f"a.ko: built for 6.10.0, but {wrong} is 6.12.0: that is not its kernel" in said
 
 
+@pytest.mark.thorough
 def test_each_module_goes_to_its_own_of_several(
     right: Path, wrong: Path, modules: Path, mini: Mini, capsys: Said
 ) -> None:

@@ -18,11 +18,13 @@ def plot(out: Path, *more: str, results: str = "example:2019-a57") -> Path:
     return out
 
 
+@pytest.mark.thorough
 def test_size_in_pixels(tmp_path: Path) -> None:
     head = plot(tmp_path / "a.png", "--size", "1600x700").read_bytes()[:24]
     assert struct.unpack(">II", head[16:]) == (1600, 700)
 
 
+@pytest.mark.thorough
 def test_text_is_text(tmp_path: Path) -> None:
     text = plot(tmp_path / "a.svg", "--title", "An <odd> $title_").read_text()
     assert ">An &lt;odd&gt; $title_<" in text
@@ -30,6 +32,7 @@ def test_text_is_text(tmp_path: Path) -> None:
     assert "posted to the arm64 kernel list" in text
 
 
+@pytest.mark.thorough
 def test_dark_and_without_notes(tmp_path: Path) -> None:
     text = plot(tmp_path / "a.svg", "--dark", "--no-notes").read_text()
     assert "posted to the arm64 kernel list" not in text

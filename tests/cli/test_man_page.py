@@ -35,6 +35,7 @@ def test_readers_warn_of_nothing(pages: list[Path], command: tuple[str, ...]) ->
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
 
 
+@pytest.mark.thorough
 def test_a_page_says_what_the_help_says(pages: list[Path]) -> None:
     """Arguments and options with their sentences, and examples as they are pasted: no other quotes, no other minus."""
     needs_tools("mandoc")

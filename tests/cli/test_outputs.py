@@ -76,6 +76,7 @@ def test_reasons_and_owners_are_not_lost(mini: Mini, tmp_path: Path, capsys: Sai
     assert main(arguments) == 0
 
 
+@pytest.mark.thorough
 def test_a_reader_that_goes_away_does_not_make_it_clean(mini: Mini) -> None:
     vmlinux = mini(Spec())
     for unbuffered in ("", "1"):
@@ -91,6 +92,7 @@ def test_a_reader_that_goes_away_does_not_make_it_clean(mini: Mini) -> None:
         process.stderr.close()
 
 
+@pytest.mark.thorough
 def test_a_report_that_cannot_be_printed_is_an_error(mini: Mini) -> None:
     vmlinux = mini(Spec())
     for arguments in (["scan", str(vmlinux)], ["rules", "--json"]):  # one fits into the buffer, the other does not
@@ -104,6 +106,7 @@ def test_a_report_that_cannot_be_printed_is_an_error(mini: Mini) -> None:
             assert done.stderr == "prologue: input or output: No space left on device\n"
 
 
+@pytest.mark.thorough
 def test_names_that_are_no_text(mini: Mini, tmp_path: Path) -> None:
     vmlinux = Path(os.fsdecode(os.fsencode(tmp_path) + b"/na\xffme"))
     shutil.copy(mini(Spec()), vmlinux)
@@ -135,6 +138,7 @@ def as_others(closed: Path) -> list[str]:
     return without
 
 
+@pytest.mark.thorough
 def test_what_may_not_be_read_is_not_passed_over(mini: Mini, tmp_path: Path) -> None:
     """A directory of modules of which one part is closed is not clean, and nor is a closed vmlinux our failure."""
     modules, closed = tmp_path / "modules", tmp_path / "modules" / "closed"
@@ -233,6 +237,7 @@ def test_a_signal_while_the_second_reader_loads_leaves_nothing(mini: Mini, numbe
             path.unlink()
 
 
+@pytest.mark.thorough
 def test_a_terminal_that_hangs_up_is_an_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The signal comes when nothing can be printed any more."""
     monkeypatch.setenv("PROLOGUE_ROOT", str(make_tree(tmp_path / "machine")))  # a busy one would be waited for
@@ -251,6 +256,7 @@ def test_a_terminal_that_hangs_up_is_an_interruption(tmp_path: Path, monkeypatch
     assert not (tmp_path / "a.jsonl").exists()
 
 
+@pytest.mark.thorough
 def test_what_a_killed_run_left_goes_with_the_next_one(mini: Mini, tmp_path: Path) -> None:
     """And nothing else does: not the file of a run that lives, and not what others named nearly so."""
     vmlinux, out = mini(Spec()), tmp_path / "out" / ("n" * 200)

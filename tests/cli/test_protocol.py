@@ -38,6 +38,7 @@ def test_an_unsafe_one_is_shown_step_by_step(capsys: pytest.CaptureFixture[str])
     assert "RET does not return to the caller" in said
 
 
+@pytest.mark.thorough
 def test_a_safe_one_says_how_far_it_looked(capsys: pytest.CaptureFixture[str]) -> None:
     needs_tools("spin", "tcc")
     assert main(["protocol", "check", "two-writes-live/mov-in-place", "--barriers"]) == 0
@@ -50,6 +51,7 @@ def test_a_safe_one_says_how_far_it_looked(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.thorough
 def test_json_of_all_variants(capsys: pytest.CaptureFixture[str]) -> None:
     needs_tools("spin", "tcc")
     assert main(["protocol", "check", "stop-machine", "--all-variants", "--json"]) == 1

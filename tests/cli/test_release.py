@@ -70,6 +70,7 @@ def test_a_processed_native_kernel_passes_and_is_described(native: Path, capsys:
     assert capsys.readouterr().out == f"1 file: clean ({sites} sites, processed, native)\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("layout", ["2", "4,2"])
 @pytest.mark.parametrize(
     "kind", ["native, unprocessed", "stock", "stock, processed", "nop-nop", "stock nop-nop", "boot"]
@@ -119,6 +120,7 @@ def test_the_gate_s_own_case_passes_where_it_passes(native: Path, capsys: Said) 
 # Rules that do not run.
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "ignored", ["PL2", "PL", "pl4", "PL402", "marker-disagrees", "sites-partly-patched", "PL3,PL109", "PL408"]
 )
@@ -159,6 +161,7 @@ def test_a_release_runs_every_rule(native: Path, selected: str, place: str, tmp_
     assert release(native, "--select", "PL") == 0  # leaves none out
 
 
+@pytest.mark.thorough
 def test_an_ignored_rule_is_named_with_its_source_in_every_format(native: Path, tmp_path: Path, capsys: Said) -> None:
     with_x9_live(native)
     assert release(native) == 1
@@ -237,6 +240,7 @@ def test_known_findings_of_other_rules_and_fatal_ones_are_not(
 # Where settings come from.
 
 
+@pytest.mark.thorough
 def test_settings_of_one_file_do_not_apply_to_another(mini: Mini, tmp_path: Path, capsys: Said) -> None:
     a, b = tmp_path / "a" / "vmlinux", tmp_path / "b" / "vmlinux"
     vmlinux = with_x9_live(processed(mini(Spec())))
@@ -257,6 +261,7 @@ def test_settings_of_one_file_do_not_apply_to_another(mini: Mini, tmp_path: Path
     assert verify(a, b) == 2
 
 
+@pytest.mark.thorough
 def test_the_name_of_a_file_does_not_choose_its_settings(mini: Mini, tmp_path: Path, monkeypatch: Any) -> None:
     """Neither a link to the file, nor one to its directory, nor the directory of the command."""
     build, elsewhere = tmp_path / "build", tmp_path / "elsewhere"
@@ -349,6 +354,7 @@ def test_an_option_that_nothing_looks_at_is_refused_or_noted(
     assert capsys.readouterr().out == "1 file: clean (6 sites, untouched, module; no kernel given)\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("require", ["untouched", "processed"])
 def test_a_required_state_in_every_format(mini: Mini, tmp_path: Path, require: str, capsys: Said) -> None:
     for contract in ("native", "stock"):

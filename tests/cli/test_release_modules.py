@@ -32,6 +32,7 @@ def native(mini: Mini, capsys: Said) -> Path:
     return vmlinux
 
 
+@pytest.mark.thorough
 def test_modules_are_checked_against_their_kernel(mini: Mini, native: Path, tmp_path: Path, capsys: Said) -> None:
     ko = mini(ModuleSpec())
     assert release(ko) == 1

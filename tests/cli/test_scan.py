@@ -24,6 +24,7 @@ Mini = Callable[[Spec | ModuleSpec], Path]
 Said = pytest.CaptureFixture[str]
 
 
+@pytest.mark.thorough
 def test_many_files_and_directories(mini: Mini, tmp_path: Path, capsys: Said) -> None:
     vmlinux, ko, modules = mini(Spec()), mini(ModuleSpec()), tmp_path / "modules"
     modules.mkdir()

@@ -84,6 +84,7 @@ def test_a_fatal_finding_may_be_known_but_not_released(mini: Mini, tmp_path: Pat
     assert verify(vmlinux, "--baseline", baseline, "--release") == 1
 
 
+@pytest.mark.thorough
 def test_settings_stand_beside_the_file(
     mini: Mini, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,6 +112,7 @@ def test_settings_stand_beside_the_file(
     assert verify(vmlinux, "--no-config", "--ignore", "PL304") == 0
 
 
+@pytest.mark.thorough
 def test_stock_output_fails_the_release_in_every_format(
     mini: Mini, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -226,6 +228,7 @@ def test_what_kbuild_takes_out_of_vmlinux_unstripped_is_in_no_image(tmp_path: Pa
     assert [(at, section.name) for at, section in flat_sections(ElfImage(path))] == [(0, ".head.text")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("rules", "said"),
     [

@@ -30,6 +30,7 @@ def by_the_book(words: list[int]) -> set[int]:
     return targets
 
 
+@pytest.mark.thorough
 @given(
     st.lists(
         st.tuples(st.integers(0, 1000), st.lists(st.integers(0, (1 << 63) - 1), max_size=3)), min_size=1, max_size=8

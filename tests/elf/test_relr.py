@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -56,6 +57,7 @@ def places_of(chains: Chains) -> list[list[int]]:
     return found
 
 
+@pytest.mark.thorough
 @given(CHAINS)
 @settings(max_examples=300, deadline=None)
 @example([(1, [63, 1, 62, 64, 63, 126])])
@@ -67,6 +69,7 @@ def test_encoding_is_greedy_and_decodes_to_the_same(chains: Chains) -> None:
         assert np.sort(decode(words)).tolist() == places
 
 
+@pytest.mark.thorough
 @given(CHAINS, st.integers(0, 6000), st.integers(0, 6000))
 @settings(max_examples=300, deadline=None)
 @example([(1, [1] * 40)], 0, 6000)  # the first chain holds records only: the table begins with fillers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +21,7 @@ def section(index: int, addr: int, size: int) -> Section:
 spans = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=8)
 
 
+@pytest.mark.thorough
 @given(spans, st.lists(st.integers(0, 340), max_size=40), st.randoms(use_true_random=False))
 def test_every_address_is_in_the_section_that_contains_it(
     gaps: list[tuple[int, int]], vaddrs: list[int], order: object

@@ -149,6 +149,7 @@ def test_good_bad_unknown(kind: str, digest: type[hashes.SHA256 | hashes.SHA512]
         assert check_signature(wrong, message, [other.der]) == ("bad" if attributes else "unknown-key")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("attributes", [False, True])
 def test_any_flipped_byte_is_bad(attributes: bool) -> None:
     ours = signer("ec")

@@ -94,6 +94,7 @@ def test_what_differs_is_found_across_pieces(mini: Mini, tmp_path: Path) -> None
     assert ElfEdit(path).value("work_leaf") == getattr(Symbols(one).find("work_leaf"), "vaddr", None)
 
 
+@pytest.mark.thorough
 @given(
     st.lists(st.integers(0, 200), max_size=12),
     st.lists(st.integers(0, 200), max_size=12),

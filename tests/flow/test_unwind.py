@@ -62,6 +62,7 @@ def in_code(kernel: Kernel, word: int) -> set[int]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("linker", ["ld.lld", "aarch64-linux-gnu-ld"])
 def test_a_linked_table(compiled: Path, linker: str) -> None:
     linked = compiled.with_name("linked")

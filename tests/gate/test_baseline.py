@@ -150,6 +150,7 @@ def test_an_entry_that_expired_covers_nothing(tmp_path: Path) -> None:
     assert split(findings, [replace(dated, expires=date(2001, 1, 1))]).new == findings
 
 
+@pytest.mark.thorough
 def test_more_entries_than_fnmatch_remembers() -> None:
     findings = [finding(WARN, symbol=f"f{k}") for k in range(600)]
     known = [Known(rule="PL109", symbol=f"f{k}", **WHY) for k in reversed(range(600))]
@@ -218,6 +219,7 @@ NAMES = st.one_of(NASTY, st.sampled_from(["vm[l]inux", "a*", "a?", 'q"\\', "init
 PLACES = st.tuples(st.sampled_from([WARN, FATAL]), NAMES, st.none() | NAMES)
 
 
+@pytest.mark.thorough
 @given(st.lists(PLACES.filter(lambda place: not any("\ud800" <= c <= "\udfff" for c in f"{place[1]}{place[2]}"))))
 def test_the_template_covers_exactly_its_findings(
     tmp_path_factory: pytest.TempPathFactory, places: list[tuple[object, str, str | None]]

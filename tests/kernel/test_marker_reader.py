@@ -42,6 +42,7 @@ def problem(vmlinux: Path) -> str | None:
     return None if found is None else found.reason
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("spec", [spec for spec in all_specs() if spec.contract == "native"], ids=str)
 def test_every_form_reads_it_unprocessed_and_processed(mini: Mini, spec: Spec) -> None:
     vmlinux = mini(spec)
@@ -62,6 +63,7 @@ def test_what_compilers_make_of_it(mini: Mini, layout: str, compiler: str, optio
     assert problem(mini(spec)) is None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [(), *OPTIONS[:5]], ids="".join)
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -33,6 +33,7 @@ def mixed(directory: Path, rest: str, odd: str, protection: str) -> Path:
 _ENTRY, _LITERAL, _BEFORE = "the second slot is the entry of exported", "write a literal over", "are before the entry"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("protection", ["none", "bti"])
 @pytest.mark.parametrize(
     "case",

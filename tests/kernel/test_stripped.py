@@ -37,6 +37,7 @@ def process(path: Path, *, wanted: bool) -> Path:
     return path
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("processed", [False, True])
 @pytest.mark.parametrize("name", [*NEEDED, "ftrace_nop_ops"])
 @pytest.mark.parametrize("spec", NATIVE, ids=str)
@@ -59,6 +60,7 @@ def test_one_symbol_of_a_native_kernel(
         assert "PL" not in said.err
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("processed", one_quick(True, False))
 @pytest.mark.parametrize("spec", one_quick(*NATIVE, Spec(contract="stock")), ids=str)
 def test_any_other_symbol(mini: Mini, spec: Spec, capsys: pytest.CaptureFixture[str], *, processed: bool) -> None:

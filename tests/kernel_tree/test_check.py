@@ -82,6 +82,7 @@ def test_all_is_well_before_the_build(ready: Path, bin_: Path, capsys: Said) -> 
     assert checks["vmlinux"]["message"] == "not built yet"
 
 
+@pytest.mark.thorough
 def test_the_patch(tree: Path, bin_: Path, capsys: Said) -> None:
     assert bin_.is_dir()
     checks = check(capsys, tree)
@@ -101,6 +102,7 @@ def test_the_patch(tree: Path, bin_: Path, capsys: Said) -> None:
     assert row["files"][POSTLINK] == "differs"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("config", "message", "to_do"),
     [
@@ -127,6 +129,7 @@ def test_the_configuration(ready: Path, config: str | None, message: str, to_do:
 PADS = "CONFIG_ARM64_BTI_KERNEL=y\nCONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS=y\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("config", "warns"),
     [
@@ -154,6 +157,7 @@ def test_warnings_about_modules_are_told_before(tree: Path, bin_: Path, config: 
     assert "modules" not in check(capsys, tree)
 
 
+@pytest.mark.thorough
 def test_a_build_directory(ready: Path, tmp_path: Path, mini: Mini, capsys: Said) -> None:
     out = tmp_path / "out"
     out.mkdir()
@@ -174,6 +178,7 @@ def test_a_build_directory(ready: Path, tmp_path: Path, mini: Mini, capsys: Said
     assert "no such directory" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_the_tool(ready: Path, bin_: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     program(bin_ / "prologue", "echo prologue 0.0.1")
     row = check(capsys, ready)["tool"]
@@ -204,6 +209,7 @@ def test_the_tool(ready: Path, bin_: Path, capsys: Said, monkeypatch: pytest.Mon
     assert "PROLOGUE=absent (environment) does not exist" in check(capsys, ready)["tool"]["message"]
 
 
+@pytest.mark.thorough
 def test_no_tool_is_needed_where_sorttable_does_the_step(
     ready: Path, bin_: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,6 +227,7 @@ def test_no_tool_is_needed_where_sorttable_does_the_step(
     assert check(capsys, ready)["tool"]["status"] == "no"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["vmlinux", "vmlinux.unstripped"])
 def test_the_kernel(ready: Path, mini: Mini, name: str, capsys: Said) -> None:
     vmlinux = ready / name
@@ -249,6 +256,7 @@ def test_the_kernel(ready: Path, mini: Mini, name: str, capsys: Said) -> None:
     assert "a text file" in check(capsys, ready)[name]["message"]
 
 
+@pytest.mark.thorough
 def test_both_kernels_are_looked_at(ready: Path, mini: Mini, capsys: Said) -> None:
     for name in ("vmlinux", "vmlinux.unstripped"):
         shutil.copy(mini(Spec()), ready / name)

@@ -22,6 +22,7 @@ def kernel(*arguments: object) -> int:
     return main(["kernel", *map(str, arguments)])
 
 
+@pytest.mark.thorough
 def test_from_install_to_uninstall(tree: Path, capsys: Said) -> None:
     series, before = KernelTree(tree).series, fingerprint(tree)
     head = f"{tree}: Linux {series}.99"
@@ -66,6 +67,7 @@ def test_from_install_to_uninstall(tree: Path, capsys: Said) -> None:
     assert f"{head}: the patch is not installed, nothing to do\n" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_quiet_says_what_fails_and_no_more(
     tree: Path, tmp_path: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +120,7 @@ def test_without_room_for_copies(tree: Path, tmp_path: Path, monkeypatch: pytest
     assert untouched(tree) == state
 
 
+@pytest.mark.thorough
 def test_patch_prints_the_series(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:

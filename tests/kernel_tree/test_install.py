@@ -48,6 +48,7 @@ def refused(tree: Path, *names: str, uninstalling: bool = False) -> str:
     return message
 
 
+@pytest.mark.thorough
 def test_there_and_back(every_tree: Path) -> None:
     before, state = fingerprint(every_tree), untouched(every_tree)
     planned = install(every_tree, dry_run=True)
@@ -100,6 +101,7 @@ def test_modes_stay(tree: Path) -> None:
     assert fingerprint(tree) == before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("where", ["nowhere", "its own", "around it", "around it, ignored", "temporary files"])
 def test_whatever_repository_it_is_in(where: str, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reference = made_tree(KernelTree(tree).series, tmp_path / "reference")
@@ -119,6 +121,7 @@ def test_whatever_repository_it_is_in(where: str, tree: Path, tmp_path: Path, mo
     assert fingerprint(tree) == before
 
 
+@pytest.mark.thorough
 def test_what_git_is_told_elsewhere_does_not_matter(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +155,7 @@ def test_by_way_of_a_link_to_the_tree(tree: Path, tmp_path: Path, monkeypatch: p
     assert fingerprint(tree) == before
 
 
+@pytest.mark.thorough
 def test_hard_links_are_cut(tree: Path, tmp_path: Path) -> None:
     """As ``cp -al`` makes them."""
     copy = tmp_path / "copy"
@@ -191,6 +195,7 @@ def test_what_is_left_out_is_added(tree: Path, tmp_path: Path, number: int) -> N
     assert fingerprint(tree) == fingerprint(original)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", CHANGED)
 def test_a_change_in_the_way_is_named(every_tree: Path, number: int) -> None:
     changes = [change for change in KernelTree(every_tree).patch.changes if not change.creates]
@@ -220,6 +225,7 @@ def test_all_that_is_in_the_way_is_named_at_once(tree: Path) -> None:
     assert uninstall(tree).steps == ()
 
 
+@pytest.mark.thorough
 def test_a_directory_in_the_way(tree: Path, tmp_path: Path) -> None:
     (tree / POSTLINK).mkdir()
     assert f"{POSTLINK} (is not a regular file)" in refused(tree, POSTLINK)
@@ -232,6 +238,7 @@ def test_a_directory_in_the_way(tree: Path, tmp_path: Path) -> None:
     assert "outside of the tree" in refused(tree, *inside)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("names", [["Documentation"], ["tools/testing"], ["Documentation", "tools/testing"]])
 def test_a_tree_without_documentation_or_tests(tree: Path, names: list[str]) -> None:
     for name in names:
@@ -245,6 +252,7 @@ def test_a_tree_without_documentation_or_tests(tree: Path, names: list[str]) -> 
     assert fingerprint(tree) == before
 
 
+@pytest.mark.thorough
 def test_other_changes_stay(every_tree: Path) -> None:
     """In the same files, made before and after."""
 
@@ -318,6 +326,7 @@ def test_a_full_disk_changes_nothing(tree: Path, after: int, monkeypatch: pytest
     assert fingerprint(tree) == before
 
 
+@pytest.mark.thorough
 def test_the_same_command_goes_on(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever may fail between two renames."""
     reference = made_tree(KernelTree(tree).series, tmp_path / "reference")

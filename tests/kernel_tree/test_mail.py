@@ -55,6 +55,7 @@ def unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("who", [TESTER, ABROAD], ids=["ASCII", "other"])
 def test_git_am_does_what_install_does(every_tree: Path, tmp_path: Path, who: Identity) -> None:
     from prologue.kernel_tree.tree import install
@@ -132,6 +133,7 @@ def test_without_an_identity_nothing_is_written(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.thorough
 def test_a_directory(tmp_path: Path, known: None, capsys: Said) -> None:
     assert known is None
     out, series = tmp_path / "out", load_patch(all_series()[-1])
@@ -259,6 +261,7 @@ def test_options_that_make_no_sense(known: None, options: list[str], message: st
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_stdout_is_what_git_am_takes(tree: Path, known: None) -> None:
     """Through a real pipe, as users run it."""
     assert known is None

@@ -35,6 +35,7 @@ def test_it_needs_no_option_and_creates_nothing(series: str) -> None:
     assert OPTION.encode() not in boot.diff
 
 
+@pytest.mark.thorough
 def test_there_and_back(every_tree: Path) -> None:
     before = fingerprint(every_tree)
     assert KernelTree(every_tree).installed is None
@@ -49,6 +50,7 @@ def test_there_and_back(every_tree: Path) -> None:
     assert fingerprint(every_tree) == before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("there", "wanted"), [("boot", "build"), ("build", "boot")])
 def test_one_mode_at_a_time(every_tree: Path, there: str, wanted: str, capsys: Said) -> None:
     assert kernel("install", every_tree, "--mode", there) == 0

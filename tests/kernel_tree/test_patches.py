@@ -59,6 +59,7 @@ def test_the_mov_is_accepted_without_the_option(series: str) -> None:
     assert not any(OPTION.encode() in line for line in added)
 
 
+@pytest.mark.thorough
 def test_the_series_does_what_its_sum_does(every_tree: Path) -> None:
     """Patch by patch with git, and all at once as install does it."""
     from prologue.kernel_tree.tree import install

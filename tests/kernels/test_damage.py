@@ -26,6 +26,7 @@ def processed(mini: Mini, spec: Spec) -> Form:
     return Form(processed=True, directory=vmlinux.parent, vmlinux=vmlinux, modules=())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("spec", [OFFSETS, PLAIN], ids=str)
 def test_verify_refuses_each_kind(mini: Mini, spec: Spec, tmp_path: Path) -> None:
     form = processed(mini, spec)

@@ -35,6 +35,7 @@ def test_report() -> None:
     assert report([], 1000) == "0 boots of 1000: 0 well, 0 not"
 
 
+@pytest.mark.thorough
 @pytest.mark.qemu
 def test_the_mini_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     needs_tools("qemu-system-aarch64", "aarch64-linux-gnu-gcc")
@@ -46,6 +47,7 @@ def test_the_mini_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert main() == 2  # not a new directory
 
 
+@pytest.mark.thorough
 @pytest.mark.qemu
 def test_a_boot_that_does_not_end(tmp_path: Path) -> None:
     needs_tools("qemu-system-aarch64", "aarch64-linux-gnu-gcc")

@@ -45,6 +45,7 @@ def test_there_are_ten() -> None:
     assert all("```pycon\n" in text for _, _, text in EXAMPLES)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("files")
 def test_the_examples_print_what_the_page_says() -> None:
     names: dict[str, object] = {"prologue": prologue}

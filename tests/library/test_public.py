@@ -44,11 +44,13 @@ def test_nothing_else_is_public() -> None:
         _ = prologue.nope  # type: ignore[attr-defined]  # that is the point
 
 
+@pytest.mark.thorough
 def test_a_star_brings_the_public_names() -> None:
     code = "from prologue import *; print(sorted(name for name in dir() if not name.startswith('_')))"
     assert ast.literal_eval(run(code)) == sorted(prologue.__all__)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "first",
     ["prologue.open", "import prologue.plan.build", "from prologue.trace import ranges", "from prologue import plan"],

@@ -274,6 +274,7 @@ def test_a_word_that_changed_since_planning_stops_everything(vmlinux: Path) -> N
     assert vmlinux.read_bytes() == before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("layout", ["2", "4,2"])
 @pytest.mark.parametrize("form", one_quick("relr", "rela", "rela-applied", "static"))
 def test_every_interrupted_state_is_unfinished_and_is_finished(mini: Mini, layout: str, form: str) -> None:

@@ -68,6 +68,7 @@ def in_tree(vmlinux: Path) -> list[str]:
     return sorted(path.name for path in vmlinux.parent.iterdir() if path.name.startswith(vmlinux.name))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", one_tested(11, 1))
 @pytest.mark.parametrize("spec", one_quick(
     *(Spec(marker=2, form=form, layout=layout, zeros=True) for form in ("rela", "relr") for layout in ("4,2", "2")),

@@ -53,6 +53,7 @@ def written(kernel: Kernel, plan: PatchPlan, path: Path) -> Kernel:
     return Kernel(path)
 
 
+@pytest.mark.thorough
 @given(st.integers(0, 1 << 30), st.integers(0, 6), st.booleans(), st.booleans())
 @settings(max_examples=25, deadline=None)
 def test_nothing_else_is_lost_and_it_goes_back(

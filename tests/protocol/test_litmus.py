@@ -52,6 +52,7 @@ def test_nearly_all_translate() -> None:
     assert len(programs()) >= 45
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", programs())
 def test_the_machine_agrees(name: str) -> None:
     needs_tools("spin", "tcc")

@@ -51,6 +51,7 @@ def test_all_but_the_decoder_have_a_litmus_form() -> None:
     assert without == {"jump-label-decoder"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "variant", "wait"), [
     ("brk-owner", "one-address-and-ipi", "sync_cores"), ("brk-owner", "many-addresses", "sync_cores"),
     ("call-ops", "as-in-the-kernel", "rcu_tasks_wait"), ("int3-scheme", "drained-either", "rcu_tasks_wait"),

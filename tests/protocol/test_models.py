@@ -38,6 +38,7 @@ def variant_of(name: str, variant: str) -> ProtocolVariant:
     return load_protocol(name).variant(variant)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "variant"), ALL)
 def test_verdict(name: str, variant: str) -> None:
     found = variant_of(name, variant)

@@ -22,6 +22,7 @@ def test_a_search_that_ran_out_of_memory_is_not_safe(monkeypatch: pytest.MonkeyP
         check_model(model)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "variant"), [("mov-at-boot", "traced-on-all"), ("int3-scheme", "as-proposed")])
 def test_both_compilers_make_the_same_checker(name: str, variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     needs_tools("spin", *spin._COMPILERS)

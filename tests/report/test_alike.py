@@ -27,6 +27,7 @@ def modules(mini: Mini, tmp_path: Path) -> Path:
     return directory
 
 
+@pytest.mark.thorough
 def test_one_refusal_of_many_modules(modules: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", str(modules), "--release"]) == 1
     lines = capsys.readouterr().out.splitlines()
@@ -41,6 +42,7 @@ def test_one_refusal_of_many_modules(modules: Path, capsys: pytest.CaptureFixtur
     assert len({str(result["locations"]) for result in results}) == MANY
 
 
+@pytest.mark.thorough
 def test_one_reason_why_many_could_not_be_verified(
     modules: Path, mini: Mini, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -49,6 +51,7 @@ def test_one_reason_why_many_could_not_be_verified(
     assert line.startswith(f"could not be verified: {MANY} files (00.ko, 01.ko, 02.ko, ...): layout 2, but ")
 
 
+@pytest.mark.thorough
 def test_a_baseline_still_has_an_entry_for_each_file(modules: Path, tmp_path: Path, mini: Mini) -> None:
     vmlinux = mini(Spec(contract="stock"))
     assert main(["patch", str(vmlinux), "--in-place", "--contract", "stock"]) == 0

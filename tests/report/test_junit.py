@@ -144,6 +144,7 @@ def test_no_finding_is_lost() -> None:
             findings_junit(["vmlinux"], [stray], [], FAILING, (FATAL,))
 
 
+@pytest.mark.thorough
 @given(path=NASTY, symbol=NASTY, message=NASTY)
 def test_any_name_gives_well_formed_xml(path: str, symbol: str, message: str) -> None:
     findings = [finding(rule, path=path, symbol=symbol, message=message) for rule in (FATAL, WARN)]

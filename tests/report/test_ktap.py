@@ -146,6 +146,7 @@ def test_a_hash_sign_in_a_path_is_no_directive() -> None:
     assert (test.name, test.ok, test.skip) == (r"a \x23 SKIP", False, None)
 
 
+@pytest.mark.thorough
 @given(paths=st.lists(NASTY.filter(str.strip), max_size=3), symbol=NASTY, message=NASTY)
 @example(paths=["0 ", " 0"], symbol="", message="")  # found by chance
 def test_any_name_gives_sound_ktap(paths: list[str], symbol: str, message: str) -> None:

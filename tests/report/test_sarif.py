@@ -72,6 +72,7 @@ def test_logs_are_valid() -> None:
     assert problems(findings_sarif(["vmlinux"], [], [])) == []
 
 
+@pytest.mark.thorough
 @settings(max_examples=25)  # the validator takes most of the time
 @given(path=NASTY.filter(lambda text: "\0" not in text), symbol=NASTY, message=NASTY)
 @example(path="\ud800", symbol="", message="")  # found by chance: no file system has such a name
@@ -231,6 +232,7 @@ def test_paths_become_uris(path: str, uri: str) -> None:
     assert findings_sarif([path], [], [])["runs"][0]["artifacts"][0]["location"]["uri"] == uri
 
 
+@pytest.mark.thorough
 @given(NASTY.filter(lambda path: "\0" not in path and "\ud800" not in path))
 def test_uris_lead_back_to_the_path(path: str) -> None:
     try:

@@ -37,6 +37,7 @@ def on_terminal(words: list[str], **settings: str) -> str:
     return shown.decode().replace("\r\n", "\n")
 
 
+@pytest.mark.thorough
 def test_an_error_is_said_once_on_a_terminal_and_its_lines_fit() -> None:
     shown = on_terminal(["verify", "/absent/" + 40 * "x"])
     assert shown.count("No such file or") == 1
@@ -44,6 +45,7 @@ def test_an_error_is_said_once_on_a_terminal_and_its_lines_fit() -> None:
     assert "\n    " in shown  # what was wrapped is indented
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("words", "settings", "colored"),
     [

@@ -92,6 +92,7 @@ CASES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", [case for case in CASES if case != "a veneer"])
 def test_a_module(tmp_path: Path, case: str) -> None:
     code, count = CASES[case]
@@ -99,6 +100,7 @@ def test_a_module(tmp_path: Path, case: str) -> None:
     assert [finding.where.symbol for finding in found] == ["caller"] * count
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", [case for case, (code, _) in CASES.items() if "outside" not in code])
 def test_a_vmlinux(tmp_path: Path, case: str) -> None:
     """Linked, so that calls and veneers have their targets."""

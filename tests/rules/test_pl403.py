@@ -19,6 +19,7 @@ B_COND, UNALLOCATED = 0x54000040, 0x5503201F
 STP = 0xA9BF7BFD  # stp x29, x30, [sp, #-16]!
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("word", "expected"), [(B_COND, {"PL310"}), (UNALLOCATED, {"PL403"})], ids=["B.cond", "none"])
 def test_a_changed_second_slot_is_told_of_once(
     mini: Callable[[Spec], Path], tmp_path: Path, word: int, expected: set[str]

@@ -77,6 +77,7 @@ def verified(path: Path, capsys: Said, *more: str) -> list[dict[str, object]]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 @pytest.mark.parametrize("is_processed", [False, True], ids=["untouched", "processed"])
 @pytest.mark.parametrize("what", DAMAGE)
@@ -113,6 +114,7 @@ def test_a_wrong_relocation_is_the_root_of_what_its_record_lost(
     assert {"PL206", "PL402"} <= {f["code"] for f in findings[1:]}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 @pytest.mark.parametrize("is_processed", [False, True], ids=["untouched", "processed"])
 @pytest.mark.parametrize("distance", [-8, -4, 4, 8])
@@ -156,6 +158,7 @@ def test_two_damaged_places_are_two_roots(mini: Mini, spec: Spec, capsys: Said) 
     assert [f["code"] for f in findings if not f["follows_from"]] == ["PL201", "PL201", "PL402"]
 
 
+@pytest.mark.thorough
 def test_every_format_has_the_root_first(mini: Mini, tmp_path: Path, capsys: Said) -> None:
     path = mini(Spec())
     change = Site(path, "2").word(4, BL)

@@ -83,6 +83,7 @@ DAMAGE: dict[str, tuple[str, Form, Change]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", DAMAGE)
 def test_one_damage_has_one_root(mini: Mini, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, form, change = DAMAGE[name]

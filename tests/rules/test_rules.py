@@ -30,6 +30,7 @@ def report(fixture: Fixture, arguments: Arguments) -> int:
     return main([*fixture.command, "--json", *map(str, arguments)])
 
 
+@pytest.mark.thorough
 @every_rule
 def test_the_fixture_fires_exactly_its_rule(mini: Mini, rule: Rule, capsys: pytest.CaptureFixture[str]) -> None:
     fixture = fixture_of(rule)
@@ -47,6 +48,7 @@ def test_the_fixture_fires_exactly_its_rule(mini: Mini, rule: Rule, capsys: pyte
         assert finding["symbol"] == fixture.symbol
 
 
+@pytest.mark.thorough
 @every_rule
 def test_the_twin_fires_nothing(mini: Mini, rule: Rule, capsys: pytest.CaptureFixture[str]) -> None:
     fixture = fixture_of(rule)
@@ -63,6 +65,7 @@ def _decides_writing(rule: Rule) -> bool:
     return decides
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rule", [rule for rule in RULES if _decides_writing(rule)], ids=lambda rule: rule.code)
 def test_patch_refuses_what_is_broken_or_finishes_it(mini: Mini, rule: Rule) -> None:
     fixture = fixture_of(rule)
@@ -118,6 +121,7 @@ def test_registry_is_complete_and_in_order() -> None:
     assert [f"{r.code.lower()}_{r.slug.replace('-', '_')}" for r in RULES] == files
 
 
+@pytest.mark.thorough
 def test_patch_loads_the_rules_that_decide_writing_and_no_others() -> None:
     code = (
         "import sys, prologue.patching.patch;"

@@ -47,6 +47,7 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
     return data[:at] + chance.randbytes(size) + data[at + size :]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", WHOLE)
 def test_no_damage_is_an_internal_error(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     vmlinux, path = KERNEL.write(tmp_path / "vmlinux"), tmp_path / "trace"

@@ -103,6 +103,7 @@ def test_without_text_nothing_is_said(tmp_path: Path) -> None:
     assert stream.unknown == sum(count for start, count, _, level, _ in PATH if level and start != IRQ)
 
 
+@pytest.mark.thorough
 def test_a_recorded_boot(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Up to where it begins to swing its sites; with another text in memory the decoder goes astray."""
     needs_tools("qemu-system-aarch64", "trc_pkt_lister")
@@ -131,6 +132,7 @@ def test_a_recorded_boot(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert good[first][0] <= place < good[first][1]
 
 
+@pytest.mark.thorough
 def test_a_recording_of_nothing_is_none(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What was there before stays."""
     needs_tools("qemu-system-aarch64")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +26,7 @@ def one_by_one(rows: list[tuple[int, bool, bool, bool]]) -> list[tuple[int, bool
     return found
 
 
+@pytest.mark.thorough
 @given(ROWS)
 def test_a_gap_between_two_shown_ranges_is_shown(rows: list[tuple[int, bool, bool, bool]]) -> None:
     selection = Selection()

@@ -127,6 +127,7 @@ class NoVerdicts:
     ignored = np.zeros(0, np.uint64)
 
 
+@pytest.mark.thorough
 @given(LANES)
 def test_the_first_ones_one_by_one(rows: list[tuple[int, bool, bool, bool, bool]]) -> None:
     """Rows are CPU, gap, impossible step to it, impossible to run through, and whether a batch ends with it."""
@@ -169,6 +170,7 @@ def word(line: str | int) -> int:
     return line if isinstance(line, int) else assemble(line)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("kind", ["opencsd", "perf", "recording"])
 def test_a_range_through_a_branch_is_left_out(
@@ -201,6 +203,7 @@ def test_a_range_through_a_branch_is_left_out(
     assert len(checked["stale"] + checked["decoder"]) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "line", ["b.eq #8", "cbz x0, #-4", "tbnz w1, #3, #8", "isb", "wfe", "svc #0", "hvc #0", "b #4"]
 )
@@ -224,6 +227,7 @@ def test_a_branch_of_a_later_architecture_may_go_anywhere(tmp_path: Path, capsys
     assert run("check")[0] == "6 steps, none impossible\n"
 
 
+@pytest.mark.thorough
 def test_a_long_range_that_did_not_run_costs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A range is looked up in the stops of its text, not word by word."""
     kernel = MadeKernel({"long": ["nop", "ret", *["nop"] * 20_000], "callee": ["ret"]})

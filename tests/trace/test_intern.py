@@ -11,6 +11,7 @@ from prologue.trace.readers.intern import Interner, RunCounts, by_lane
 from prologue.trace.views.rendering import distinct, time_texts
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("spread", [1, 1 << 32, 0x9E3779B97F4A7C15])
 def test_numbers_are_those_of_a_dictionary(spread: int) -> None:
     random = np.random.default_rng(spread & 0xFFFF)

@@ -226,6 +226,7 @@ def test_text_without_branches_is_bad_input(text: str) -> None:
         read(text)
 
 
+@pytest.mark.thorough
 def test_blocks_may_end_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     text = perf_text(STEPS * 30)
     whole = read(text)
@@ -261,6 +262,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("comm", ["cat", "dd", "my cat 3"])
 @pytest.mark.parametrize("form", ["line", "stack"])
@@ -347,6 +349,7 @@ def test_a_thread_may_change_its_name_and_idle_tasks_are_many() -> None:
     assert account.counts == {"branches of idle tasks that do not say their CPU": 4}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "line",
     [

@@ -52,6 +52,7 @@ def joined(found: Sequence[tuple[int, int, int, int]], cpu: int) -> list[tuple[i
     return [(start, end) for own, start, end, _ in found if own == cpu]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("pipe", [False, True], ids=["file", "pipe"])
 def test_what_ran(form: dict[str, Any], pipe: bool, tmp_path: Path, vmlinux: Path) -> None:
@@ -91,6 +92,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return code, said.out, said.err
 
 
+@pytest.mark.thorough
 def test_check_and_disasm_are_one_command(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path / "perf.data", trace(20, comms={77: "cat"}))
     code, out, err = run(capsys, "trace", "check", str(path), "--vmlinux", str(vmlinux))
@@ -133,6 +135,7 @@ def test_kaslr_is_known_from_the_map_of_the_kernel(tmp_path: Path, capsys: pytes
     assert "record with perf record --kcore" in err
 
 
+@pytest.mark.thorough
 def test_kcore_is_what_is_decoded_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, vmlinux = with_kcore(tmp_path, trace(5)), linked(tmp_path / "vmlinux")
     code, out, err = run(capsys, "trace", "check", str(path), "--vmlinux", str(vmlinux))
@@ -141,6 +144,7 @@ def test_kcore_is_what_is_decoded_with(tmp_path: Path, capsys: pytest.CaptureFix
     assert "--kcore" not in err
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("raw", [False, True])
 def test_the_file_that_did_not_run_is_named(raw: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its BL is a NOP: each step of a decoder that follows it is possible, and nothing of it is true."""
@@ -207,6 +211,7 @@ def test_truncated_recordings_and_losses_are_said(
     assert "1 recording whose bytes are not in the file: a gap" in err
 
 
+@pytest.mark.thorough
 def test_many_damaged_files_are_one_line_or_clean(
     tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -241,6 +246,7 @@ VHE = {"configr": 1 << 7 | 1 << 15, "idr2": 0x1088}
 CONTEXT = {"configr": 1 << 6}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("vhe", [False, True])
 def test_tasks_and_their_filters(vhe: bool, tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = trace(10, comms={77: "cat", 78: "dd"}, **(VHE if vhe else CONTEXT))
@@ -351,6 +357,7 @@ def test_ticks_that_a_user_knows(tmp_path: Path, vmlinux: Path, capsys: pytest.C
         assert {json.loads(line)["time"] for line in out.splitlines()[1:]} == {time}, err
 
 
+@pytest.mark.thorough
 def test_what_the_file_s_decoder_did_not_finish_accuses_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,7 @@ def test_it_is_found(tmp_path: Path, leave: list[str], name: str, adrp: tuple[in
     assert program.mapped_twice() == [(made.base + slide, made.base + slide + 0x810, RUNS - made.base - slide)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "leave",
     [

@@ -17,6 +17,7 @@ from tests.trace.test_perf_trace import CONTEXT, linked, run, with_kcore
 pytestmark = pytest.mark.usefixtures("opencsd")
 
 
+@pytest.mark.thorough
 def test_without_a_vmlinux(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Text and names are those of kcore_dir: the same instructions as with the file, and no lines of the source."""
     path, vmlinux = with_kcore(tmp_path, trace(5)), linked(tmp_path / "vmlinux")

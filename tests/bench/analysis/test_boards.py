@@ -48,6 +48,7 @@ def differences(*centres: float, pairs: int = 8, noise: float = 0.002) -> dict[s
     return found
 
 
+@pytest.mark.thorough
 def test_boards_that_differ_count_once_each() -> None:
     """With boards equally well known the interval is Student's of the boards' means: the pairs do not matter."""
     centres = [0.010, 0.014, 0.003]
@@ -72,6 +73,7 @@ def test_boards_that_agree_are_not_known_better_than_their_boots() -> None:
     assert float(estimate.high - estimate.low) == pytest.approx(2 * half)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("count", "spread"), one_quick((2, 0.01), (2, 0.0), (3, 0.01)))
 def test_the_interval_covers(count: int, spread: float) -> None:
     """The true effect of all boards lies in 95% of intervals or more; pooled pairs would miss it most of the time."""
@@ -241,6 +243,7 @@ def test_other_formats(tmp_path: Path, capsys: Said) -> None:
         assert ("random effect" in capsys.readouterr().out) == (command[0] == "compare")
 
 
+@pytest.mark.thorough
 def test_a_plot(tmp_path: Path) -> None:
     mixed(tmp_path / "set", Made(pairs=12), {"a": 6, "b": 6}, {"a": 0.02, "b": 0.0})
     picture = tmp_path / "boards.svg"

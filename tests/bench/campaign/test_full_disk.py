@@ -88,6 +88,7 @@ def test_no_room_for_what_a_guest_boots_with(disk: Disk, tmp_path: Path) -> None
     assert [path.name for path in directory.iterdir()] == ["lock"]
 
 
+@pytest.mark.thorough
 def test_no_room_for_the_console(disk: Disk, tmp_path: Path) -> None:
     """The machine runs to its end: it must not wait for ever for a reader."""
     directory = disk("64k")
@@ -96,6 +97,7 @@ def test_no_room_for_the_console(disk: Disk, tmp_path: Path) -> None:
     assert (tmp_path / "ended").exists()
 
 
+@pytest.mark.thorough
 def test_no_room_for_the_log_of_a_board(disk: Disk) -> None:
     directory, whole = disk("64k"), []
 

@@ -24,6 +24,7 @@ Mini = Callable[[Spec], Path]
 SPEC = Spec(layout="4,2")  # 15 sites, records in RELA
 
 
+@pytest.mark.thorough
 def test_images_and_proof(mini: Mini, tmp_path: Path) -> None:
     vmlinux = mini(SPEC)
     (tmp_path / "variant-of-a-killed-run").mkdir()

@@ -77,6 +77,7 @@ def run(links: Path, out: Path, *more: str) -> int:
     return main(["bench", "run", "--links", str(links), "-o", str(out), *options, *more])
 
 
+@pytest.mark.thorough
 def test_blocks_are_interleaved_and_resumed(
     links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
 ) -> None:

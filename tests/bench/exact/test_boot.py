@@ -164,6 +164,7 @@ def test_a_stop_that_never_comes(program: tuple[list[str], dict[str, int]], tmp_
         run_plugin(command, numbers | {"stop": 0x1000}, CLASSES, stem=tmp_path / "run", timeout=20)
 
 
+@pytest.mark.thorough
 @pytest.mark.qemu
 def test_arguments_that_the_plugin_refuses(program: tuple[list[str], dict[str, int]], tmp_path: Path) -> None:
     command, numbers = program

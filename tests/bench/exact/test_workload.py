@@ -138,6 +138,7 @@ def test_every_instruction_and_every_entry_is_counted(program: tuple[Path, dict[
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.qemu
 def test_arguments_that_the_plugin_refuses(program: tuple[Path, dict[str, int]], tmp_path: Path) -> None:
     image, numbers = program

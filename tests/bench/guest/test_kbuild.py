@@ -31,6 +31,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_synthetic_functions_are_patch_sites(tree: Path) -> None:
     needs_tools(f"{CROSS}gcc")
     link = tree / "link"

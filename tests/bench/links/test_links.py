@@ -52,6 +52,7 @@ def placed(link: RecordedLink, vmlinux: Path) -> list[tuple[str, int]]:
     return sorted(((name, symbol.vaddr) for name, symbol in found if symbol), key=lambda pair: pair[1])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("source", "linker"), [(".", LINKER), ("..", "ld.lld")])
 def test_each_link_has_its_order_and_alignment(source: Literal[".", ".."], linker: str, tmp_path: Path) -> None:
     tree, out = kbuild_tree(tmp_path, source, linker), tmp_path / "links"
@@ -73,6 +74,7 @@ def test_each_link_has_its_order_and_alignment(source: Literal[".", ".."], linke
     assert len({link.functions for link in made}) == 1
 
 
+@pytest.mark.thorough
 def test_more_links_are_added_and_another_plan_is_refused(tree: Path, tmp_path: Path, capsys: Said) -> None:
     out = tmp_path / "links"
     assert links(tree, "-n", 2, "-o", out) == 0
@@ -88,6 +90,7 @@ def test_more_links_are_added_and_another_plan_is_refused(tree: Path, tmp_path: 
         assert "a link of another build, seed or list of alignments: name another directory" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_links_that_a_user_made(tree: Path, tmp_path: Path, capsys: Said) -> None:
     made, out = tmp_path / "made", tmp_path / "links"
     links(tree, "-n", 3, "-o", made)
@@ -108,6 +111,7 @@ def test_links_that_a_user_made(tree: Path, tmp_path: Path, capsys: Said) -> Non
     assert f"{other / 'vmlinux'}: not another link of the build of {files[0]}" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_a_link_that_verify_refuses_is_not_kept(tree: Path, tmp_path: Path, capsys: Said) -> None:
     made, out = tmp_path / "made", tmp_path / "links"
     links(tree, "-n", 2, "-o", made)

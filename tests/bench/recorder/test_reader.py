@@ -79,6 +79,7 @@ def test_a_record_survives(tmp_path: Path) -> None:
     assert results.boots_known
 
 
+@pytest.mark.thorough
 def test_reports_are_made_of_several_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     records = ten_of_each()
     names = [str(save(tmp_path / "monday.jsonl", *records[:9])), str(save(tmp_path / "tuesday.jsonl", *records[9:]))]
@@ -289,6 +290,7 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.thorough
 def test_a_log_of_many_boots(tmp_path: Path) -> None:
     """What a board without Python printed: two good boots, one that failed, one that broke off in its first run."""
     log = ""
@@ -309,6 +311,7 @@ def test_a_log_of_many_boots(tmp_path: Path) -> None:
     assert results.campaign.machine["cpu"] == "410fd034 x3, 411fd072 x1"
 
 
+@pytest.mark.thorough
 def test_a_log_without_a_label(tmp_path: Path) -> None:
     task = Task(workloads=(Measured(WORK[0].workload, None),), runs=0)
     done = run_script("dash", script(task), make_tree(tmp_path / "machine"), tmp_path / "programs")

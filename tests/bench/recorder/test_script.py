@@ -63,6 +63,7 @@ def record(shell: str, task: Task, tmp: Path, more: dict[str, str | bytes] | Non
     return read_recorded(done.stdout.splitlines(), task)
 
 
+@pytest.mark.thorough
 def test_facts_of_a_machine(shell: str, tmp_path: Path) -> None:
     seen = record(shell, Task(workloads=(), runs=0), tmp_path)
     facts = dict(seen.machine)
@@ -85,6 +86,7 @@ def test_facts_of_a_machine(shell: str, tmp_path: Path) -> None:
     assert gate["unread"] == "no sites were asked for"
 
 
+@pytest.mark.thorough
 def test_runs_are_interleaved_and_read(shell: str, tmp_path: Path) -> None:
     count = tmp_path / "count"
     count.write_text("")
@@ -105,6 +107,7 @@ def test_runs_are_interleaved_and_read(shell: str, tmp_path: Path) -> None:
     assert void_reason(seen.gate_before, seen.gate_after) is None
 
 
+@pytest.mark.thorough
 def test_hostile_output_never_leaks(shell: str, tmp_path: Path) -> None:
     task = Task(workloads=(measured(HOSTILE), measured(f"{HOSTILE}; exit 3")), runs=1)
     done = run_script(shell, script(task), make_tree(tmp_path / "machine"), tmp_path / "programs")
@@ -116,6 +119,7 @@ def test_hostile_output_never_leaks(shell: str, tmp_path: Path) -> None:
     assert failed.value.message.endswith('last line of its output: @prologue {"event": "end"}')
 
 
+@pytest.mark.thorough
 def test_the_last_line_survives_any_bytes(shell: str, tmp_path: Path) -> None:
     task = Task(workloads=(measured(r"""printf 'x\n"\\\001 \303\251\377\n\n  \n'; exit 1""", name="odd"),), runs=1)
     done = run_script(shell, script(task), make_tree(tmp_path / "machine"), tmp_path / "programs")
@@ -124,6 +128,7 @@ def test_the_last_line_survives_any_bytes(shell: str, tmp_path: Path) -> None:
     assert failed.value.message == 'odd: run 1: exit status 1; last line of its output: "\\\x01 \u00e9\ufffd'
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("command", "pattern", "said"),
     [
@@ -147,6 +152,7 @@ def test_a_command_cannot_eat_the_script_or_its_settings(shell: str, tmp_path: P
     assert len(record(shell, task, tmp_path).values["greedy"]) == 2
 
 
+@pytest.mark.thorough
 def test_words_are_read_back(shell: str, tmp_path: Path) -> None:
     words = {0x10: MOV, 0x14: NOP, 0x1000: MOV, 0xFFC: NOP, 0x12344: 0xD65F03C0}
     task = Task(workloads=(), runs=0, sites=tuple(sorted(words)), stub=(0x12344, 0x14))
@@ -160,6 +166,7 @@ def test_words_are_read_back(shell: str, tmp_path: Path) -> None:
     assert seen.stub == (0xD65F03C0, NOP)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("broken", "why"),
     [
@@ -199,6 +206,7 @@ def test_the_governor_is_set_and_put_back(shell: str, tmp_path: Path) -> None:
     assert [file.read_text() for file in files] == ["schedutil\n", "ondemand\n"]
 
 
+@pytest.mark.thorough
 def test_a_governor_that_cannot_be_set_is_said(shell: str, tmp_path: Path) -> None:
     root = make_tree(tmp_path / "machine")
     file = root / "sys/devices/system/cpu/cpufreq/policy2/scaling_governor"
@@ -243,6 +251,7 @@ def test_killed_in_the_middle_it_puts_the_governor_back(shell: str, sign: signal
         read_recorded([line.rstrip() for line in [*lines, *rest.splitlines()]], task)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shell", ["dash", "bash"])  # Debian's busybox takes its own dmesg, whatever is in PATH
 def test_new_warnings_of_the_kernel_are_seen(shell: str, tmp_path: Path) -> None:
     log, programs = tmp_path / "log", tmp_path / "programs"
@@ -262,6 +271,7 @@ def test_new_warnings_of_the_kernel_are_seen(shell: str, tmp_path: Path) -> None
     assert "the kernel warned: [    4.0] rcu" in (void_reason(seen.gate_before, seen.gate_after) or "")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shell", ["dash", "bash"])
 @pytest.mark.parametrize("first", ["", "[    0.5] line that was lost\n"])
 def test_new_warnings_are_seen_without_times(shell: str, first: str, tmp_path: Path) -> None:
@@ -280,12 +290,14 @@ def test_new_warnings_are_seen_without_times(shell: str, first: str, tmp_path: P
     assert read_recorded(done.stdout.splitlines(), task).gate_after["warnings"] == ["WARNING: at x"]
 
 
+@pytest.mark.thorough
 def test_evidence_of_this_very_machine(tmp_path: Path) -> None:
     seen = record("dash", Task(workloads=(measured("true"),), runs=1), tmp_path)
     expected = "timing" if os.uname().machine == "aarch64" else "smoke"
     assert evidence(seen.machine) == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shown", ["1763712000%N", "1763712000"])  # as busybox does without and with musl
 def test_without_nanoseconds_the_uptime_serves(shown: str, tmp_path: Path) -> None:
     programs = tmp_path / "programs"
@@ -311,6 +323,7 @@ def test_others_at_work_void_a_boot(tmp_path: Path) -> None:
     assert read_recorded(done.stdout.splitlines(), task).gate_before["busy"] == 0
 
 
+@pytest.mark.thorough
 def test_torn_and_foreign_lines(tmp_path: Path) -> None:
     task = Task(workloads=(measured("echo 1", r"\(.*\)", "one"),), runs=2)
     tree = make_tree(tmp_path / "machine")
@@ -328,6 +341,7 @@ def test_torn_and_foreign_lines(tmp_path: Path) -> None:
         read_recorded([], task)
 
 
+@pytest.mark.thorough
 def test_the_label_can_be_given_later(tmp_path: Path) -> None:
     tree = make_tree(tmp_path / "machine")
     for given, label in (({}, "it's"), ({"LABEL": "nop;nop $(id)"}, "nop;nop $(id)")):

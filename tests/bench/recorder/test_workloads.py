@@ -75,6 +75,7 @@ def test_what_is_run(text: str, name: str, command: str) -> None:
     assert (workload.unit, workload.direction) == ("seconds", "lower")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("text", "output", "value"), [("hackbench:", HACKBENCH, 5.731), ("perf-messaging:", MESSAGING, 0.265)]
 )

@@ -24,6 +24,7 @@ def test_every_bar_has_its_name_and_its_numbers() -> None:
     assert axes.get_xlim()[1] > 613.6
 
 
+@pytest.mark.thorough
 def test_the_same_picture_is_the_same_file(tmp_path: Path) -> None:
     for name in ("a.svg", "b.svg"):
         save_bars("title", BARS, tmp_path / name)

@@ -23,6 +23,7 @@ from tests.support.result_sets import BASE, BUILD, HACKBENCH, MESSAGING, Made, b
 Said = pytest.CaptureFixture[str]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("suffix", one_quick("svg", "png", "pdf"))
 def test_the_same_picture_is_the_same_file(tmp_path: Path, suffix: str, capsys: Said) -> None:
     one, other = tmp_path / f"one.{suffix}", tmp_path / f"other.{suffix}"
@@ -39,6 +40,7 @@ def test_the_same_picture_is_the_same_file(tmp_path: Path, suffix: str, capsys: 
         assert ET.parse(one).getroot().tag.endswith("svg")  # noqa: S314  # we wrote it
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "made",
     one_quick(
@@ -53,11 +55,13 @@ def test_every_kind_of_campaign(tmp_path: Path, made: Made) -> None:
     assert main(["bench", "plot", str(tmp_path / "set"), "-o", str(tmp_path / "a.PNG")]) == 0
 
 
+@pytest.mark.thorough
 def test_exact(tmp_path: Path) -> None:
     make_exact(tmp_path / "set", {BASE: 4103322, BUILD: 4103322})
     assert main(["bench", "plot", str(tmp_path / "set"), "-o", str(tmp_path / "a.svg")]) == 0
 
 
+@pytest.mark.thorough
 def test_the_margin_of_the_legend_is_exact() -> None:
     made = Made()
     figure = draw(compare(ResultSet(campaign=campaign(made), boots=tuple(boots(made))), 0.0125))
@@ -65,6 +69,7 @@ def test_the_margin_of_the_legend_is_exact() -> None:
     assert "margin \N{PLUS-MINUS SIGN}1.25% (wider than shown)" in labels
 
 
+@pytest.mark.thorough
 def test_every_sample_is_a_point() -> None:
     made = Made(pairs=7, runs=9)
     left = draw(compare(ResultSet(campaign=campaign(made), boots=tuple(boots(made))))).axes[0]
@@ -72,6 +77,7 @@ def test_every_sample_is_a_point() -> None:
     assert [np.size(line.get_xdata()) for line in points] == [63] * 3
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("error")
 def test_no_spread(tmp_path: Path) -> None:
     table = {"label": "w", "unit": "s", "direction": "lower", "samples": {"a": [5, 5], "b": [5, 5], "c": [5, 5]}}
@@ -79,12 +85,14 @@ def test_no_spread(tmp_path: Path) -> None:
     assert main(["bench", "plot", str(tmp_path / "t.json"), "-o", str(tmp_path / "a.png")]) == 0
 
 
+@pytest.mark.thorough
 def test_labels_are_no_formulas(tmp_path: Path) -> None:
     table = {"label": "$x_{", "unit": "$", "direction": "lower", "samples": {"$\\frac": [1, 2, 3], "_b": [1, 2, 4]}}
     (tmp_path / "t.json").write_text(json.dumps(table))
     assert main(["bench", "plot", str(tmp_path / "t.json"), "-o", str(tmp_path / "a.png")]) == 0
 
 
+@pytest.mark.thorough
 def test_refusals(tmp_path: Path, capsys: Said) -> None:
     assert main(["bench", "plot", "example:2019-a57", "-o", str(tmp_path / "a.jpg")]) == 2
     assert "a picture ends in .png, .svg, .pdf" in capsys.readouterr().err
@@ -103,6 +111,7 @@ def words_of(figure: Figure) -> str:
     return "\n".join(texts)
 
 
+@pytest.mark.thorough
 def test_signs_p_and_source() -> None:
     said = words_of(draw(report_of(Made(effects={BUILD: 0.0}))))
     assert "within \N{PLUS-MINUS SIGN}1%" in said
@@ -131,6 +140,7 @@ def test_a_variant_has_one_colour(tmp_path: Path) -> None:
     assert len({colour for colours in seen.values() for colour in colours}) == 4
 
 
+@pytest.mark.thorough
 def test_one_unit_has_one_scale() -> None:
     other = replace(HACKBENCH, name="hackbench, pipes")
     left, right, below, below_right = draw(report_of(Made(workloads=(HACKBENCH, other), effects={BUILD: 0.02}))).axes
@@ -140,6 +150,7 @@ def test_one_unit_has_one_scale() -> None:
     assert "of its own" not in left.get_xlabel()
 
 
+@pytest.mark.thorough
 def test_words_are_not_cut_off() -> None:
     """Long labels, and an interval at the edge."""
     long = replace(HACKBENCH, name="hackbench with a very long name " * 4)
@@ -153,6 +164,7 @@ def test_words_are_not_cut_off() -> None:
             assert box.x1 <= room.x1, text
 
 
+@pytest.mark.thorough
 def test_exact_pictures_of_little_and_of_much_look_different(tmp_path: Path) -> None:
     widths = []
     for percent in (2, 87):

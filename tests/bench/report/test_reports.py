@@ -102,6 +102,7 @@ def test_the_tables_of_2019(name: str, capsys: Said) -> None:
     check(f"{name}-table.txt", bench(capsys, "table", f"example:{name}"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [*MADE, "exact", "half-void", "coarse"])
 def test_reports(sets: Path, name: str, capsys: Said) -> None:
     check(f"{name}.txt", bench(capsys, "compare", name))
@@ -121,6 +122,7 @@ def test_numbers_without_an_error_are_short(values: tuple[float, float], tmp_pat
         assert max(map(len, shown)) <= WIDTH
 
 
+@pytest.mark.thorough
 def test_other_forms(sets: Path, capsys: Said) -> None:
     check("different.md", bench(capsys, "compare", "different", "--format", "markdown"))
     check("different-table.txt", bench(capsys, "table", "different"))
@@ -179,6 +181,7 @@ def test_csv_has_a_row_for_each_variant(capsys: Said) -> None:
     assert [float(row["median"]) for row in table] == [4103322, 1204100]
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("sets")
 @pytest.mark.parametrize("margin", ["1.25", "0.375", "12.3456789"])
 def test_a_margin_is_said_as_it_was_given(margin: str, capsys: Said) -> None:

@@ -40,6 +40,7 @@ def test_signs() -> None:
     assert rounded(-0.001, 0.27, sign=True) == "0.00"
 
 
+@pytest.mark.thorough
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e5))
 def test_nothing_but_the_error_is_lost(value: float, error: float) -> None:
     text = rounded(value, error)

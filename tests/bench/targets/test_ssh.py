@@ -219,6 +219,7 @@ def test_nothing_outlives_its_time(tmp_path: Path) -> None:
     assert until_gone(int(path.read_text()))
 
 
+@pytest.mark.thorough
 def test_a_board_that_crashes_is_asked_until_it_has_booted(bin_path: Path, tmp_path: Path) -> None:
     """Its port may refuse for some seconds: the connection breaks when the new kernel's network is up, not its sshd."""
     asked, refused = tmp_path / "asked", "echo Connection reset >&2; exit 255"

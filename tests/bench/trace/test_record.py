@@ -52,6 +52,7 @@ def slide(path: Path) -> int:
     return int(value)
 
 
+@pytest.mark.thorough
 def test_it_is_what_was_executed(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """From reset to power-off: how far each CPU comes in a part of it depends on how busy this machine is."""
     vmlinux, out, truth = mini(Spec()), tmp_path / "out", tmp_path / "truth"
@@ -82,6 +83,7 @@ def test_it_is_what_was_executed(mini: Mini, tmp_path: Path, capsys: pytest.Capt
     assert np.array_equal(words_there, executed["word"][index][linked & text])
 
 
+@pytest.mark.thorough
 def test_one_function(mini: Mini, tmp_path: Path) -> None:
     """From its entry until it returns, what it calls included, and nothing else."""
     vmlinux, out = mini(Spec()), tmp_path / "out"

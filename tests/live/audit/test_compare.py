@@ -124,6 +124,7 @@ def test_two_boots_are_not_compared(vmlinux: Path, capsys: pytest.CaptureFixture
     assert said.count("\n") == 1
 
 
+@pytest.mark.thorough
 def test_a_report_names_the_source_that_did_not_decide(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The first had words that were being changed; of both nothing says which second slots are traced."""
     place = ElfEdit(vmlinux).value("work_leaf") + 12

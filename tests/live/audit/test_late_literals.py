@@ -131,6 +131,7 @@ def test_without_records_the_literal_says_that_a_site_is_not_traced(vmlinux: Pat
     assert data.right.all()
 
 
+@pytest.mark.thorough
 def test_the_report_says_so(vmlinux: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Of a kernel that can set literals late, which a function says that it has."""
     core = vmlinux.with_name("core")

@@ -105,6 +105,7 @@ def test_a_realtime_kernels_mutex() -> None:
     assert by_release((6, 12), realtime=True).get("mutex.owner") == 24
 
 
+@pytest.mark.thorough
 def test_a_report_says_where_they_come_from(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = list(map(str, as_running(vmlinux, {})))
     capsys.readouterr()

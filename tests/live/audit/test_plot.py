@@ -22,6 +22,7 @@ def arguments(mini: Mini) -> list[str]:
     return list(map(str, as_running(path, {elf.value("work_leaf"): NOP, elf.value("_stext"): BRK})))
 
 
+@pytest.mark.thorough
 def test_strips(arguments: list[str], tmp_path: Path) -> None:
     first, second = tmp_path / "one.svg", tmp_path / "two.svg"
     for out in (first, second):
@@ -32,6 +33,7 @@ def test_strips(arguments: list[str], tmp_path: Path) -> None:
     assert "#d62728" in said
 
 
+@pytest.mark.thorough
 def test_a_picture(arguments: list[str], tmp_path: Path) -> None:
     out = tmp_path / "text.png"
     assert main(["live", "audit", *arguments, "--plot", str(out), "-q"]) == 1

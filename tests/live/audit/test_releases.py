@@ -30,6 +30,7 @@ def said(vmlinux: Path, changes: dict[int, int], capsys: pytest.CaptureFixture[s
     return status, json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("release", ["5.15.0-test", "6.6.1", "8.0.0", "none"])
 def test_a_release_that_was_never_compared_is_not_accused(
     release: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -57,6 +58,7 @@ def test_a_release_that_was_never_compared_is_not_accused(
         assert "first (" in report  # which word, as in the text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("release", [f"{major}.{minor}.9-test" for major, minor in COMPARED])
 def test_one_that_was_compared_is(release: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     vmlinux = make(tmp_path, release)

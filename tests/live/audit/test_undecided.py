@@ -97,6 +97,7 @@ def test_what_did_not_come_to_rest(vmlinux: Path, capsys: pytest.CaptureFixture[
     assert main([*command, "--json", "--ignore", "PL504"]) == UNDECIDED
 
 
+@pytest.mark.thorough
 def test_no_format_passes(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["live", "audit", str(vmlinux), str(captured(vmlinux, ()))]
     said = {}

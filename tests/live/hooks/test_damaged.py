@@ -46,6 +46,7 @@ def audited(vmlinux: Path, core: Path, capsys: pytest.CaptureFixture[str]) -> Au
     return Audited(codes, "\n".join(data["not_looked_at"]), status, data["undecided"]["lists"])
 
 
+@pytest.mark.thorough
 def test_records_of_modules_are_not_accused_without_the_list_of_modules(
     vmlinux: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -124,6 +125,7 @@ def test_memory_that_cannot_be_read_is_no_error_of_the_audit(
     assert "damaged dump: a block" in found.notes
 
 
+@pytest.mark.thorough
 def test_a_second_reading_that_sees_less_acquits_nobody(
     vmlinux: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

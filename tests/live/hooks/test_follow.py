@@ -64,6 +64,7 @@ def said(capsys: pytest.CaptureFixture[str], *command: object) -> dict[str, Any]
     return data
 
 
+@pytest.mark.thorough
 def test_a_capture_says_of_hooks_what_the_live_memory_says(
     vmlinux: Path, live: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

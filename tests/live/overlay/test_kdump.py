@@ -82,6 +82,7 @@ def stopped_machine(memory: bytes, directory: Path) -> Iterator[Path]:
         process.wait()
 
 
+@pytest.mark.thorough
 @pytest.mark.qemu
 def test_dumps_of_qemu(vmlinux: Path, memory: bytes, tmp_path: Path) -> None:
     """``dump-guest-memory``, plain and with -z: no note, and for -z blocks of 64 KiB in a flattened file."""
@@ -139,6 +140,7 @@ def test_an_unknown_compression(memory: bytes, tmp_path: Path) -> None:
         CompressedDump(source).read(START, 4)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("flags", [1, 32])
 @pytest.mark.parametrize("flat", [False, True])
 def test_damaged_dumps(vmlinux: Path, memory: bytes, tmp_path: Path, flags: int, *, flat: bool) -> None:

@@ -51,6 +51,7 @@ def moved(path: Path, slide: int) -> bytes:
 FORMS: tuple[Form, ...] = ("rela-applied", "relr")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("form", "compiler", "version"),
     [*itertools.product(FORMS, ("gcc", "clang"), (5,)), ("relr", "gcc", 4), ("relr", "clang", 4)],
@@ -72,6 +73,7 @@ def test_it_is_what_the_linker_writes_for_that_address(
         assert expected != first.read_bytes()
 
 
+@pytest.mark.thorough
 def test_addresses_that_no_linker_filled_in(tmp_path: Path) -> None:
     """With RELA the file may have zeros where the kernel writes at boot: memory has addresses there."""
     needs_mini_kernel_tools()
@@ -92,6 +94,7 @@ def overlay(vmlinux: Path, content: bytes, *options: str) -> tuple[int, Path]:
     return main(["live", "overlay", str(vmlinux), str(source), "-o", str(out), "--at", "runtime", *options]), out
 
 
+@pytest.mark.thorough
 def test_text_is_memorys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A literal in text that boot relocates is taken from memory, too: an intruder's stays what it is."""
     needs_mini_kernel_tools()
@@ -106,6 +109,7 @@ def test_text_is_memorys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert out.read_bytes() == bytes(expected)
 
 
+@pytest.mark.thorough
 def test_without_a_slide_nothing_moves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     needs_mini_kernel_tools()
     vmlinux, _ = with_dwarf(Spec(form="relr"), tmp_path, 5)
@@ -115,6 +119,7 @@ def test_without_a_slide_nothing_moves(tmp_path: Path, capsys: pytest.CaptureFix
     assert "slide 0x0\n" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_compressed_debug_sections_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Their line tables would stay behind: gdb would show wrong lines without a word."""
     needs_mini_kernel_tools()

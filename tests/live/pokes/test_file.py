@@ -94,6 +94,7 @@ def test_another_file(tmp_path: Path) -> None:
         read_recording(tmp_path / "absent")
 
 
+@pytest.mark.thorough
 def test_every_cut_and_every_damaged_byte_is_one_error(tmp_path: Path) -> None:
     path = write_recording(tmp_path / "w", recording_of({"address": 0x8000}, ending=ENDING))
     whole = path.read_bytes()

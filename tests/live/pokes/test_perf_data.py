@@ -73,6 +73,7 @@ def test_records_among_others_in_another_order(tmp_path: Path) -> None:
     assert read_perf_data(path) == PokeRecording(path=str(path), pokes=ARM64.pokes[:2], lost=7, guests=1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [[], ["-z"], ["-o-"]], ids=["plain", "compressed", "pipe"])
 def test_files_of_perf_record(options: list[str], tmp_path: Path) -> None:
     """Real ones, of this machine, whose kernel makes no pokes meanwhile: every record is walked over."""
@@ -91,6 +92,7 @@ def test_files_of_perf_record(options: list[str], tmp_path: Path) -> None:
     assert found.machine == subprocess.run(["uname", "-m"], capture_output=True, text=True, check=True).stdout.strip()
 
 
+@pytest.mark.thorough
 def test_every_cut_and_many_damages_are_one_line(tmp_path: Path) -> None:
     whole, path = tmp_path / "whole", tmp_path / "perf.data"
     write_perf_data(whole, ARM64)

@@ -63,6 +63,7 @@ def test_words_are_compared_as_text(awk: str, tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["compared 1024 words", "1 0001e003 0010e002", "2 00000777 00000778"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shell", ["sh", "bash", "busybox sh"])
 def test_the_shell_that_has_background_processes_prints_nothing_itself(shell: str, tmp_path: Path) -> None:
     """On a terminal it loses what it writes when one of them ends: 6 of 3,000 lines with busybox."""

@@ -233,6 +233,7 @@ def test_a_recorder_that_did_not_see_itself() -> None:
         recording(text.replace("\n3\n17\n", "\n3\n15\n"))
 
 
+@pytest.mark.thorough
 def test_no_damage_is_a_bug() -> None:
     chance = random.Random(13)  # noqa: S311 - damage, not secrets
     refused = 0

@@ -241,6 +241,7 @@ def test_arguments_of_a_function_in_two_parts(tmp_path: Path, version: int) -> N
     assert arguments_at(out, cold.vaddr) == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", [4, 5])
 def test_damaged_debug_information_is_one_error(tmp_path: Path, version: int) -> None:
     out, damaged, refused = described(tmp_path, version), tmp_path / "damaged", 0

@@ -96,6 +96,7 @@ def test_it_loads_nothing() -> None:
 _LOADED = ("src", "srcset", "href", "action", "data", "poster")
 
 
+@pytest.mark.thorough
 @given(NASTY)
 def test_names_are_text(text: str) -> None:
     parts = (
