@@ -24,7 +24,6 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Harness:
     return Harness(tmp_path_factory.mktemp("fuzz"))
 
 
-@pytest.mark.thorough
 def test_the_corpus(harness: Harness) -> None:
     """Inputs that failed once, and some that reached something that others did not."""
     files = sorted(CORPUS.iterdir())
