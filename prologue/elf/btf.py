@@ -1,4 +1,4 @@
-"""Structs in BTF, the type information that kernels keep in their memory: sizes, and offsets of members.
+"""BTF, the type information that kernels keep in their memory: structs, functions and variables by their names.
 
 Documentation/bpf/btf.rst (6.12). drgn 0.3 does not read BTF.
 """
@@ -6,6 +6,8 @@ Documentation/bpf/btf.rst (6.12). drgn 0.3 does not read BTF.
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
+from enum import IntEnum
 from typing import Final
 
 from prologue.errors import InputError
@@ -13,8 +15,50 @@ from prologue.errors import InputError
 _HEADER: Final = struct.Struct("<HBBIIIII")
 _TYPE: Final = struct.Struct("<III")
 _MAGIC: Final = 0xEB9F
-_STRUCT, _UNION, _TYPEDEF, _VOLATILE, _CONST, _RESTRICT, _TYPE_TAG = 4, 5, 8, 9, 10, 11, 18
-_ALIASES: Final = (_TYPEDEF, _VOLATILE, _CONST, _RESTRICT, _TYPE_TAG)
+
+
+class BtfKind(IntEnum):
+    """Kinds of types (BTF_KIND_..., include/uapi/linux/btf.h, 6.12)."""
+
+    VOID = 0
+    INT = 1
+    PTR = 2
+    ARRAY = 3
+    STRUCT = 4
+    UNION = 5
+    ENUM = 6
+    FWD = 7
+    TYPEDEF = 8
+    VOLATILE = 9
+    CONST = 10
+    RESTRICT = 11
+    FUNC = 12
+    FUNC_PROTO = 13
+    VAR = 14
+    DATASEC = 15
+    FLOAT = 16
+    DECL_TAG = 17
+    TYPE_TAG = 18
+    ENUM64 = 19
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BtfType:
+    """A type as BTF has it: ``value`` is its size in bytes, or the number of the type that it refers to.
+
+    ``items`` are what follows it, as numbers of 32 bits: members, parameters or enumerators, each a tuple; names among
+    them are offsets for ``text``. ``flag`` is the kind flag: of a struct, whether members have widths; of an
+    enumeration, whether it is signed; of a forward declaration, whether it is of a union.
+    """
+
+    kind: BtfKind
+    name: str
+    value: int
+    flag: bool
+    items: tuple[tuple[int, ...], ...]
+
+
+_ALIASES: Final = (BtfKind.TYPEDEF, BtfKind.VOLATILE, BtfKind.CONST, BtfKind.RESTRICT, BtfKind.TYPE_TAG)
 # What follows the 12 bytes of a type, by kind (BTF_KIND_INT is 1): bytes, and bytes for each of its members.
 _AFTER: Final = {
     1: (4, 0), 2: (0, 0), 3: (12, 0), 4: (0, 12), 5: (0, 12), 6: (0, 8), 7: (0, 0), 8: (0, 0), 9: (0, 0), 10: (0, 0),
@@ -47,7 +91,10 @@ class Btf:
         if max(start + size, self._strings + strings_size) > len(data):
             raise self._damaged(f"it ends at {len(data):#x}")
         self._at = [0]  # of each type, by its id; 0 is void
-        self._structs: dict[int, list[int]] = {}  # ids of structs and unions by the offset of their name
+        # Ids of structs and unions, of functions, and of variables, by the offset of their name.
+        self._structs: dict[int, list[int]] = {}
+        self._functions: dict[int, list[int]] = {}
+        self._variables: dict[int, list[int]] = {}
         self._walk(start, start + size)
 
     def _damaged(self, problem: str) -> InputError:
@@ -55,13 +102,15 @@ class Btf:
 
     def _walk(self, start: int, end: int) -> None:
         data, places, unpack = self._data, self._at, _TYPE.unpack_from
+        named = {BtfKind.STRUCT: self._structs, BtfKind.UNION: self._structs, BtfKind.FUNC: self._functions,
+                 BtfKind.VAR: self._variables}  # fmt: skip
         while start < end:
             name, info, _ = unpack(data, start) if start + _TYPE.size <= end else (0, _UNUSED, 0)
             kind = info >> 24 & 0x1F
             if kind not in _AFTER or info & _UNUSED:
                 raise self._damaged(f"type {len(places)} has info {info:#x}")
-            if kind in (_STRUCT, _UNION) and name:
-                self._structs.setdefault(name, []).append(len(places))
+            if kind in named and name:
+                named[kind].setdefault(name, []).append(len(places))
             places.append(start)
             fixed, item_size = _AFTER[kind]
             start += _TYPE.size + fixed + item_size * (info & 0xFFFF)
@@ -70,7 +119,7 @@ class Btf:
 
     def size(self, name: str) -> int | None:
         """Return a struct's size in bytes; None if there is none of that name, or several of different sizes."""
-        sizes = {_TYPE.unpack_from(self._data, self._at[number])[2] for number in self._named(name)}
+        sizes = {_TYPE.unpack_from(self._data, self._at[number])[2] for number in self._named(name, self._structs)}
         return sizes.pop() if len(sizes) == 1 else None
 
     def offset(self, path: str) -> int | None:
@@ -79,14 +128,46 @@ class Btf:
         None if there is no such member, if it is a bit field, or if structs of that name have it in different places.
         """
         name, *members = path.split(".")
-        offsets = {self._offset(number, members) for number in self._named(name)}
+        offsets = {self._offset(number, members) for number in self._named(name, self._structs)}
         return offsets.pop() if len(offsets) == 1 else None
 
-    def _named(self, name: str) -> list[int]:
+    def function(self, name: str) -> int | None:
+        """Return the type of a function (a FUNC_PROTO); None if there is none of that name, or several."""
+        return self._only(name, self._functions)
+
+    def variable(self, name: str) -> int | None:
+        """Return the type of a global variable; None if there is none of that name, or several."""
+        return self._only(name, self._variables)
+
+    def _only(self, name: str, types: dict[int, list[int]]) -> int | None:
+        numbers = self._named(name, types)
+        return self.type(numbers[0]).value if len(numbers) == 1 else None
+
+    def type(self, number: int) -> BtfType:
+        """Read a type by its number; 0 is void.
+
+        Raises:
+            InputError: no such type.
+
+        """
+        if not number:
+            return BtfType(kind=BtfKind.VOID, name="", value=0, flag=False, items=())
+        if not 0 < number < len(self._at):
+            raise self._damaged(f"type {number} of {len(self._at)}")
+        place = self._at[number]
+        name, info, value = _TYPE.unpack_from(self._data, place)
+        kind, count = BtfKind(info >> 24 & 0x1F), info & 0xFFFF
+        fixed, item_size = _AFTER[kind]
+        size, count = (item_size, count) if item_size else (fixed, int(fixed > 0))
+        after = self._data[place + _TYPE.size : place + _TYPE.size + size * count]
+        items = tuple(struct.iter_unpack(f"<{size // 4}I", after)) if after else ()
+        return BtfType(kind=kind, name=self.text(name), value=value, flag=bool(info >> 31), items=items)
+
+    def _named(self, name: str, by_name: dict[int, list[int]]) -> list[int]:
         types: list[int] = []
         place = self._data.find(f"\0{name}\0".encode(), self._strings)
         while place >= 0:
-            types += self._structs.get(place + 1 - self._strings, [])
+            types += by_name.get(place + 1 - self._strings, [])
             place = self._data.find(f"\0{name}\0".encode(), place + 1)
         return types
 
@@ -107,7 +188,7 @@ class Btf:
             return None
         place = self._at[number]
         _, info, _ = _TYPE.unpack_from(self._data, place)
-        if info >> 24 & 0x1F not in (_STRUCT, _UNION) or number in seen:
+        if info >> 24 & 0x1F not in (BtfKind.STRUCT, BtfKind.UNION) or number in seen:
             return None
         seen.add(number)
         for k in range(info & 0xFFFF):
@@ -117,7 +198,7 @@ class Btf:
                 inner = self._member(kind, wanted, seen)
                 if inner is not None:
                     return inner[0], bits + inner[1]
-            elif self._text(name) == wanted:
+            elif self.text(name) == wanted:
                 return None if width else (kind, bits)
         return None
 
@@ -132,7 +213,8 @@ class Btf:
             number = of
         return 0
 
-    def _text(self, offset: int) -> str:
+    def text(self, offset: int) -> str:
+        """Return the string at an offset in the table of strings; empty if there is none."""
         start = self._strings + offset
         end = self._data.find(b"\0", start)
         return self._data[start:end].decode("ascii", "replace") if end >= 0 else ""

@@ -18,6 +18,7 @@ from prologue.errors import InputError, Location
 # Elf64_Sym (System V gABI, "Symbol Table")
 SYM = np.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("shndx", "<u2"), ("value", "<u8"), ("size", "<u8")])
 SHN_UNDEF, SHN_LORESERVE, SHN_ABS, SHN_XINDEX = 0, 0xFF00, 0xFFF1, 0xFFFF
+STB_LOCAL = 0
 STT_NOTYPE, STT_OBJECT, STT_FUNC = 0, 1, 2
 _END = re.compile(r"(^|_)(end|stop)(_|$)")  # a linker script's symbol for where something ends
 
@@ -72,6 +73,10 @@ class Symbols:
             return None
         best = hits[np.argmax(self.table["info"][hits] >> 4)]  # binding 0 is local
         return Symbol(name, int(self._values[best]), int(self.table["size"][best]))
+
+    def is_global(self, name: str) -> bool:
+        """Return whether a symbol of that name is seen by other object files: global or weak."""
+        return bool((self.table["info"][self._rows_with_prefix(name + "\0")] >> 4 != STB_LOCAL).any())
 
     @property
     def values(self) -> U64:

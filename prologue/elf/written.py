@@ -13,14 +13,13 @@ import numpy.typing as npt
 
 from prologue.elf.sections import SHF_ALLOC, SHF_EXECINSTR
 from prologue.elf.structs import PHDR, SHDR
-from prologue.elf.symbols import SYM
+from prologue.elf.symbols import STB_LOCAL, SYM
 
 _EHDR: Final = struct.Struct("<16sHHIQQQIHHHHHH")
 _IDENT: Final = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
 _ET_EXEC, _EM_AARCH64 = 2, 183
 _PROGBITS, _SYMTAB, _STRTAB, _NOTE, _NOBITS = 1, 2, 3, 7, 8
 _PT_LOAD, _PF_R, _PF_X = 1, 4, 1
-_STB_LOCAL: Final = 0
 _NT_GNU_BUILD_ID: Final = 3
 _PAGE: Final = 4096
 _SHF_WRITE: Final = 1
@@ -46,10 +45,10 @@ def write_executable(
     """
     encoded = [name.encode() for name in names]
     starts = np.fromiter(accumulate((len(name) + 1 for name in encoded), initial=1), np.uint32, len(encoded) + 1)
-    order = np.argsort(symbols["info"] >> 4 != _STB_LOCAL, kind="stable")  # local ones come first
+    order = np.argsort(symbols["info"] >> 4 != STB_LOCAL, kind="stable")  # local ones come first
     table = np.concatenate([np.zeros(1, SYM), symbols[order]])
     table["name"][1:] = starts[table["name"][1:]]
-    first_global = 1 + int((symbols["info"] >> 4 == _STB_LOCAL).sum())
+    first_global = 1 + int((symbols["info"] >> 4 == STB_LOCAL).sum())
     file = _File(_EHDR.size + PHDR.size * sum(section.data is not None for section in sections))
     for section in sections:
         file.add_memory(section)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Final
 
 _HEADER: Final = struct.Struct("<HBBIIIII")
@@ -33,25 +34,45 @@ def function_ids(btf: bytes, names: set[str]) -> dict[str, int]:
     return found
 
 
+class BtfMaker:
+    """Makes BTF type by type; ``add`` returns the number of each."""
+
+    def __init__(self) -> None:
+        self._texts = bytearray(b"\0")
+        self._places = {"": 0}
+        self._types = b""
+        self._count = 0
+
+    def text(self, name: str) -> int:
+        """The offset of a string."""
+        if name not in self._places:
+            self._places[name] = len(self._texts)
+            self._texts += name.encode() + b"\0"
+        return self._places[name]
+
+    def add(self, kind: int, name: str, value: int, *items: Sequence[int], flag: bool = False) -> int:
+        """A type, and the numbers that follow it; those of INT, ARRAY and VAR are not counted."""
+        count = 0 if kind in (1, 3, 14) else len(items)
+        self._types += struct.pack("<III", self.text(name), flag << 31 | kind << 24 | count, value)
+        self._types += b"".join(struct.pack(f"<{len(item)}I", *item) for item in items)
+        self._count += 1
+        return self._count
+
+    def done(self) -> bytes:
+        """The whole section."""
+        size = len(self._types)
+        header = _HEADER.pack(_MAGIC, 1, 0, _HEADER.size, 0, size, size, len(self._texts))
+        return header + self._types + bytes(self._texts)
+
+
 def made_btf(structs: dict[str, tuple[int, list[tuple[str, str, int]]]]) -> bytes:
     """BTF of structs: size, and members as (name, type, byte offset); a type is another struct, or empty for a number.
 
     A member whose name is empty is an anonymous struct.
     """
-    texts = bytearray(b"\0")
-    places = {"": 0}
-
-    def text(name: str) -> int:
-        if name not in places:
-            places[name] = len(texts)
-            texts.extend(name.encode() + b"\0")
-        return places[name]
-
-    ids = {"": 1} | {name: number for number, name in enumerate(structs, 2)}
-    types = struct.pack("<IIII", text("long"), 1 << 24, 8, 64)
+    made = BtfMaker()
+    ids = {"": made.add(1, "long", 8, (64,))} | {name: number for number, name in enumerate(structs, 2)}
     for name, (size, members) in structs.items():
-        types += struct.pack("<III", 0 if name.startswith("anonymous") else text(name), 4 << 24 | len(members), size)
-        for member, kind, offset in members:
-            types += struct.pack("<III", text(member), ids[kind], offset * 8)
-    header = _HEADER.pack(_MAGIC, 1, 0, _HEADER.size, 0, len(types), len(types), len(texts))
-    return header + types + bytes(texts)
+        items = [(made.text(member), ids[kind], offset * 8) for member, kind, offset in members]
+        made.add(4, "" if name.startswith("anonymous") else name, size, *items)
+    return made.done()

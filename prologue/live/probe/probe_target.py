@@ -7,12 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
+from prologue.elf.btf import Btf
 from prologue.elf.dwarf_errors import readable_dwarf
 from prologue.errors import InputError
 from prologue.insn.a64 import INSN_SIZE
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import mismatch
 from prologue.kernel.module import Module
+from prologue.live.probe.btf_variables import BtfVariables
 from prologue.live.probe.debug_info import DebugInfo, open_debug
 from prologue.live.probe.judge import Judge
 from prologue.live.probe.module_judge import judge_module
@@ -33,6 +35,44 @@ class ProbeTarget:
         """DWARF of the file; None if it has none."""
         with readable_dwarf(self.path, "debug information"):
             return open_debug(self.binary.image)
+
+    @cached_property
+    def btf(self) -> Btf | None:
+        """Types in BTF; None if the file has none. A module's refer to the kernel's, and are not read."""
+        section = self.binary.image.section(".BTF") if not self.module else None
+        if section is None or not section.has_bytes:
+            return None
+        return Btf(self.binary.image.data(section), str(self.path))
+
+    def prototype_of(self, vaddr: int, asked: str = "") -> BtfVariables | None:
+        """Return the parameters of the function that has an address, by BTF; None if it does not describe it.
+
+        BTF knows functions by their names only. ``asked`` is the better one if the function has several.
+        """
+        where = self.binary.symbols.locate(vaddr)
+        if self.btf is None or where.symbol is None:
+            return None
+        start = vaddr - where.symbol_offset
+        prototypes = {
+            name: number
+            for name in sorted(self.binary.symbols.names_at(start), key=lambda name: name != asked)
+            if self.names.by_name.get(name) == [start] and self._keeps_parameters(name)
+            if (number := self.btf.function(name)) is not None
+        }
+        if asked not in prototypes and len(set(prototypes.values())) != 1:
+            return None
+        name, number = next(iter(prototypes.items()))
+        return BtfVariables(self.btf, name, number, at_entry=self.has_run_nothing_at(vaddr))
+
+    def _keeps_parameters(self, name: str) -> bool:
+        """Return whether a function's parameters are those of its prototype.
+
+        GCC gives a copy with fewer of them another name. LLVM leaves them out of static functions that keep theirs
+        (DeadArgumentElimination), and pahole before 1.25 did not notice.
+        """
+        comment = self.binary.image.section(".comment")
+        by_gcc = comment is not None and b"clang" not in self.binary.image.data(comment).lower()
+        return by_gcc or self.binary.symbols.is_global(name)
 
     def trim(self) -> None:
         """Drop parsed debug information, if it is much."""
@@ -58,6 +98,11 @@ class ProbeTarget:
             return vaddr
         inside = np.flatnonzero((sites.entry <= np.uint64(vaddr)) & (np.uint64(vaddr) <= sites.second))
         return int(sites.second[inside[0]]) + INSN_SIZE if len(inside) else vaddr
+
+    def has_run_nothing_at(self, vaddr: int) -> bool:
+        """Return whether an address is that of a function's entry, or of its slots."""
+        start = vaddr - self.binary.symbols.locate(vaddr).symbol_offset
+        return self.described_at(vaddr) == self.described_at(start)
 
     def is_entry(self, vaddr: int) -> bool:
         """Return whether a function begins there."""

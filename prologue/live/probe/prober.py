@@ -136,11 +136,17 @@ class Prober:
             for place in places
         ]
 
-    def variables(self, target: ProbeTarget, place: ProbePlace) -> VariablesAt | None:
-        """Return the variables at a place; None if nothing describes them."""
+    def variables(self, target: ProbeTarget, place: ProbePlace, function: str = "") -> VariablesAt | None:
+        """Return the variables at a place, by DWARF, otherwise by BTF; None if neither describes them.
+
+        ``function`` is the name by which the place was asked for.
+        """
         vaddr = target.described_at(place.vaddr)
-        function = target.debug.function_at(vaddr) if target.debug is not None else None
-        return Scope(*function, vaddr, place.scope, before=place.vaddr) if function is not None else None
+        described = target.debug.function_at(vaddr) if target.debug is not None else None
+        if described is not None:
+            is_entry = target.has_run_nothing_at(place.vaddr)
+            return Scope(*described, vaddr, place.scope, before=place.vaddr, is_entry=is_entry)
+        return target.prototype_of(place.vaddr, function) if place.scope is None else None
 
     def event(self, probe: Probe, options: EventOptions) -> ProbeEvent | None:
         """Make the event of a place; None if the place cannot. Its name need not be unique.
@@ -160,7 +166,7 @@ class Prober:
             wanted = ALL_VARIABLES if options.all_variables else request.arguments
             arguments, omitted = find_arguments(
                 wanted,
-                self.variables(target, place),
+                self.variables(target, place, request.function),
                 target,
                 returns=place.returns,
                 at_entry=target.is_entry(place.vaddr),

@@ -10,7 +10,7 @@ from prologue.elf.dwarf_entries import DEEPEST, code_of, entry_pc, text_of
 from prologue.live.probe.c_types import VOID, CType
 from prologue.live.probe.debug_info import Unit
 from prologue.live.probe.entry_types import type_of
-from prologue.live.probe.storage import Missing, StackFrame, Storage, storage_at
+from prologue.live.probe.storage import Missing, StackFrame, Storage, at_entry, storage_at
 
 _VARIABLES = ("DW_TAG_formal_parameter", "DW_TAG_variable")
 INSTANCES = ("DW_TAG_subprogram", "DW_TAG_inlined_subroutine")
@@ -34,14 +34,17 @@ class Scope:
         owner: offset in ``.debug_info`` of the function, inlined or not, whose variables are meant; None for all that
             are in scope, and the parameters of ``function``.
         before: an earlier instruction, after which nothing changes a variable: locations that hold there hold, too.
+        is_entry: nothing of the function has run yet.
 
     """
 
-    def __init__(
-        self, unit: Unit, function: Any, vaddr: int, owner: int | None = None, *, before: int | None = None
-    ) -> None:
+    def __init__(  # noqa: PLR0913 - one place, and what is known of it
+        self, unit: Unit, function: Any, vaddr: int, owner: int | None = None, *, before: int | None = None,
+        is_entry: bool = False,
+    ) -> None:  # fmt: skip
         self._unit, self._function, self._vaddr = unit, function, vaddr
         self._before = vaddr if before is None else before
+        self._is_entry = is_entry
         self._dwarf = unit.debug.dwarf
         path = list(self._path(function, 0))
         if owner is not None:
@@ -114,6 +117,8 @@ class Scope:
         storage = storage_at(self._dwarf, entry, self._before, self._frame)
         if isinstance(storage, Missing) and self._before != self._vaddr:
             storage = storage_at(self._dwarf, entry, self._vaddr, self._frame)
+        if self._is_entry:
+            storage = at_entry(storage)
         return Variable(text_of(entry, "DW_AT_name"), kind, Missing("it has no type") if kind is VOID else storage)
 
     @cached_property

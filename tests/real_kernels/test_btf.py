@@ -1,0 +1,112 @@
+"""Parameters by BTF alone are those by DWARF, function by function of Debian's 6.12."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.kernel.kernel import Kernel
+from prologue.live.probe.arguments import Argument, VariablesAt, find_arguments
+from prologue.live.probe.probe_target import ProbeTarget
+from prologue.live.probe.prober import Prober
+from prologue.live.probe.scopes import Scope
+from prologue_bench.guest.kbuild import CROSS
+from tests.support.needs import needs_kernel, needs_tools
+
+pytestmark = pytest.mark.kernel
+
+SYMBOLS = 500  # of which some are data
+
+
+@pytest.fixture(scope="module")
+def vmlinux() -> Path:
+    return needs_kernel("trixie").vmlinux
+
+
+@pytest.fixture(scope="module")
+def without_dwarf(vmlinux: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    needs_tools(f"{CROSS}objcopy")
+    out = tmp_path_factory.mktemp("btf") / "vmlinux"
+    subprocess.run([f"{CROSS}objcopy", "--strip-debug", str(vmlinux), str(out)], check=True)
+    return out
+
+
+def arguments(variables: VariablesAt, target: ProbeTarget) -> dict[str, Argument]:
+    return {argument.name: argument for argument in find_arguments(None, variables, target)[0]}
+
+
+def test_each_parameter_is_where_dwarf_has_it(vmlinux: Path) -> None:
+    target = Prober(Kernel(vmlinux)).kernel
+    assert target.btf is not None
+    assert target.debug is not None
+    unique = [(name, at[0]) for name, at in sorted(target.names.by_name.items()) if len(at) == 1]
+    equal = 0
+    for count, (name, vaddr) in enumerate(random.Random(1).sample(unique, SYMBOLS)):  # noqa: S311 - not a secret
+        described = target.described_at(vaddr)
+        function = target.debug.function_at(described)
+        # BPF_CALL_n() gives a function two declarations, one of them with numbers of 64 bits only.
+        by_btf = target.prototype_of(vaddr, name)
+        if function is None or by_btf is None or name.startswith("bpf_"):
+            continue
+        by_dwarf = Scope(*function, described, before=vaddr, is_entry=True)
+        if by_dwarf.function_name != name:
+            continue
+        assert by_btf.names() == [variable.name for variable in by_dwarf.parameters()], name
+        mine, theirs = arguments(by_btf, target), arguments(by_dwarf, target)
+        for parameter in mine.keys() & theirs.keys():
+            pair = mine[parameter], theirs[parameter]
+            assert (pair[0].fetch, pair[0].type) == (pair[1].fetch, pair[1].type), (name, *pair)
+            equal += 1
+        assert theirs.keys() <= mine.keys(), name
+        if count % 64 == 0:
+            target.trim()
+    assert equal > 300
+
+
+def test_events(without_dwarf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    places = [
+        "vfs_read",
+        "vfs_read file->f_path.dentry->d_name.name:string",
+        "do_sys_openat2%return",
+        "vfs_read+0x10 file",
+    ]
+    assert main(["probe", str(without_dwarf), *places, "--event"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "p:vfs_read vfs_read file=%x0 buf=%x1 count=%x2:u64 pos=%x3"
+    assert lines[1].startswith("p:vfs_read_1 vfs_read name=+0(+")
+    assert lines[1].endswith("(%x0))):string")
+    assert "r:do_sys_openat2__return do_sys_openat2 retval=$retval:s64" in lines
+    reason = "only its value at the function's entry is known here: probe the entry"
+    assert any(line.endswith(f"file left out: {reason}") for line in lines)
+
+
+def test_a_parameter_that_clang_may_have_left_out(without_dwarf: Path, tmp_path: Path) -> None:
+    """Of static functions, and BTF of an older pahole has it all the same."""
+    out = tmp_path / "vmlinux"
+    shutil.copy(without_dwarf, out)
+    comment = Kernel(out).image.section(".comment")
+    assert comment is not None
+    with out.open("r+b") as file:
+        file.seek(comment.offset)
+        file.write(b"clang")
+    target = Prober(Kernel(out)).kernel
+    symbols = target.binary.symbols
+    for name, is_known in (("vfs_read", True), ("do_sys_openat2", False)):
+        symbol = symbols.find(name)
+        assert symbol is not None
+        assert (target.prototype_of(symbol.vaddr, name) is not None) == is_known
+
+
+def test_a_place_by_reference_is_not_taken_before_it_is_true(vmlinux: Path) -> None:
+    """GCC says of this parameter that it is at X19 in the whole function; at the entry that is the caller's."""
+    prober = Prober(Kernel(vmlinux))
+    (probe,), failures = prober.probes(["ZSTD_compress_advanced"])
+    assert not failures
+    variables = prober.variables(probe.target, probe.verdict.place)
+    assert variables is not None
+    assert "x19" not in repr(variables.find("params"))
