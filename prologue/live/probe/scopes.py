@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from prologue.elf.dwarf_entries import DEEPEST, code_of, entry_pc, text_of
 from prologue.live.probe.c_types import VOID, CType
 from prologue.live.probe.debug_info import Unit
 from prologue.live.probe.entry_types import type_of
-from prologue.live.probe.storage import Missing, StackFrame, Storage, at_entry, storage_at
+from prologue.live.probe.procedure_call import passed
+from prologue.live.probe.storage import NOT_SET_YET, Missing, StackFrame, Storage, is_one_address, storage_at
 
 _VARIABLES = ("DW_TAG_formal_parameter", "DW_TAG_variable")
 INSTANCES = ("DW_TAG_subprogram", "DW_TAG_inlined_subroutine")
@@ -24,6 +26,17 @@ class Variable(NamedTuple):
     storage: Storage
 
 
+def _by_precedence(path: list[Any]) -> list[Any]:
+    """Order scopes for look-ups of names: the function's own, then those of functions that are inlined there.
+
+    Of each function the innermost block comes first, as in C. An inlined one may have other variables of the same
+    names, which are not meant by whoever names the function; of several, the innermost is nearest.
+    """
+    begins = [k for k, entry in enumerate(path) if not k or entry.tag in INSTANCES]
+    own, *inlined = [path[low:high][::-1] for low, high in pairwise([*begins, len(path)])]
+    return [*own, *(entry for blocks in reversed(inlined) for entry in blocks)]
+
+
 class Scope:
     """The variables that are in scope at an address of a function.
 
@@ -35,16 +48,17 @@ class Scope:
             are in scope, and the parameters of ``function``.
         before: an earlier instruction, after which nothing changes a variable: locations that hold there hold, too.
         is_entry: nothing of the function has run yet.
+        is_whole: its parameters are those of its declaration: no ``.isra`` or the like in its name.
 
     """
 
     def __init__(  # noqa: PLR0913 - one place, and what is known of it
         self, unit: Unit, function: Any, vaddr: int, owner: int | None = None, *, before: int | None = None,
-        is_entry: bool = False,
+        is_entry: bool = False, is_whole: bool = False,
     ) -> None:  # fmt: skip
         self._unit, self._function, self._vaddr = unit, function, vaddr
         self._before = vaddr if before is None else before
-        self._is_entry = is_entry
+        self._is_entry, self._is_whole = is_entry, is_whole
         self._dwarf = unit.debug.dwarf
         path = list(self._path(function, 0))
         if owner is not None:
@@ -53,7 +67,7 @@ class Scope:
             path = path[index:] if index is not None else [unit.entry(owner - unit.offset)]
             inner = next((k for k, entry in enumerate(path) if k and entry.tag in INSTANCES), len(path))
             path = path[:inner]
-        self._scopes = path[::-1]  # the innermost first
+        self._scopes = _by_precedence(path)
         self._owner = path[0]
 
     def _path(self, entry: Any, depth: int) -> Iterator[Any]:
@@ -79,7 +93,7 @@ class Scope:
         return [self._variable(entry) for entry in entries if text_of(entry, "DW_AT_name")]
 
     def variables(self) -> list[Variable]:
-        """Return parameters and locals that are in scope; of several of one name, the innermost."""
+        """Return parameters and locals that are in scope; of several of one name, that which ``find`` finds."""
         known: dict[str, Any] = {}
         for scope in self._scopes:
             for entry in scope.iter_children():
@@ -90,7 +104,7 @@ class Scope:
         return [self._variable(entry) for entry in ordered]
 
     def find(self, name: str) -> Variable | None:
-        """Find the innermost variable of that name; None if there is none."""
+        """Find the variable of that name, the function's own first; None if there is none."""
         for scope in self._scopes:
             for entry in scope.iter_children():
                 if entry.tag in _VARIABLES and text_of(entry, "DW_AT_name") == name:
@@ -117,9 +131,18 @@ class Scope:
         storage = storage_at(self._dwarf, entry, self._before, self._frame)
         if isinstance(storage, Missing) and self._before != self._vaddr:
             storage = storage_at(self._dwarf, entry, self._vaddr, self._frame)
-        if self._is_entry:
-            storage = at_entry(storage)
+        if self._is_entry and is_one_address(entry):
+            storage = self._passed.get(entry.offset, Missing(NOT_SET_YET))
         return Variable(text_of(entry, "DW_AT_name"), kind, Missing("it has no type") if kind is VOID else storage)
+
+    @cached_property
+    def _passed(self) -> dict[int, Storage]:
+        """Return where the caller has put the parameters, by the offsets of their entries; empty if not known."""
+        if not self._is_whole or self._owner.offset != self._function.offset:
+            return {}
+        entries = [entry for entry in self._owner.iter_children() if entry.tag == _VARIABLES[0]]
+        types = [type_of(self._unit.debug, entry) for entry in entries]
+        return {entry.offset: storage for entry, storage in zip(entries, passed(types), strict=True)}
 
     @cached_property
     def _frame(self) -> StackFrame:

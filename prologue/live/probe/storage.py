@@ -6,7 +6,6 @@ is Xn, 31 is SP.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,7 +15,6 @@ from prologue.elf.dwarf_entries import base_of
 _REG0, _BREG0, _LIT0 = 0x50, 0x70, 0x30
 _FRAME_POINTER: Final = 29
 _LAST: Final = 31
-_PRESERVED: Final = re.compile(r"%x(19|2\d)\b")
 # Of DW_OP_: constants with their bytes, and whether they are signed; LEB128 has 0 bytes.
 _CONSTANTS: Final = {0x08: (1, False), 0x09: (1, True), 0x0A: (2, False), 0x0B: (2, True), 0x0C: (4, False),
                      0x0D: (4, True), 0x0E: (8, False), 0x0F: (8, True), 0x10: (0, False), 0x11: (0, True)}  # fmt: skip
@@ -28,7 +26,7 @@ OPTIMISED_OUT: Final = "the compiler keeps it nowhere at this instruction (optim
 DECLARED: Final = "it is only declared here"
 ENTRY_ONLY: Final = "only its value at the function's entry is known here: probe the entry"
 NO_FRAME: Final = "it is on the stack, and the function has made no room for it yet"
-NOT_SET_YET: Final = "it is said to be in a register that the function has not set yet"
+NOT_SET_YET: Final = "it is said to be where a register points that the function may not have set yet"
 COMPUTED: Final = "the compiler computes it from other values where it is used"
 
 
@@ -90,16 +88,14 @@ class Missing:
 Storage = InRegister | InMemory | Sum | Constant | Pieces | Address | Missing
 
 
-def at_entry(storage: Storage) -> Storage:
-    """Return the storage when nothing of the function has run yet.
+def is_one_address(entry: Any) -> bool:
+    """Return whether a variable is said to be at one register's address in the whole function.
 
-    GCC gives parameters that are passed by reference one place for the whole function, which only becomes true there.
-    Registers that calls preserve (AAPCS64, 6.1.1) have nothing but the caller's values then.
+    GCC says so of a parameter that is passed by reference, also where it has not moved the address there yet.
     """
-    if isinstance(storage, Pieces):
-        return Pieces(tuple((size, at_entry(part)) for size, part in storage.parts))
-    register = storage.base if isinstance(storage, InMemory) else getattr(storage, "register", "")
-    return Missing(NOT_SET_YET) if _PRESERVED.search(register) else storage
+    location = entry.attributes.get("DW_AT_location")
+    value = location.value if location is not None else None
+    return isinstance(value, list) and bool(value) and _BREG0 <= value[0] < _BREG0 + _LAST
 
 
 def register_name(number: int) -> str:

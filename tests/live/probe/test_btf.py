@@ -76,9 +76,9 @@ def test_where_a_parameter_of_an_unusual_type_is_before_it() -> None:
         before, odd, after = made.function(made.int, getattr(made, unusual), made.int).parameters()
         assert before.storage == x(0)
         assert isinstance(odd.storage, Missing)
-        assert "does not say how" in odd.storage.reason
+        assert "its type alone does not say how" in odd.storage.reason
         assert isinstance(after.storage, Missing)
-        assert "unusual type is before it" in after.storage.reason
+        assert "is before it whose type" in after.storage.reason
 
 
 def test_after_the_entry_nothing_is_known() -> None:

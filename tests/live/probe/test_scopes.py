@@ -45,6 +45,25 @@ long in_two_parts(long first, long second)
 	}
 	return first;
 }
+
+static inline int has_bit(unsigned int code, unsigned long *bits, unsigned int most)
+{
+	return code <= most && bits[0] >> code & 1;
+}
+
+void slow(unsigned long *bits, unsigned int type, unsigned int code, int value);
+void with_inlined(unsigned long *bits, unsigned int type, unsigned int code, int value)
+{
+	if (has_bit(type, bits, 31)) {
+		complain(value);
+		slow(bits, type, code, value);
+	}
+}
+
+__attribute__((noinline)) void slow(unsigned long *bits, unsigned int type, unsigned int code, int value)
+{
+	__asm__ volatile("" :: "r"(bits), "r"(type), "r"(code), "r"(value));
+}
 """
 
 
@@ -102,6 +121,20 @@ def described(directory: Path, version: int) -> Path:
 
 
 @pytest.mark.parametrize("version", [4, 5])
+def test_an_inlined_function_has_a_variable_of_the_same_name(tmp_path: Path, version: int) -> None:
+    """Its code begins at the function's first instruction; what the function itself calls so is meant."""
+    out = described(tmp_path, version)
+    function = Kernel(out).symbols.find("with_inlined")
+    assert function is not None
+    own = ["bits=%x0", "type=%x1:u32", "code=%x2:u32", "value=%x3:s32"]
+    assert arguments_at(out, function.vaddr) == (own, {})
+    assert arguments_at(out, function.vaddr, "code", "most") == ([own[2], "most=\\31:u32"], {})
+    listed = arguments_at(out, function.vaddr, "$vars")
+    assert listed is not None
+    assert listed[0] == [*own, "most=\\31:u32"]
+
+
+@pytest.mark.parametrize("version", [4, 5])
 def test_arguments_by_name(tmp_path: Path, version: int) -> None:
     """Of a function as a compiler describes it: all are in place at the first instruction, and not at the last."""
     out = described(tmp_path, version)
@@ -125,7 +158,7 @@ def test_arguments_by_name(tmp_path: Path, version: int) -> None:
     assert last[1]
     # A global variable of the same name is another one.
     assert arguments_at(out, end, data=Everything()) == last
-    assert arguments_at(out, function.vaddr - 4) is None
+    assert arguments_at(out, TEXT - 4) is None
 
 
 def test_a_function_that_returns_nothing(tmp_path: Path) -> None:
