@@ -16,6 +16,7 @@ from prologue.live.probe.event import EventOptions
 from prologue.live.probe.probe_target import ProbeTarget
 from prologue.live.probe.prober import Prober
 from prologue.live.probe.scopes import Scope
+from prologue.live.probe.storage import NOT_SET_YET
 from prologue_bench.guest.kbuild import CROSS
 from tests.support.needs import needs_kernel, needs_tools
 
@@ -54,7 +55,7 @@ def test_each_parameter_is_where_dwarf_has_it(vmlinux: Path) -> None:
         by_btf = target.prototype_of(vaddr, name)
         if function is None or by_btf is None or name.startswith("bpf_"):
             continue
-        by_dwarf = Scope(*function, described, before=vaddr, is_entry=True, is_whole=True)
+        by_dwarf = Scope(*function, described, before=vaddr, code_before=target.code_before(vaddr))
         if by_dwarf.function_name != name:
             continue
         assert by_btf.names() == [variable.name for variable in by_dwarf.parameters()], name
@@ -105,7 +106,11 @@ def test_a_parameter_that_clang_may_have_left_out(without_dwarf: Path, tmp_path:
 
 def test_what_is_passed_by_reference_is_where_the_caller_put_it(vmlinux: Path) -> None:
     """GCC says of this parameter that it is at X19 in the whole function; at the entry that is the caller's."""
-    (probe,), failures = Prober(Kernel(vmlinux)).probes(["ZSTD_compress_advanced"], EventOptions())
+    places = [f"ZSTD_compress_advanced+{offset:#x} params" for offset in (0, 0xC, 0x50)]
+    probes, failures = Prober(Kernel(vmlinux)).probes(places, EventOptions())
     assert not failures
-    assert probe.event is not None
-    assert "params=+0(%x7):x64[5]" in map(str, probe.event.arguments)
+    events = [probe.event for probe in probes if probe.event is not None]
+    assert [list(map(str, event.arguments)) for event in events] == [
+        ["params=+0(%x7):x64[5]"], [], ["params=+0(%x19):x64[5]"],
+    ]  # fmt: skip
+    assert [omitted.reason for omitted in events[1].omitted] == [NOT_SET_YET]

@@ -11,6 +11,7 @@ from prologue.elf.btf import Btf
 from prologue.elf.dwarf_errors import readable_dwarf
 from prologue.errors import InputError
 from prologue.insn.a64 import INSN_SIZE
+from prologue.insn.rows import must_write
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import mismatch
 from prologue.kernel.module import Module
@@ -18,6 +19,7 @@ from prologue.live.probe.btf_variables import BtfVariables
 from prologue.live.probe.debug_info import DebugInfo, open_debug
 from prologue.live.probe.judge import Judge
 from prologue.live.probe.module_judge import judge_module
+from prologue.live.probe.scopes import ALL_RAN, CodeBefore
 
 
 class ProbeTarget:
@@ -103,6 +105,18 @@ class ProbeTarget:
         """Return whether an address is that of a function's entry, or of its slots."""
         start = vaddr - self.binary.symbols.locate(vaddr).symbol_offset
         return self.described_at(vaddr) == self.described_at(start)
+
+    def code_before(self, vaddr: int) -> CodeBefore:
+        """Return what the function of an address has done before it, instruction by instruction of its text."""
+        where = self.binary.symbols.locate(vaddr)
+        if where.symbol is None or ".cold" in where.symbol:  # the other part of that function has run
+            return ALL_RAN
+        begin = np.uint64(vaddr - where.symbol_offset)
+        words = self.binary.image.words(begin + np.arange(0, where.symbol_offset, INSN_SIZE, dtype=np.uint64))
+        return CodeBefore(
+            keeps_arguments=self.has_run_nothing_at(vaddr) and "." not in where.symbol,
+            has_set=lambda register: bool(must_write(words, register).any()),
+        )
 
     def is_entry(self, vaddr: int) -> bool:
         """Return whether a function begins there."""

@@ -144,14 +144,8 @@ class Prober:
         vaddr = target.described_at(place.vaddr)
         described = target.debug.function_at(vaddr) if target.debug is not None else None
         if described is not None:
-            return Scope(
-                *described,
-                vaddr,
-                place.scope,
-                before=place.vaddr,
-                is_entry=target.has_run_nothing_at(place.vaddr),
-                is_whole="." not in (target.binary.symbols.locate(place.vaddr).symbol or "."),
-            )
+            code = target.code_before(place.vaddr)
+            return Scope(*described, vaddr, place.scope, before=place.vaddr, code_before=code)
         return target.prototype_of(place.vaddr, function) if place.scope is None else None
 
     def event(self, probe: Probe, options: EventOptions) -> ProbeEvent | None:

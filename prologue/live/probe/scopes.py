@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from prologue.elf.dwarf_entries import DEEPEST, code_of, entry_pc, text_of
 from prologue.live.probe.c_types import VOID, CType
 from prologue.live.probe.debug_info import Unit
 from prologue.live.probe.entry_types import type_of
 from prologue.live.probe.procedure_call import passed
-from prologue.live.probe.storage import NOT_SET_YET, Missing, StackFrame, Storage, is_one_address, storage_at
+from prologue.live.probe.storage import NOT_SET_YET, Missing, StackFrame, Storage, register_of_address, storage_at
 
 _VARIABLES = ("DW_TAG_formal_parameter", "DW_TAG_variable")
 INSTANCES = ("DW_TAG_subprogram", "DW_TAG_inlined_subroutine")
@@ -26,8 +27,24 @@ class Variable(NamedTuple):
     storage: Storage
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeBefore:
+    """The code of a function that has run before an instruction.
+
+    ``keeps_arguments`` if nothing of it has run, and its parameters are those of its declaration (no ``.isra`` or the
+    like in its name). ``has_set`` tells whether it has written a register, by its number.
+    """
+
+    keeps_arguments: bool
+    has_set: Callable[[int], bool]
+
+
+ALL_RAN: Final = CodeBefore(keeps_arguments=False, has_set=lambda _: True)
+"""Nothing is known of it, and DWARF is believed."""
+
+
 def _by_precedence(path: list[Any]) -> list[Any]:
-    """Order scopes for look-ups of names: the function's own, then those of functions that are inlined there.
+    """Return scopes in their order for look-ups of names: the function's own, then those of functions that are inlined there.
 
     Of each function the innermost block comes first, as in C. An inlined one may have other variables of the same
     names, which are not meant by whoever names the function; of several, the innermost is nearest.
@@ -47,18 +64,17 @@ class Scope:
         owner: offset in ``.debug_info`` of the function, inlined or not, whose variables are meant; None for all that
             are in scope, and the parameters of ``function``.
         before: an earlier instruction, after which nothing changes a variable: locations that hold there hold, too.
-        is_entry: nothing of the function has run yet.
-        is_whole: its parameters are those of its declaration: no ``.isra`` or the like in its name.
+        code_before: what of the function has run before the instruction.
 
     """
 
     def __init__(  # noqa: PLR0913 - one place, and what is known of it
         self, unit: Unit, function: Any, vaddr: int, owner: int | None = None, *, before: int | None = None,
-        is_entry: bool = False, is_whole: bool = False,
+        code_before: CodeBefore = ALL_RAN,
     ) -> None:  # fmt: skip
         self._unit, self._function, self._vaddr = unit, function, vaddr
         self._before = vaddr if before is None else before
-        self._is_entry, self._is_whole = is_entry, is_whole
+        self._before_it = code_before
         self._dwarf = unit.debug.dwarf
         path = list(self._path(function, 0))
         if owner is not None:
@@ -131,14 +147,15 @@ class Scope:
         storage = storage_at(self._dwarf, entry, self._before, self._frame)
         if isinstance(storage, Missing) and self._before != self._vaddr:
             storage = storage_at(self._dwarf, entry, self._vaddr, self._frame)
-        if self._is_entry and is_one_address(entry):
+        register = register_of_address(entry)
+        if register is not None and not self._before_it.has_set(register):
             storage = self._passed.get(entry.offset, Missing(NOT_SET_YET))
         return Variable(text_of(entry, "DW_AT_name"), kind, Missing("it has no type") if kind is VOID else storage)
 
     @cached_property
     def _passed(self) -> dict[int, Storage]:
-        """Return where the caller has put the parameters, by the offsets of their entries; empty if not known."""
-        if not self._is_whole or self._owner.offset != self._function.offset:
+        """Return where the caller put the parameters, by the offsets of their entries; empty if it may be over."""
+        if not self._before_it.keeps_arguments or self._owner.offset != self._function.offset:
             return {}
         entries = [entry for entry in self._owner.iter_children() if entry.tag == _VARIABLES[0]]
         types = [type_of(self._unit.debug, entry) for entry in entries]

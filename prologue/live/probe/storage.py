@@ -88,14 +88,16 @@ class Missing:
 Storage = InRegister | InMemory | Sum | Constant | Pieces | Address | Missing
 
 
-def is_one_address(entry: Any) -> bool:
-    """Return whether a variable is said to be at one register's address in the whole function.
+def register_of_address(entry: Any) -> int | None:
+    """Return the register at whose address a variable is said to be in the whole function; None if it is not.
 
     GCC says so of a parameter that is passed by reference, also where it has not moved the address there yet.
     """
     location = entry.attributes.get("DW_AT_location")
     value = location.value if location is not None else None
-    return isinstance(value, list) and bool(value) and _BREG0 <= value[0] < _BREG0 + _LAST
+    if isinstance(value, list) and value and _BREG0 <= value[0] < _BREG0 + _LAST:
+        return int(value[0] - _BREG0)
+    return None
 
 
 def register_name(number: int) -> str:
