@@ -27,7 +27,8 @@ class PerfData(PlainCore):
         try:
             self.kallsyms = (directory / "kallsyms").read_text(errors="replace")
             symbols = parse_kallsyms(self.kallsyms)
-            modules = parse_modules((directory / "modules").read_text(errors="replace"), "")
+            listed = directory / "modules"
+            modules = parse_modules(listed.read_text(errors="replace"), "", str(listed))
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror}", path=error.filename) from error
         self._state = KernelState(release="", boot_id="", modules=modules, symbols=symbols, kprobes=())

@@ -41,7 +41,8 @@ END: Final = b"\n==== end\n"
 _PARTS: Final = ("release", "boot_id", "kptr_restrict", "modules", "symbols", "sections", "kprobes")
 _SYMBOL: Final = re.compile(r"^([0-9a-f]+) \S (\S+)(?:[ \t]+\[(\S+)\])?$", re.MULTILINE)
 _SECTION: Final = re.compile(r"/sys/module/([^/]+)/sections/([^:]+):0x([0-9a-f]+)")
-_MODULE: Final = re.compile(r"(\S+) (\d+) .*0x([0-9a-f]+)(?: \(\w+\))?")
+# After the address taints, with + or - if it is being loaded or unloaded (module_flags, kernel/module/main.c, 5.10-7.2).
+_MODULE: Final = re.compile(r"(\S+) (\d+) .*0x([0-9a-f]+)(?: \(\S*\))?")
 
 
 FREED: Final = (".init", ".symtab", ".strtab")
@@ -77,8 +78,11 @@ class LoadedModule(NamedTuple):
 
 
 def is_module_text(section: str) -> bool:
-    """Return whether a module's section of that name is text that stays after init."""
-    return not section.startswith(FREED) and ("text" in section or section == ".plt")
+    """Return whether a module's section of that name is text that stays after init.
+
+    ``.fixup`` is what an access that faulted goes on with (arch/arm64/include/asm/uaccess.h, 5.10).
+    """
+    return not section.startswith(FREED) and ("text" in section or section in {".plt", ".fixup"})
 
 
 class LiveSymbol(NamedTuple):
@@ -179,7 +183,7 @@ def parse_state(output: str, name: str) -> KernelState:
     if "end" not in parts or not set(_PARTS) <= set(parts):
         raise InputError("did not say what it runs: the answer is cut off", path=name)
     symbols = tuple(_symbols(parts["symbols"]))
-    modules = parse_modules(parts["modules"], parts["sections"])
+    modules = parse_modules(parts["modules"], parts["sections"], name)
     if not any(symbol.vaddr for symbol in symbols) or not all(module.base for module in modules):
         setting = parts["kptr_restrict"]
         raise InputError(
@@ -206,13 +210,20 @@ def _symbols(text: str) -> Iterator[LiveSymbol]:
         yield LiveSymbol(int(match[1], 16), match[2], match[3] or "")
 
 
-def parse_modules(modules: str, sections: str) -> tuple[LoadedModule, ...]:
-    """Read ``/proc/modules``, and lines ``/sys/module/NAME/sections/SECTION:ADDRESS``."""
+def parse_modules(modules: str, sections: str, name: str) -> tuple[LoadedModule, ...]:
+    """Read ``/proc/modules`` of ``name``, and lines ``/sys/module/NAME/sections/SECTION:ADDRESS``.
+
+    Raises:
+        InputError: a line of modules is something else.
+
+    """
     where: dict[str, dict[str, int]] = {}
     for match in _SECTION.finditer(sections):
         where.setdefault(match[1], {})[match[2]] = int(match[3], 16)
     loaded = []
     for line in modules.splitlines():
-        if parts := _MODULE.fullmatch(line):
-            loaded.append(LoadedModule(parts[1], int(parts[2]), int(parts[3], 16), where.get(parts[1], {})))
+        parts = _MODULE.fullmatch(line)
+        if parts is None:
+            raise InputError(f"expected a line of /proc/modules, found {line!r}", path=name)
+        loaded.append(LoadedModule(parts[1], int(parts[2]), int(parts[3], 16), where.get(parts[1], {})))
     return tuple(loaded)

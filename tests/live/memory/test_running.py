@@ -49,6 +49,17 @@ def test_what_the_script_prints_is_read() -> None:
     assert state.kprobes == ("ffffcaf3c8c44128  k  vfs_read+0x10    [DISABLED]",)
 
 
+@pytest.mark.parametrize(("state", "flags"), [("Loading", " (OE+)"), ("Unloading", " (E-)"), ("Unloading", "")])
+def test_a_module_that_is_being_loaded_is_one(state: str, flags: str) -> None:
+    said = SAID.replace("Live 0xffffcaf3a0fa8000 (OE)", f"{state} 0xffffcaf3a0fa8000{flags}")
+    assert parse_state(said, "board").modules == parse_state(SAID, "board").modules
+
+
+def test_a_line_that_is_no_module_is_not_left_out() -> None:
+    with pytest.raises(InputError, match="board: expected a line of /proc/modules, found 'brd 12288'"):
+        parse_state(SAID.replace(" 0 - Live 0xffffcaf3a0fa8000 (OE)", ""), "board")
+
+
 @pytest.mark.parametrize("end", ["==== end\n", "==== kprobes\n", "==== sections\n"])
 def test_an_answer_that_is_cut_off_is_refused(end: str) -> None:
     with pytest.raises(InputError, match="the answer is cut off"):
