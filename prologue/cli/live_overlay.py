@@ -71,7 +71,10 @@ def _run_bare(args: Namespace) -> int:
     elif not args.quiet:
         print(_bare_text(written))
     for what, size in written.kernel.missing.items():
-        warn(f"{source}: has no memory for {counted(size // 4, 'word')} of {what}: not in {written.path}")
+        words = counted(size // 4, "word") + (" or more" if what.startswith("[") else "")
+        warn(f"{source}: has no memory for {words} of {what}: not in {written.path}")
+    if written.kernel.unlisted:
+        warn(f"{source}: {written.kernel.unlisted}: text of modules and of BPF programs is not in {written.path}")
     for text in written.kernel.texts:
         if text.zeros:
             zeros = counted(text.zeros, "word")
@@ -91,6 +94,8 @@ def _bare_data(written: OverlaidBare) -> dict[str, Any]:
              "unstable": text.unstable}
             for text in written.kernel.texts
         ],
+        "missing": {name: size // 4 for name, size in written.kernel.missing.items()},
+        "unlisted": written.kernel.unlisted or None,
     }  # fmt: skip
 
 

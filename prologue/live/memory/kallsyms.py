@@ -18,6 +18,13 @@ from prologue.errors import InputError
 from prologue.live.memory.base import Memory
 from prologue.live.memory.perf import PerfData
 
+MOST_UNSIZED: Final = 1 << 21
+"""Bytes of text that are looked for after the last symbol of BPF and the like, of which kallsyms does not say the size.
+
+BPF's packs have as many, with pages of 4 KiB (``BPF_PROG_PACK_SIZE``, kernel/bpf/core.c, 6.9-7.2).
+"""
+BPF_FILLER: Final = 0xD4202000.to_bytes(4, "little")
+"""What BPF's memory has where no program is: a BRK (``jit_fill_hole``, arch/arm64/net/bpf_jit_comp.c, 5.10-7.2)."""
 _TABLES: Final = ("names", "num_syms", "token_table", "token_index", "offsets")
 _RELATIVE_BASE: Final = "kallsyms_relative_base"  # before 7.0; then each offset counts from its own place
 _TOKENS: Final = 256
@@ -38,6 +45,11 @@ class KnownSymbol(NamedTuple):
     kind: str
     name: str
     owner: str = ""
+
+    @property
+    def is_typed(self) -> bool:
+        """True if memory says what it names."""
+        return self.kind != "?"
 
     @property
     def is_text(self) -> bool:

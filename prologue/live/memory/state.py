@@ -41,7 +41,7 @@ END: Final = b"\n==== end\n"
 _PARTS: Final = ("release", "boot_id", "kptr_restrict", "modules", "symbols", "sections", "kprobes")
 _SYMBOL: Final = re.compile(r"^([0-9a-f]+) \S (\S+)(?:[ \t]+\[(\S+)\])?$", re.MULTILINE)
 _SECTION: Final = re.compile(r"/sys/module/([^/]+)/sections/([^:]+):0x([0-9a-f]+)")
-# After the address taints, with + or - if it is being loaded or unloaded (module_flags, kernel/module/main.c, 5.10-7.2).
+# After the address taints, with + or - if it is being loaded or unloaded (module_flags, kernel/module/main.c, 5.10-7.2)
 _MODULE: Final = re.compile(r"(\S+) (\d+) .*0x([0-9a-f]+)(?: \(\S*\))?")
 
 

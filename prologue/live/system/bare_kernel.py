@@ -7,7 +7,7 @@ text is data, no init text: its memory was given away.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,26 +23,30 @@ from prologue.elf.symbols import SHN_ABS, STT_FUNC, STT_NOTYPE, STT_OBJECT, SYM
 from prologue.elf.written import NewSection, write_executable
 from prologue.errors import InputError
 from prologue.live.memory.base import Memory
-from prologue.live.memory.kallsyms import KnownSymbol, kernel_symbols
+from prologue.live.memory.kallsyms import BPF_FILLER, MOST_UNSIZED, KnownSymbol, kernel_symbols
 from prologue.live.memory.ranges import PAGE, Range
 from prologue.live.memory.reading import StableReading, read_until_stable, zero_pages
 from prologue.live.memory.state import FREED, LoadedModule, is_module_text
 
 # Text outside of .text, between symbols of arch/arm64/kernel/vmlinux.lds.S and include/asm/sections.h, 6.1 to 7.2.
 _ISLANDS: Final = ("__idmap_text", "__hibernate_exit_text", "__relocate_new_kernel", "__entry_tramp_text")
-_MOST_UNSIZED: Final = 1 << 16  # bytes of text after the last symbol of BPF and the like: kallsyms does not say
 _MOST_MODULE: Final = 1 << 26
+_BPF: Final = "bpf"  # the owner of its programs, as kallsyms has it
 _LOCAL, _GLOBAL = 0, 1
 _BOUND: Final = re.compile(r"^_.*(text|_start|_end|_begin)$")
 """A linker script's symbol: where a function begins at the same address, that is the better name."""
 
 
 class _Wanted(NamedTuple):
-    """A range of text, as far as names and sizes say it; ``owner`` is a module, or empty."""
+    """A range of text, as far as names and sizes say it; ``owner`` is a module, or empty.
+
+    Of a range with an owner only the part ``known`` is text in any case: from a first name of text to a last one.
+    """
 
     where: Range
     name: str
     owner: str = ""
+    known: Range = Range(0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +68,15 @@ class BareText:
 class BareKernel:
     """A kernel of which there is memory only; ``image`` has its text at run-time addresses, and all symbols.
 
-    ``missing`` says of how many bytes of text, by what they are, memory has nothing.
+    ``missing`` says of how many bytes of text, by what they are, memory has nothing: of modules and the like, at least.
+    ``unlisted`` is the reason why text of modules and the like is left out; empty if memory says what was loaded.
     """
 
     image: ElfImage
     texts: tuple[BareText, ...]
     symbols: int
     missing: Counter[str]
+    unlisted: str
 
 
 def read_bare_kernel(memory: Memory) -> BareKernel:
@@ -85,23 +91,29 @@ def read_bare_kernel(memory: Memory) -> BareKernel:
     main = _between(places, "_stext", "_etext")
     if main is None:
         raise InputError("its kallsyms does not say where the kernel's text is (_stext, _etext)", path=memory.name)
-    wanted = [_Wanted(main, ".text"), *_islands(places, main), *_others(memory, symbols, main, places)]
+    modules, unlisted = dict[str, LoadedModule](), ""
+    try:
+        modules = {module.name: module for module in memory.state().modules}
+    except InputError as error:  # a dump: modules are known by DWARF only
+        unlisted = error.message
+    wanted = [_Wanted(main, ".text"), *_islands(places, main), *_others(symbols, modules, main, places)]
     read = read_until_stable(memory, [piece.where for piece in wanted])
-    texts = sorted((text for piece, reading in zip(wanted, read, strict=True) for text in _texts(piece, reading)),
-                   key=lambda text: text.vaddr)  # fmt: skip
+    runs = [list(_texts(piece, reading)) for piece, reading in zip(wanted, read, strict=True)]
+    texts = sorted((text for run in runs for text in run), key=lambda text: text.vaddr)
     if not any(text.name == ".text" for text in texts):
         raise InputError("has none of the kernel's text, which kallsyms has from _stext to _etext", path=memory.name)
     missing = Counter[str]()
-    for piece, reading in zip(wanted, read, strict=True):
-        if not _is_unsized(piece) and not reading.there.all():
-            missing[piece.name] += 4 * int((~reading.there).sum())
+    for piece, reading, run in zip(wanted, read, runs, strict=True):
+        lacking = _lacking(piece, run) if _is_unsized(piece) else 4 * int((~reading.there).sum())
+        if lacking:
+            missing[piece.name] += lacking
     sections = [
         *(NewSection(name=text.name, vaddr=text.vaddr, size=len(text.data), data=text.data) for text in texts),
         *_data_sections(texts, places),
     ]
-    content = _executable(sections, symbols, memory.info.build_id)
+    content, count = _executable(sections, symbols, memory.info.build_id)
     image = ElfImage(Path(memory.name), content)
-    return BareKernel(image=image, texts=tuple(texts), symbols=len(symbols), missing=missing)
+    return BareKernel(image=image, texts=tuple(texts), symbols=count, missing=missing, unlisted=unlisted)
 
 
 def _between(places: dict[str, int], first: str, last: str) -> Range | None:
@@ -125,15 +137,13 @@ class _Edge(NamedTuple):
     is_text: bool
 
 
-def _others(memory: Memory, symbols: Sequence[KnownSymbol], main: Range, places: dict[str, int]) -> Iterator[_Wanted]:
+def _others(
+    symbols: Sequence[KnownSymbol], modules: dict[str, LoadedModule], main: Range, places: dict[str, int]
+) -> Iterator[_Wanted]:
     """Yield text of modules, and of what has symbols and is none: BPF programs, pages of kprobes and of ftrace.
 
     Text goes on to where something else begins; after the last symbol as far as the module is long, or a bit.
     """
-    try:
-        modules = {module.name: module for module in memory.state().modules}
-    except InputError:  # a dump: modules are known by DWARF only
-        modules = {}
     end = max(places.get("_end", main.end), main.end)
     edges = sorted({edge for edge in _edges(symbols, modules) if not main.vaddr <= edge.vaddr < end})
     # Of what is no module each symbol begins its own text: what is between two of them may be anybody's.
@@ -144,10 +154,26 @@ def _others(memory: Memory, symbols: Sequence[KnownSymbol], main: Range, places:
             continue
         last = edges[bisect_right(edges, after - 1, key=lambda edge: edge.vaddr) - 1].vaddr
         module = modules.get(run.owner)
-        room = last - run.vaddr + _MOST_UNSIZED if module is None else max(module.size, last - run.vaddr + PAGE)
+        room = last - run.vaddr + MOST_UNSIZED if module is None else max(module.size, last - run.vaddr + PAGE)
         size = min(after - run.vaddr, room, _MOST_MODULE) & ~3
         if size > 0:
-            yield _Wanted(Range(run.vaddr, size), f"[{run.owner}]", run.owner)
+            where = Range(run.vaddr, size)
+            known = Range(run.vaddr, 4) if module is None else _known(symbols, module, where, min(last, where.end - 4))
+            yield _Wanted(where, f"[{run.owner}]", run.owner, known)
+
+
+def _known(symbols: Sequence[KnownSymbol], module: LoadedModule, where: Range, last: int) -> Range:
+    """Return the part of a range that has names of a module's text; ``last`` is where its last section there begins.
+
+    It begins with a name, and not with a section, because pages of a PLT without entries are zeros; without names that
+    are surely of text it is empty, after all of which text may be.
+    """
+    low, high = (bisect_left(symbols, vaddr, key=lambda symbol: symbol.vaddr) for vaddr in (where.vaddr, where.end))
+    own = [symbol for symbol in symbols[low:high] if symbol.owner == module.name]
+    text = [s.vaddr & ~3 for s in own if (s.is_text if s.is_typed else module.sections and module.has_text(s.vaddr))]
+    if text:
+        return Range(text[0], max(text[-1], last) + 4 - text[0])
+    return Range(last if module.sections or not own else own[-1].vaddr & ~3, 0)
 
 
 def _edges(symbols: Sequence[KnownSymbol], modules: dict[str, LoadedModule]) -> Iterator[_Edge]:
@@ -158,7 +184,7 @@ def _edges(symbols: Sequence[KnownSymbol], modules: dict[str, LoadedModule]) -> 
                 yield _Edge(vaddr, module.name, is_text=is_module_text(name))
     for symbol in symbols:
         module_ = modules.get(symbol.owner)
-        if not symbol.owner or (module_ is not None and module_.sections):
+        if not symbol.owner or (module_ is not None and (module_.sections or not symbol.is_typed)):
             continue
         if symbol.vaddr % 4 == 0:
             yield _Edge(symbol.vaddr, symbol.owner, is_text=symbol.is_text or module_ is None)
@@ -169,17 +195,31 @@ def _is_unsized(piece: _Wanted) -> bool:
     return bool(piece.owner)
 
 
+def _lacking(piece: _Wanted, texts: Sequence[BareText]) -> int:
+    """Return how many bytes at least are lacking of text whose size is not known."""
+    known, lacking = piece.known, piece.known.size
+    for text in texts:
+        lacking -= max(min(known.end, text.vaddr + len(text.data)) - max(known.vaddr, text.vaddr), 0)
+    if lacking or piece.owner != _BPF:
+        return lacking
+    end, is_limit = texts[-1].vaddr + len(texts[-1].data), piece.where.size == MOST_UNSIZED
+    # A program ends with filler, or where the next one begins; not with a page.
+    is_cut = is_limit if end == piece.where.end else end % PAGE == 0
+    return 4 if is_cut and not texts[-1].data.endswith(BPF_FILLER) else 0
+
+
 def _texts(piece: _Wanted, reading: StableReading) -> Iterator[BareText]:
     """Yield the runs of words that memory has; zeros after the last word fill a page, or all that is mapped there.
 
-    Where no size is known, text ends at the first page that is not there: what comes after it is another's.
+    Where no size is known, text ends at the first page after its last name that is not there: others' comes next.
     """
     blank = np.repeat(zero_pages(reading.data, piece.where.vaddr), PAGE // 4)[piece.where.vaddr % PAGE // 4 :]
     zeros: Bool = reading.there & blank[: len(reading.there)]
     there = reading.there & ~zeros if _is_unsized(piece) else reading.there
     edges = np.flatnonzero(np.diff(there.astype(np.int8), prepend=0, append=0)).tolist()
     if _is_unsized(piece):
-        edges = edges[:2] if len(there) and there[0] else []
+        last = (max(piece.known.end - 4, piece.known.vaddr) - piece.where.vaddr) // 4
+        edges = edges[: 2 * sum(low <= last for low in edges[::2])]
     for low, high in zip(edges[::2], edges[1::2], strict=True):
         data = reading.data[4 * low : 4 * high]
         filled = -(-len(data.rstrip(b"\0")) // 4)
@@ -208,7 +248,8 @@ def _data_sections(texts: Sequence[BareText], places: dict[str, int]) -> Iterato
             yield NewSection(name=".nobits", vaddr=start, size=size, data=None)
 
 
-def _executable(sections: Sequence[NewSection], symbols: Sequence[KnownSymbol], build_id: str) -> bytes:
+def _executable(sections: Sequence[NewSection], symbols: Sequence[KnownSymbol], build_id: str) -> tuple[bytes, int]:
+    """Make the file, and count its symbols."""
     ordered = sorted(range(len(sections)), key=lambda row: sections[row].vaddr)
     starts = np.array([sections[row].vaddr for row in ordered], np.uint64)
     stops = np.array([sections[row].vaddr + sections[row].size for row in ordered], np.uint64)
@@ -233,4 +274,4 @@ def _executable(sections: Sequence[NewSection], symbols: Sequence[KnownSymbol], 
         [_LOCAL if symbol.kind.islower() and symbol.kind not in "wv" else _GLOBAL for symbol in symbols]
     )
     table["info"] = bindings << 4 | kinds
-    return write_executable(sections, table[kept], [symbol.name for symbol in symbols], build_id)
+    return write_executable(sections, table[kept], [symbol.name for symbol in symbols], build_id), int(kept.sum())

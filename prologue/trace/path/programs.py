@@ -375,6 +375,8 @@ def bare_program(memory: Memory) -> Program:
     owners = {text.owner: Owner(text.owner, bare.image, symbols, 0) for text in bare.texts}
     pieces = [TextPiece(text.vaddr, np.frombuffer(text.data, "<u4"), owners[text.owner]) for text in bare.texts]
     doubts = [(f"bytes of {name} that memory does not have", size) for name, size in bare.missing.items()]
+    if bare.unlisted:
+        doubts.append(("list of modules and BPF programs that memory does not have: their text is of no image here", 1))
     doubts += [(f"words of {text.name} in pages of zeros, wiped or not read", text.zeros) for text in bare.texts]
     kernel = owners[""]
     return Program(memory.name, kernel, pieces + _trampoline(kernel, pieces), doubts=doubts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 import subprocess
 from dataclasses import replace
@@ -11,20 +12,26 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
+from prologue.errors import InputError
+from prologue.live.memory.perf import PerfData
 from prologue.live.memory.sources import open_memory
-from prologue.live.memory.state import LoadedModule
+from prologue.live.memory.state import KernelState, LoadedModule
 from prologue.live.system.bare_kernel import read_bare_kernel
 from tests.support.cores import core
 from tests.support.needs import needs_tools
 from tests.trace.made import KERNEL
 
 MODULE, BPF = KERNEL.base - 0x100000, KERNEL.base - 0x80000
-RET, NOP = 0xD65F03C0, 0xD503201F
+RET, NOP, BRK = 0xD65F03C0, 0xD503201F, 0xD4202000
 ISLAND = KERNEL.base + 0x10000
+LAST = KERNEL.base + 0x1000000
 
 
-def kcore_dir(directory: Path, *, kallsyms: str | None = None) -> Path:
-    """The made kernel, with text among its data, a module, a BPF program, and names of what was freed."""
+def kcore_dir(directory: Path, *, kallsyms: str | None = None, last: bytes = b"") -> Path:
+    """The made kernel, with text among its data, a module, a BPF program, and names of what was freed.
+
+    ``last`` is memory of a program that no other follows.
+    """
     directory.mkdir()
     text = struct.pack(f"<{len(KERNEL.words)}I", *KERNEL.words)
     padded = text.ljust(0x1000, b"\0")
@@ -33,7 +40,7 @@ def kcore_dir(directory: Path, *, kallsyms: str | None = None) -> Path:
     island = struct.pack("<2I", NOP, RET)
     others = b"data" * 0x400  # between two BPF programs
     pieces = [(KERNEL.base, padded), (MODULE, module), (BPF, bpf), (BPF + 0x2000, others), (BPF + 0x4000, bpf),
-              (ISLAND, island)]  # fmt: skip
+              (ISLAND, island), (LAST, last)]  # fmt: skip
     (directory / "kcore").write_bytes(core([(vaddr, 0, data) for vaddr, data in pieces]))
     lines = [f"{vaddr:x} T {name}" for name, vaddr in KERNEL.places.items()]
     lines += [f"{KERNEL.base:x} T _stext", f"{KERNEL.base + 0x1000:x} D _etext", f"{ISLAND + 0x1000:x} B _end",
@@ -41,6 +48,7 @@ def kcore_dir(directory: Path, *, kallsyms: str | None = None) -> Path:
               f"{ISLAND:x} T __idmap_text_start", f"{ISLAND + 8:x} T __idmap_text_end",
               f"{MODULE:x} t first\t[brd]", f"{MODULE + 8:x} t second\t[brd]", f"{MODULE + 0x1000:x} d table\t[brd]",
               f"{BPF:x} t bpf_prog_1_f\t[bpf]", f"{BPF + 0x4000:x} t bpf_prog_2_g\t[bpf]"]  # fmt: skip
+    lines += [f"{LAST:x} t bpf_prog_3_h\t[bpf]"] if last else []
     (directory / "kallsyms").write_text("\n".join(lines) + "\n" if kallsyms is None else kallsyms)
     (directory / "modules").write_text(f"brd 8192 0 - Live 0x{MODULE:x}\n")
     return directory
@@ -155,3 +163,103 @@ def test_text_where_a_freed_section_was(tmp_path: Path, name: str, monkeypatch: 
     monkeypatch.setattr(memory, "state", lambda: replace(state, modules=(before, brd)))
     (text,) = (text for text in read_bare_kernel(memory).texts if text.owner == "brd")
     assert struct.unpack("<4I", text.data) == (NOP, RET, NOP, RET)
+
+
+def test_a_module_of_which_only_names_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without /sys nothing says where its sections are, and a live kernel's names do not say what they name."""
+    memory = PerfData(kcore_dir(tmp_path / "kcore_dir"))
+    monkeypatch.setattr(memory, "kallsyms", re.sub(r" [td] (\S+\t)", r" ? \1", memory.kallsyms))
+    kernel = read_bare_kernel(memory)
+    (text,) = (text for text in kernel.texts if text.owner == "brd")
+    assert text.data.startswith(struct.pack("<4I", NOP, RET, NOP, RET))
+    assert not kernel.missing
+
+
+@pytest.mark.parametrize("sections", [{}, {".plt": MODULE - 0x1000, ".text": MODULE, ".data": MODULE + 0x1000}])
+@pytest.mark.parametrize("typed", [True, False])
+def test_a_plt_without_entries(
+    sections: dict[str, int], typed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is at the beginning, and may be pages of zeros, as that of xfs."""
+    source = kcore_dir(tmp_path / "kcore_dir")
+    names = (source / "kallsyms").read_text()
+    names = names.replace("d table\t", "t after\t") if not sections and typed else names
+    (source / "kallsyms").write_text(names)
+    memory = PerfData(source)
+    if not typed:
+        monkeypatch.setattr(memory, "kallsyms", re.sub(r" [td] (\S+\t)", r" ? \1", memory.kallsyms))
+    brd = LoadedModule("brd", 0x3000, MODULE - 0x1000, sections)
+    state = replace(memory.state(), modules=(brd,))
+    monkeypatch.setattr(memory, "state", lambda: state)
+    kernel = read_bare_kernel(memory)
+    (text,) = (text for text in kernel.texts if text.owner == "brd")
+    assert text.vaddr == MODULE
+    assert text.data.startswith(struct.pack("<4I", NOP, RET, NOP, RET))
+    assert not kernel.missing
+
+
+def test_a_page_of_zeros_among_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows it is the module's, too."""
+    source = kcore_dir(tmp_path / "kcore_dir")
+    with (source / "kallsyms").open("a") as stream:
+        stream.write(f"{BPF + 0x2000:x} t far\t[loop]\n{BPF + 0x1000:x} t wiped\t[loop]\n{BPF:x} t near\t[loop]\n")
+    memory = PerfData(source)
+    monkeypatch.setattr(memory, "kallsyms", re.sub(r".*\[bpf\]\n", "", memory.kallsyms))
+    loop = LoadedModule("loop", 0x3000, BPF, {".text": BPF})
+    state = replace(memory.state(), modules=(*memory.state().modules, loop))
+    monkeypatch.setattr(memory, "state", lambda: state)
+    kernel = read_bare_kernel(memory)
+    assert [(text.vaddr, text.data[:4]) for text in kernel.texts if text.owner == "loop"] == [
+        (BPF, struct.pack("<I", NOP)), (BPF + 0x2000, b"data"),
+    ]  # fmt: skip
+    assert kernel.missing == {"[loop]": 0x2000 - 8}
+
+
+@pytest.mark.parametrize(
+    ("names", "lacking"),
+    [
+        ({"third": MODULE + 0x20}, {"[brd]": 0x24 - 4 * 4}),
+        ({"third": MODULE + 0x20, "bpf_prog_4_i": LAST}, {"[brd]": 0x24 - 4 * 4, "[bpf]": 4}),
+    ],
+)
+def test_names_of_text_that_memory_lacks(
+    names: dict[str, int], lacking: dict[str, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = kcore_dir(tmp_path / "kcore_dir")
+    with (source / "kallsyms").open("a") as stream:
+        stream.writelines(f"{vaddr:x} t {name}\t[{name[:3] if 'bpf' in name else 'brd'}]\n"
+                          for name, vaddr in names.items())  # fmt: skip
+    command = ["live", "overlay", "--without-vmlinux", str(source), "-o", str(tmp_path / "out"), "--json"]
+    assert main(command) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["missing"] == {name: size // 4 for name, size in lacking.items()}
+    assert all(
+        f"{size // 4} word" in said.err and f" or more of {name}: not in" in said.err for name, size in lacking.items()
+    )
+
+
+@pytest.mark.parametrize(("words", "fill", "lacking"), [(40_000, 0, 0), (600_000, 0, 4), (40_000, BRK, 0)])
+def test_a_long_program_that_no_other_follows(words: int, fill: int, lacking: int, tmp_path: Path) -> None:
+    program = struct.pack(f"<{words}I", *[NOP] * words)
+    source = kcore_dir(tmp_path / "kcore_dir", last=program + struct.pack("<I", fill) * 600_000)
+    kernel = read_bare_kernel(open_memory(str(source)))
+    (text,) = (text for text in kernel.texts if text.vaddr == LAST)
+    assert text.data.startswith(program[: 1 << 21])
+    assert kernel.missing == ({"[bpf]": lacking} if lacking else {})
+
+
+def test_memory_without_a_list_of_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a dump: what is left out is named."""
+    source = kcore_dir(tmp_path / "kcore_dir")
+
+    def fail(self: PerfData) -> KernelState:
+        raise InputError("has no list of modules", path=self.name)
+
+    monkeypatch.setattr(PerfData, "state", fail)
+    command = ["live", "overlay", "--without-vmlinux", str(source), "-o", str(tmp_path / "out"), "--json"]
+    assert main(command) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["unlisted"] == "has no list of modules"
+    assert "text of modules and of BPF programs is not in" in said.err
