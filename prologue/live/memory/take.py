@@ -15,13 +15,13 @@ from prologue.errors import InputError
 from prologue.live.memory.base import Memory
 from prologue.live.memory.capture import Piece, write_capture
 from prologue.live.memory.core import NO_PADDR, CoreSegment
+from prologue.live.memory.kallsyms import BPF_FILLER, MOST_UNSIZED
 from prologue.live.memory.kcore import Kcore, RemoteKcore
 from prologue.live.memory.ranges import PAGE, Range
 from prologue.live.memory.reading import StableReading, read_until_stable, zero_pages
 from prologue.live.memory.state import FREED, KernelState, is_module_text
 
 _TRIES: Final = 2  # of reading everything, if the text came to rest and what follow finds did not
-_BPF_MOST: Final = 1 << 16  # kallsyms does not say how long a BPF program is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ FollowMore = Callable[[Memory], Sequence[tuple[int, bytes]]]
 
 
 class _Start(NamedTuple):
-    """Start of a symbol or section, the most bytes that it may have, and whether it is text."""
+    """Start of a symbol or section, the most bytes that it may have (0: not known), and whether it is text."""
 
     vaddr: int
     most: int
@@ -94,7 +94,7 @@ def take_capture(
     """
     state = source.state()
     segment, text, kept = _image_of(source, state)
-    starts = _starts(state, range(segment.vaddr, segment.vaddr + segment.filesz))
+    starts = tuple(_measured(source, _starts(state, range(segment.vaddr, segment.vaddr + segment.filesz))))
     ranges = list(_ranges(starts))
     first, *rest = kept
     matters = [np.ones(text.size // 4, np.bool_), *(_is_text(piece_range, starts) for piece_range in ranges)]
@@ -209,13 +209,37 @@ def _starts(state: KernelState, image: range) -> tuple[_Start, ...]:
     modules = {module.name for module in state.modules}
     for symbol in state.symbols:
         if symbol.owner and symbol.owner not in modules:
-            starts[symbol.vaddr] = _Start(symbol.vaddr, _BPF_MOST, is_text=True)
+            starts[symbol.vaddr] = _Start(symbol.vaddr, 0, is_text=True)
     for module in state.modules:
         starts[module.base] = _Start(module.base, module.size, is_text=True)
         for name, vaddr in module.sections.items():
             if not name.startswith(FREED):
                 starts[vaddr] = _Start(vaddr, module.size, is_module_text(name))
     return tuple(start for vaddr, start in sorted(starts.items()) if vaddr and vaddr not in image)
+
+
+def _measured(source: Kcore | RemoteKcore, starts: tuple[_Start, ...]) -> Iterator[_Start]:
+    """Yield the starts with sizes for BPF's: kallsyms has none, and a program may be as long as a module.
+
+    Each goes on to the page of the next start, or to one that is not mapped, or that has BPF's filler only.
+    """
+    stops = [*(-(-start.vaddr // PAGE) * PAGE for start in starts[1:]), 1 << 64]
+    windows = {}
+    for start, stop in zip(starts, stops, strict=True):
+        segment = source.core.segment_of(start.vaddr)
+        if not start.most and segment is not None:
+            low = start.vaddr // PAGE * PAGE
+            end = min(stop, low + MOST_UNSIZED + PAGE, segment.vaddr + segment.filesz)
+            windows[start.vaddr] = Range(low, end - low)
+    contents = dict(zip(windows, source.read_many(list(windows.values())), strict=True))
+    for start in starts:
+        if start.most:
+            yield start
+            continue
+        data, filler = contents.get(start.vaddr, b""), BPF_FILLER * (PAGE // len(BPF_FILLER))
+        ends = (at for at in range(0, len(data), PAGE) if data[at : at + PAGE] in {filler, bytes(PAGE)})
+        size = next(ends, len(data)) - start.vaddr % PAGE
+        yield start._replace(most=max(size, 1))
 
 
 def _ranges(starts: tuple[_Start, ...]) -> Iterator[Range]:

@@ -34,6 +34,8 @@ from tests.live.memory.made import (
 from tests.support.btf import made_btf
 from tests.support.cores import NO_PADDR, core, vmcoreinfo
 
+BRK = struct.pack("<I", 0xD4202000)
+
 
 def test_what_a_capture_has(machine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
@@ -58,6 +60,21 @@ def test_what_a_capture_has(machine: Path, tmp_path: Path, capsys: pytest.Captur
         with pytest.raises(UnmappedError):
             memory.read(MODULES + at * PAGE, 1)
     assert [symbol.name for symbol in memory.state().symbols if symbol.owner == "bpf"] == ["bpf_prog_6deef7357e7b4530"]
+
+
+@pytest.mark.parametrize("after", [ZERO, BRK * PAGE])
+def test_a_long_bpf_program(machine: Path, tmp_path: Path, after: bytes) -> None:
+    """It is there as a whole, up to a page that is not mapped, or that has only what BPF fills its memory with."""
+    long = page("b") * 40 + after[:PAGE] + page("o")
+    area = AREA.replace(page("b"), long)
+    image = page("h") + page("A") + page("B") + page("r") + page("i") + page("z")
+    segments = [(IMAGE, 0x40200000, image), (MODULES, NO_PADDR, area)]
+    machine.write_bytes(core(segments, [vmcoreinfo(SLIDE, IMAGE + PAGE)]))
+    assert main(["live", "capture", str(machine), "-o", str(tmp_path / "out"), "-q"]) == 0
+    memory = open_memory(str(tmp_path / "out"))
+    assert memory.read(MODULES + 8 * PAGE, 40 * PAGE) == page("b") * 40
+    with pytest.raises(UnmappedError):
+        memory.read(MODULES + 49 * PAGE, 4)
 
 
 def test_structures_of_the_heap(traced: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
