@@ -68,7 +68,8 @@ class PlacedModule:
     ``unknown`` are words of text whose relocation refers to what has no known place, each with the bits that it fills
     in; of these, ``laid_out`` have in the image what they hold if an empty section is where the loader's layout has it.
     ``relocated`` are the addresses of all words of text that a relocation fills in, shape (n,). ``far`` are calls that
-    a PLT entry has to extend: their places and targets. ``calls`` are the targets of all.
+    a PLT entry has to extend: their places and targets. ``calls`` are the targets of all. ``unplaced`` are sections of
+    text, by number, that stay after init, and of which memory does not say where they are.
     """
 
     loaded: LoadedModule
@@ -79,6 +80,7 @@ class PlacedModule:
     far: dict[int, int]
     calls: frozenset[int]
     plts: dict[int, Section]  # sections of PLT entries, by the address where they begin
+    unplaced: tuple[int, ...]
 
 
 def undefined_names(images: Iterable[ElfImage]) -> set[str]:
@@ -151,6 +153,11 @@ class ModulePlacer:
             far=self._far,
             calls=frozenset(self._calls),
             plts=plts,
+            unplaced=tuple(
+                s.index
+                for s in self._image.text_sections
+                if s.index not in self._placed and s.size and not _holds_plt(s) and not s.name.startswith(FREED)
+            ),
         )
 
     def _empty_sections(self) -> dict[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
@@ -44,7 +45,9 @@ class RunningModule(LinkedBinary):
         freed = [absent_section(s) for s in sections if s.section.name.startswith(FREED)]
         stays = read_sections(memory, [s for s in sections if not s.section.name.startswith(FREED)])
         require_loaded(stays, self.path, memory)
-        self.live_text = LiveText(self.image, [*freed, *stays])
+        unplaced = [self.image.sections[number] for number in placed.unplaced]
+        absent = [absent_section(SectionPlace(s, self.image.view(s, "<u4"), s.addr)) for s in unplaced]
+        self.live_text = LiveText(self.image, [*freed, *stays, *(replace(s, freed=False) for s in absent)])
 
     @property
     def text(self) -> Text:

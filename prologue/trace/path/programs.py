@@ -395,7 +395,7 @@ def _module_pieces(module: RunningModule) -> Iterator[TextPiece]:
     owner = Owner(module.placed.loaded.name, module.image, module.symbols, 0)
     # Init text is freed when it has run, and the next module may be loaded there.
     for live in module.live_text.live.values():
-        if not live.freed:
+        if not live.freed and live.section.allocated:  # if not, its place is not known
             yield TextPiece(live.section.addr, live.words, owner)
     for vaddr in module.placed.plts:
         yield TextPiece(vaddr, np.frombuffer(module.read_plt(vaddr), "<u4"), owner)

@@ -14,8 +14,13 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from prologue.cli.main import main
+from prologue.live.audit.run import audit
 from prologue.live.memory.capture import Piece, write_capture
+from prologue.live.memory.sources import open_memory
 from prologue.live.memory.state import KernelState, LiveSymbol, LoadedModule
+from prologue.live.system.module_files import module_files
+from prologue.trace.path.programs import running_program
+from prologue.words import counted
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.support.built import Mini
@@ -212,22 +217,28 @@ def test_tracing_makes_no_other_build(loaded: Loaded, capsys: pytest.CaptureFixt
     assert capsys.readouterr().err == ""
 
 
-def test_perf_does_not_say_where_sections_are(loaded: Loaded, capsys: pytest.CaptureFixture[str]) -> None:
-    """Their places follow from the functions that kallsyms names."""
+def perf_data(loaded: Loaded, unnamed: str = "") -> Path:
+    """What perf keeps of it; kallsyms has no function of the section ``unnamed``."""
     inner = loaded.ko.parent.parent / "kcore_dir"
     inner.mkdir()
-    loaded.set_word(".text", 0, MOV)
     vaddr, image = loaded.kernel
     (inner / "kcore").write_bytes(core([(vaddr, 0, image), (AT, 0, bytes(loaded.memory[:0x1000]))]))
     names = [LiveSymbol(vaddr + 0x1000, "_stext", "")]
     for symbol in opened(loaded.ko).get_section_by_name(".symtab").iter_symbols():
         if symbol["st_info"]["type"] == "STT_FUNC":
             home = opened(loaded.ko).get_section(symbol["st_shndx"]).name
-            names.append(LiveSymbol(loaded.places[home] + symbol["st_value"], symbol.name, "mini"))
+            if home != unnamed:
+                names.append(LiveSymbol(loaded.places[home] + symbol["st_value"], symbol.name, "mini"))
     lines = [f"{s.vaddr:016x} t {s.name}" + (f"\t[{s.owner}]" if s.owner else "") for s in names]
     (inner / "kallsyms").write_text("\n".join(lines) + "\n")
     (inner / "modules").write_text(f"mini 20480 0 - Live 0x{AT:x}\n")
-    status, out = overlay(loaded, inner)
+    return inner
+
+
+def test_perf_does_not_say_where_sections_are(loaded: Loaded, capsys: pytest.CaptureFixture[str]) -> None:
+    """Their places follow from the functions that kallsyms names."""
+    loaded.set_word(".text", 0, MOV)
+    status, out = overlay(loaded, perf_data(loaded))
     assert (status, capsys.readouterr().err) == (0, "")
     elf = opened(out / "mini.ko")
     for name in (".text", ".exit.text"):
@@ -235,6 +246,23 @@ def test_perf_does_not_say_where_sections_are(loaded: Loaded, capsys: pytest.Cap
         at = loaded.places[name]
         assert section["sh_addr"] == at
         assert section.data() == bytes(loaded.memory[at - AT : at - AT + section["sh_size"]])
+
+
+def test_a_section_of_which_no_name_says_where_it_is(loaded: Loaded, capsys: pytest.CaptureFixture[str]) -> None:
+    """As .fixup of 5.10's modules: nothing of it was looked at, and that is said."""
+    words = opened(loaded.ko).get_section_by_name(".exit.text")["sh_size"] // 4
+    data = perf_data(loaded, unnamed=".exit.text")
+    assert overlay(loaded, data)[0] == 0
+    assert f"has no memory for {counted(words, 'word')} of .exit.text:" in capsys.readouterr().err
+    memory = open_memory(str(data))
+    assert "words of .exit.text [mini] that memory does not have: those of the file" in dict(
+        running_program(loaded.vmlinux, memory, loaded.ko.parent).doubts
+    )
+    (module,) = [
+        file for file in audit(loaded.vmlinux, memory, module_files(loaded.ko.parent)).files if file.name == "mini"
+    ]
+    assert module.audited.missing == words
+    assert (".exit.text", words) in module.audited.unlooked
 
 
 def test_outputs_of_many_files(loaded: Loaded, capsys: pytest.CaptureFixture[str]) -> None:
