@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from prologue.elf.symbols import Symbols
-from prologue.errors import PrologueError
+from prologue.errors import InputError, PrologueError
 from prologue.live.audit.audit_kernel import KernelFacts
 from prologue.live.audit.audit_module import audit_module
 from prologue.live.audit.audited import Audited
@@ -15,6 +15,8 @@ from prologue.live.system.module_files import ModuleFile
 from prologue.live.system.module_placer import ModulePlacer, undefined_names
 from prologue.live.system.running_module import RunningModule
 from prologue.live.system.running_system import RunningSystem
+
+_NO_TABLES: Final = "memory does not say where its tables are, and so which words may change: take a capture"
 
 
 class AuditedModules(NamedTuple):
@@ -32,7 +34,9 @@ def audit_modules(system: RunningSystem, facts: KernelFacts) -> AuditedModules:
     errors: list[PrologueError] = []
     unlooked: list[str] = []
     for loaded, file, failed in system.open_modules(lambda file: file):
-        if file is not None:
+        if file is not None and not loaded.sections:  # perf's data: its text alone has a place, by names
+            failed.append(InputError(_NO_TABLES, path=file.image.path))
+        if file is not None and loaded.sections:
             chosen.append(file)
         else:
             errors += failed

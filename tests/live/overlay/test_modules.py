@@ -258,11 +258,15 @@ def test_a_section_of_which_no_name_says_where_it_is(loaded: Loaded, capsys: pyt
     assert "words of .exit.text [mini] that memory does not have: those of the file" in dict(
         running_program(loaded.vmlinux, memory, loaded.ko.parent).doubts
     )
-    (module,) = [
-        file for file in audit(loaded.vmlinux, memory, module_files(loaded.ko.parent)).files if file.name == "mini"
-    ]
-    assert module.audited.missing == words
-    assert (".exit.text", words) in module.audited.unlooked
+
+
+def test_perf_does_not_say_which_words_of_a_module_may_change(loaded: Loaded) -> None:
+    """No word of it is accused, and it does not pass."""
+    loaded.set_word(".text", 0, MOV)
+    done = audit(loaded.vmlinux, open_memory(str(perf_data(loaded))), module_files(loaded.ko.parent))
+    assert [file.name for file in done.files] == ["kernel"]
+    assert [error.message.partition(",")[0] for error in done.errors] == ["memory does not say where its tables are"]
+    assert not done.passed
 
 
 def test_outputs_of_many_files(loaded: Loaded, capsys: pytest.CaptureFixture[str]) -> None:
