@@ -14,6 +14,7 @@ from prologue.arrays import I64, U64
 SHF_WRITE: Final = 1
 SHF_ALLOC: Final = 2
 SHF_EXECINSTR: Final = 4
+SHF_TLS: Final = 0x400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +39,11 @@ class Section:
 
     @property
     def allocated(self) -> bool:
-        """True if the section is part of the running image."""
-        return bool(self.flags & SHF_ALLOC)
+        """True if the section is part of the running image.
+
+        ``.tbss`` of a program is not: each thread has a copy elsewhere, and other sections have its addresses.
+        """
+        return bool(self.flags & SHF_ALLOC) and not (self.flags & SHF_TLS and self.type == "SHT_NOBITS")
 
     @property
     def executable(self) -> bool:

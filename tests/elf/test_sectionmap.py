@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -49,3 +51,10 @@ def test_every_address_is_in_the_section_that_contains_it(
             # Only an address inside of a whole word has words around it.
             whole = one is not None and vaddr % 4 == 0 and vaddr - one.addr < one.size & ~3
             assert word == (int(words[one.index][at]) if one and whole and 0 <= at < len(words[one.index]) else 0)
+
+
+def test_memory_of_each_thread_has_no_address() -> None:
+    """The .tbss of every static program has the addresses of the section after it."""
+    tls = replace(section(1, 0x1000, 8), flags=0x403)
+    assert tls.allocated
+    assert not replace(tls, type="SHT_NOBITS").allocated
