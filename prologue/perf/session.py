@@ -26,6 +26,7 @@ from prologue.perf.layout import (
     AUXTRACE,
     COMM_EXEC,
     CPU_MODE,
+    FORK_EXEC,
     HOST_KERNEL,
     HOST_USER,
     KERNEL_NAME,
@@ -82,26 +83,34 @@ class TaskNames:
     _pids: dict[int, int] = field(default_factory=dict)
     _reused: set[int] = field(default_factory=set)  # numbers of threads of several processes
     _names: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
+    _executed: dict[int, int] = field(default_factory=dict)  # by thread: when the first program was executed
 
-    def named(self, pid: int, tid: int, name: str, time: int) -> None:
-        """Record a name."""
-        self._put(pid, tid)
+    def named(self, pid: int, tid: int, name: str, time: int, *, executed: bool = False) -> None:
+        """Record a name, that of a program if it was ``executed`` then."""
+        self.known(pid, tid)
         self._names.setdefault(tid, []).append((time, name))
+        if executed:
+            self._executed[tid] = min(time, self._executed.get(tid, time))
 
     def forked(self, pid: int, tid: int, parent: int, time: int) -> None:
         """Record a new thread, which has its parent's name."""
-        self._put(pid, tid)
+        self.known(pid, tid)
         if name := self.name(parent, time):
             self._names.setdefault(tid, []).append((time, name))
 
     def name(self, tid: int, time: int) -> str:
-        """Return the name at that time, or the first if it came later; the last for time 0; empty if not known."""
+        """Return the name at that time, the last for time 0; empty if not known.
+
+        Before the first name it is that one, except that of a program which was executed then.
+        """
         if tid == 0:
             return "swapper"
         names = self._names.get(tid)
         if not names:
             return ""
         row = bisect_right(names, time, key=lambda entry: entry[0]) - 1 if time else len(names) - 1
+        if row < 0 and self._executed.get(tid) == names[0][0]:
+            return ""
         return names[max(row, 0)][1]
 
     def pid(self, tid: int) -> int:
@@ -112,7 +121,8 @@ class TaskNames:
         """Return the process, which a thread without a record is itself; None if several had such a thread."""
         return None if tid in self._reused else self._pids.get(tid, tid)
 
-    def _put(self, pid: int, tid: int) -> None:
+    def known(self, pid: int, tid: int) -> None:
+        """Record the process of a thread."""
         if self._pids.setdefault(tid, pid) != pid:
             self._reused.add(tid)
             self._pids[tid] = pid
@@ -311,12 +321,16 @@ class _Reader:
         pid, tid = struct.unpack_from("<ii", record.body)
         name = record.body[8:].split(b"\0")[0].decode(errors="replace")
         time = self._time(record)
-        self._tasks.named(pid, tid, name, time)
-        if record.misc & COMM_EXEC:
+        executed = bool(record.misc & COMM_EXEC)
+        self._tasks.named(pid, tid, name, time, executed=executed)
+        if executed:
             self._spaces.executed(pid, time)
 
     def _fork(self, record: PerfRecord) -> None:
         pid, parent_pid, tid, parent, time = struct.unpack_from("<iiiiQ", record.body)
+        if record.misc & FORK_EXEC:
+            self._tasks.known(pid, tid)
+            return
         self._tasks.forked(pid, tid, parent, time)
         if pid != parent_pid:
             self._spaces.forked(pid, parent_pid, time)

@@ -95,6 +95,16 @@ def test_names_change_and_are_inherited() -> None:
     assert (tasks.name(9, 1), tasks.pid(9), tasks.pid(6), tasks.name(0, 1)) == ("", -1, 6, "swapper")
 
 
+def test_before_a_program_was_executed_its_name_is_nobody_s() -> None:
+    tasks = TaskNames()
+    tasks.named(5, 5, "cat", 10, executed=True)
+    tasks.named(6, 6, "sh", 0)
+    tasks.named(6, 6, "dd", 10, executed=True)
+    tasks.sort()
+    assert [tasks.name(5, time) for time in (9, 10, 0)] == ["", "cat", "cat"]
+    assert [tasks.name(6, time) for time in (9, 10, 0)] == ["sh", "dd", "dd"]
+
+
 def test_no_trace(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(b"PERFILE2" + struct.pack("<Q", 16))

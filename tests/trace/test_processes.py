@@ -50,8 +50,8 @@ def mapped(pid: int, path: str, build_id: bytes = b"", *, time: int = 0, start: 
     return record(10, misc, body + name + bytes(-len(name) % 8) + sample(pid, time, 0))
 
 
-def forked(pid: int, parent: int, time: int) -> bytes:
-    return record(7, 0, struct.pack("<iiiiQ", pid, parent, pid, parent, time) + sample(pid, time, 0))
+def forked(pid: int, parent: int, time: int, misc: int = 0) -> bytes:
+    return record(7, misc, struct.pack("<iiiiQ", pid, parent, pid, parent, time) + sample(pid, time, 0))
 
 
 def executed(pid: int, comm: str, time: int) -> bytes:
@@ -200,6 +200,14 @@ def test_without_a_build_id_a_user_has_to_name_the_file(
     rows, err = disasm(path, capsys)
     assert ran(rows) == DD_RAN
     assert "cat (/bin/cat: the trace has no build-id of it, see --symfs)" in err
+
+
+def test_a_child_that_was_there_before(tmp_path: Path, symfs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """perf marks records that it made of tasks that it met (PERF_RECORD_MISC_FORK_EXEC): no map is the parent's."""
+    extra = [mapped(77, "/bin/cat", ID["cat"]), forked(78, 77, 0, 1 << 13), mapped(78, "/bin/dd", ID["dd"])]
+    data = stream([(77, 0, CAT, CAT_ROUND), (78, 0, DD, DD_ROUND)])
+    rows, _ = disasm(perf_data(tmp_path / "perf.data", {0: data}, extra), capsys, "--symfs", str(symfs))
+    assert ran(rows) == CAT_RAN + DD_RAN
 
 
 @pytest.mark.parametrize("size", [8, 16, 20, 32])
