@@ -30,6 +30,7 @@ from prologue.arrays import U64
 from prologue.insn.rows import flows
 from prologue.live.memory.state import KernelTask
 from prologue.trace.etm.perf_data import KernelMap, TracedKernel, write_perf_trace
+from prologue.trace.etm.processes import TracedProcesses
 from prologue.trace.etm.stream import ProgramText
 from prologue.trace.etm.waypoints import find_waypoints
 from prologue.trace.path.branching import CALL, INDIRECT, RET, never_goes_on
@@ -169,7 +170,8 @@ def write_trace(vmlinux: Path, code: Code, count: int, path: Path) -> int:
     program = linked_program(vmlinux, 0)
     text = ProgramText([(piece.vaddr, piece.words) for piece in program.pieces])
     start, end = program.find("_text")[0], program.pieces[-1].vaddr
-    kernel = TracedKernel(text=text, place=KernelMap("_text", start, end - start), tasks=(KernelTask(1234, 1234, "a"),))
+    processes = TracedProcesses(tasks=(KernelTask(1234, 1234, "a"),))
+    kernel = TracedKernel(text=text, place=KernelMap("_text", start, end - start), processes=processes)
     write_perf_trace(path, RecordingHeader(slide=0, clocked=True), records, kernel, levels=(1,))
     piece = max(program.pieces, key=lambda one: len(one.words))
     ends = np.append(0, np.cumsum(find_waypoints(piece.words) != 0))

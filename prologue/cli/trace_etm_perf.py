@@ -19,9 +19,18 @@ from prologue.live.system.kcore_dir import KeptText, keep_text
 from prologue.live.system.module_files import module_files
 from prologue.live.system.running_system import RunningSystem
 from prologue.outputs import new_directory
-from prologue.report.terminal import warn
+from prologue.report.terminal import note, warn
 from prologue.trace.etm.linked_text import linked_text, require_recorded
 from prologue.trace.etm.perf_data import KernelMap, TracedKernel, write_perf_trace
+from prologue.trace.etm.processes import (
+    EXECVE,
+    Misfit,
+    TracedProcesses,
+    find_code,
+    find_earlier_programs,
+    has_gaps,
+    hide,
+)
 from prologue.trace.etm.stream import EtmStream, ProgramText
 from prologue.trace.etm.unit import HIGHEST_TRACED_CPU
 from prologue.trace.path.trampoline import find_trampoline
@@ -68,7 +77,7 @@ def write_perf(
         text=_text(system, kcore),
         place=_place(system.image, system.kernel.symbols, slide),
         modules=[KernelMap(module.name, module.text.vaddr, len(module.text.data)) for module in kcore.modules],
-        tasks=_tasks(system),
+        processes=_processes(system, records, slide),
         build_id=gnu_build_id(system.image),
     )
     with new_directory(args.output):
@@ -84,15 +93,42 @@ def _place(image: ElfImage, symbols: Symbols, slide: int) -> KernelMap:
     return KernelMap("_text", start.vaddr + slide & TOP, end.vaddr - start.vaddr & TOP)
 
 
-def _tasks(system: RunningSystem) -> Sequence[KernelTask]:
-    """Read the tasks of a dump; other memory does not say."""
+def _processes(system: RunningSystem, records: TraceRecords, slide: int) -> TracedProcesses:
+    """Read tasks and their code from a dump; other memory has none."""
     if not isinstance(system.memory, Vmcore):
-        return ()
+        warn(f"tasks have no names, and code of processes is left out: {system.memory.name} is no dump of a machine "
+              "(trace record --save-memory)")  # fmt: skip
+        return TracedProcesses()
+    execve = system.kernel.symbols.find(EXECVE)
     try:
-        return system.memory.tasks(system.image.path)
+        if execve is None:
+            raise InputError(f"has no {EXECVE}, which shows an execve", path=system.image.path)
+        tasks, memory = system.memory.tasks(system.image.path), system.memory.processes(system.image.path)
     except InputError as error:
-        warn(f"tasks have no names: {error}")
-        return ()
+        warn(f"tasks have no names, and code of processes is left out: {error}")
+        return TracedProcesses()
+    earlier, executed = find_earlier_programs(records, execve.vaddr + slide & TOP)
+    texts, misfits = find_code(hide(records, earlier), tasks, memory)
+    _warn_of_unknown(records, tasks, misfits)
+    return TracedProcesses(
+        tasks=tasks,
+        maps={pid: process.maps for pid, process in memory.items()},
+        executed=executed,
+        earlier=earlier,
+        texts=texts,
+    )
+
+
+def _warn_of_unknown(records: TraceRecords, tasks: Sequence[KernelTask], misfits: Sequence[Misfit]) -> None:
+    ended = np.setdiff1d(records["task"][records["count"] > 0], [0, *(task.tid for task in tasks)])
+    if len(ended):
+        note(f"{counted(len(ended), 'recorded task')} ended before the memory was saved: without a name and code")
+    if has_gaps(records):
+        warn("the recording has gaps: names and files of processes are those at its end, whatever an execve in a gap "
+             "changed")  # fmt: skip
+    names = {task.tid: task.comm for task in tasks}
+    for pid, mapped in misfits:
+        warn(f"{names.get(pid, pid)} ({mapped.path}) executed other code at {mapped.start:#x} before: left out")
 
 
 def _text(system: RunningSystem, kcore: KeptText) -> ProgramText:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import struct
+
 from prologue.elf.image import ElfImage
+from prologue.elf.structs import PHDR
 
 _NT_GNU_BUILD_ID = 3
+_PT_NOTE = 4
 _DIGITS_IN_PERF = 40
 
 
@@ -26,6 +30,23 @@ def matches_perf(build_id: str, recorded: str) -> bool:
     """
     own = build_id[:_DIGITS_IN_PERF]
     return own != "" and recorded in (own, own.ljust(_DIGITS_IN_PERF, "0"))
+
+
+def build_id_in_head(head: bytes) -> str:
+    """Return the GNU build-id (hex) in the first bytes of an ELF file of 64 bits; empty if it is not in them.
+
+    The kernel looks for it in the first page only, too (``build_id_parse``, lib/buildid.c, 6.12).
+    """
+    if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01":
+        return ""
+    phoff, entry_size, count = struct.unpack_from("<32xQ14xHH", head)
+    if entry_size != PHDR.size:
+        return ""
+    table = head[phoff : phoff + count * PHDR.size]
+    for kind, _, offset, _, _, size, _, _ in PHDR.iter_unpack(table[: len(table) // PHDR.size * PHDR.size]):
+        if kind == _PT_NOTE and (build_id := build_id_among(head[offset : offset + size])):
+            return build_id
+    return ""
 
 
 def build_id_among(notes: bytes) -> str:

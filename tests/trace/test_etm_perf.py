@@ -13,6 +13,7 @@ from prologue.cli.main import main
 from prologue.live.memory.state import KernelTask
 from prologue.trace.etm.frames import pack_frames
 from prologue.trace.etm.perf_data import KernelMap, TracedKernel, write_perf_trace
+from prologue.trace.etm.processes import TracedProcesses
 from prologue.trace.etm.stream import ProgramText
 from prologue.trace.path.programs import decoder_text, linked_program
 from prologue.trace.ranges import GAP
@@ -52,7 +53,7 @@ def records(rounds: int, *, level: int = 1) -> np.ndarray[Any, np.dtype[Any]]:
 
 def write(path: Path, rows: np.ndarray[Any, np.dtype[Any]], *, clocked: bool = True) -> None:
     place = KernelMap("_text", KERNEL.base, 4 * len(KERNEL.words))
-    kernel = TracedKernel(text=TEXT, place=place, tasks=TASKS)
+    kernel = TracedKernel(text=TEXT, place=place, processes=TracedProcesses(tasks=TASKS))
     write_perf_trace(path, RecordingHeader(slide=0, clocked=clocked), rows, kernel, levels=(1, 2))
 
 

@@ -94,11 +94,12 @@ class LiveSymbol(NamedTuple):
 
 
 class KernelTask(NamedTuple):
-    """A task: its number (a thread's), its process's, and its name."""
+    """A task: its number (a thread's), its process's, its name, and the process that is its parent now."""
 
     tid: int
     pid: int
     comm: str
+    parent: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

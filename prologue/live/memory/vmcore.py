@@ -10,7 +10,7 @@ import logging
 import mmap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from prologue.elf.files import open_regular
 from prologue.errors import InputError, PrologueError, how_to_install
@@ -19,6 +19,9 @@ from prologue.live.memory.core import CoreFile
 from prologue.live.memory.kdump import FLATTENED, MAGIC, CompressedDump
 from prologue.live.memory.ranges import Range, UnmappedError
 from prologue.live.memory.state import KernelState, KernelTask, LoadedModule
+
+if TYPE_CHECKING:
+    from prologue.live.memory.processes import DumpedProcess
 
 KDUMP_MAGICS: Final = (MAGIC, FLATTENED)
 """First bytes of a kdump-compressed dump, and of a flattened one (makedumpfile's ``diskdump_mod.h``, its README)."""
@@ -132,11 +135,31 @@ class Vmcore:
         self._load_types(vmlinux, "tasks")
         try:
             return tuple(
-                KernelTask(int(task.pid), int(task.tgid), task.comm.string_().decode(errors="replace"))
+                KernelTask(
+                    int(task.pid),
+                    int(task.tgid),
+                    task.comm.string_().decode(errors="replace"),
+                    int(task.real_parent.tgid),
+                )
                 for task in for_each_task(self._program)
             )
         except (LookupError, ValueError, self._drgn.FaultError) as error:
             raise InputError(f"tasks cannot be found ({_first_line(error)})", path=self.name) from error
+
+    def processes(self, vmlinux: Path) -> dict[int, DumpedProcess]:
+        """Return the code of every process of 64 bits that there was, by its number.
+
+        Raises:
+            InputError: the vmlinux has no DWARF, or what processes have mapped cannot be read.
+
+        """
+        from prologue.live.memory.processes import read_processes
+
+        self._load_types(vmlinux, "processes")
+        try:
+            return read_processes(self._program)
+        except (AttributeError, LookupError, ValueError, self._drgn.FaultError) as error:
+            raise InputError(f"maps of processes cannot be read ({_first_line(error)})", path=self.name) from error
 
     def _load_types(self, vmlinux: Path, wanted: str) -> None:
         try:

@@ -14,8 +14,24 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prologue.live.memory.state import KernelTask
+from prologue.perf.address_spaces import FileMap
 from prologue.perf.coresight import TimeConversion, TraceUnit, pack_units
-from prologue.perf.layout import AUX, EXCLUDE_USER, HOST_KERNEL, KERNEL_NAME, Feature, RecordKind, Sample
+from prologue.perf.layout import (
+    AUX,
+    COMM_EXEC,
+    EXCLUDE_USER,
+    FORK_EXEC,
+    HOST_KERNEL,
+    HOST_USER,
+    KERNEL_NAME,
+    MMAP2,
+    MMAP_BUILD_ID,
+    PROT_EXEC,
+    PROT_READ,
+    Feature,
+    RecordKind,
+    Sample,
+)
 from prologue.perf.writing import (
     AuxData,
     EventAttributes,
@@ -27,6 +43,7 @@ from prologue.perf.writing import (
     write_perf_file,
 )
 from prologue.trace.etm.frames import pack_frames
+from prologue.trace.etm.processes import TracedProcesses, hide
 from prologue.trace.etm.stream import EtmStream, ProgramText, encode
 from prologue.trace.etm.unit import is_vhe, perf_unit
 from prologue.trace.ranges import TOP
@@ -35,6 +52,7 @@ from prologue.trace.readers.recording import RecordingHeader, TraceRecords
 _PMU: Final = 8  # type of the event; the kernel numbers its PMUs in the order of registration
 _CONTEXT, _CONTEXT2, _TIMES = 1 << 14, 1 << 15, 1 << 28  # of its config (include/linux/coresight-pmu.h, 6.12)
 _NAMES: Final = {False: "cs_etm//", True: "cs_etm//k"}  # by whether only the kernel is traced
+_MAP_PRIVATE: Final = 2
 _NANOSECONDS: Final = TimeConversion(shift=0, multiplier=1, zero=0)
 
 
@@ -56,7 +74,7 @@ class TracedKernel:
     text: ProgramText
     place: KernelMap
     modules: Sequence[KernelMap] = ()
-    tasks: Sequence[KernelTask] = ()
+    processes: TracedProcesses = TracedProcesses()  # noqa: RUF009 - frozen, and nothing of it is changed
     build_id: str = ""
 
 
@@ -83,12 +101,14 @@ def write_perf_trace(
     cpus = np.unique(records["cpu"]).tolist()
     units = [perf_unit(cpu, vhe=vhe, timed=timed) for cpu in cpus]
     streams, buffers, own = dict[int, EtmStream](), list[AuxData](), list[bytes]()
+    processes = kernel.processes
+    known = records if processes.earlier is None else hide(records, processes.earlier)
     for unit in units:
-        of_cpu = records[records["cpu"] == unit.cpu]
-        streams[unit.cpu] = encode(of_cpu, kernel.text, levels, unit)
+        of_cpu = records["cpu"] == unit.cpu
+        streams[unit.cpu] = encode(known[of_cpu], kernel.text, levels, unit, processes.texts)
         buffer = AuxData(unit.cpu, pack_frames(streams[unit.cpu].data, unit.trace_id))
         buffers.append(buffer)
-        own += _buffer_records(buffer, of_cpu)
+        own += _buffer_records(buffer, records[of_cpu])
     config = (_CONTEXT2 if vhe else _CONTEXT) | (_TIMES if timed else 0)
     user = 0 in levels
     event = EventAttributes(type=_PMU, config=config, period=1, sample=Sample.IP, flags=0 if user else EXCLUDE_USER)
@@ -106,9 +126,28 @@ def _heading(units: Sequence[TraceUnit], kernel: TracedKernel, *, timed: bool) -
     yield _map(kernel.place._replace(name=f"{KERNEL_NAME}{kernel.place.name}"), kernel.place.start)
     for module in kernel.modules:
         yield _map(module._replace(name=f"[{module.name}]"), 0)
-    for task in kernel.tasks:
-        named = struct.pack("<ii", task.pid, task.tid) + padded(task.comm)
-        yield record(RecordKind.COMM, 0, named + sample_id(pid=task.pid, tid=task.tid))
+    for task in kernel.processes.tasks:
+        yield from _task_records(task, kernel.processes)
+
+
+def _task_records(task: KernelTask, processes: TracedProcesses) -> Iterator[bytes]:
+    """Yield what perf says of a task that is there: its parent, its name, its files; a last execve has a time."""
+    time = processes.executed.get(task.pid, 0)
+    own = sample_id(pid=task.pid, tid=task.tid, time=time)
+    parent = task.parent if task.tid == task.pid else task.pid
+    yield record(RecordKind.FORK, FORK_EXEC, struct.pack("<iiiiQ", task.pid, parent, task.tid, parent, time) + own)
+    named = struct.pack("<ii", task.pid, task.tid) + padded(task.comm)
+    yield record(RecordKind.COMM, COMM_EXEC if time else 0, named + own)
+    for mapped in processes.maps.get(task.pid, ()) if task.tid == task.pid else ():
+        yield _file_map(task.pid, mapped, own)
+
+
+def _file_map(pid: int, mapped: FileMap, own: bytes) -> bytes:
+    build_id = bytes.fromhex(mapped.build_id)[:20]
+    identity = struct.pack("<B3x20s", len(build_id), build_id) if build_id else bytes(24)
+    place = (mapped.start, mapped.end - mapped.start, mapped.offset)
+    body = MMAP2.pack(pid, pid, *place, identity, PROT_READ | PROT_EXEC, _MAP_PRIVATE)
+    return record(RecordKind.MMAP2, HOST_USER | MMAP_BUILD_ID * bool(build_id), body + padded(mapped.path) + own)
 
 
 def _map(place: KernelMap, offset: int) -> bytes:

@@ -7,7 +7,9 @@ unit's registers decide whether it has VMIDs, processes and times.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from prologue.arrays import U32
@@ -69,13 +71,22 @@ class EtmStream:
     unknown: int = 0
 
 
+_NO_PROCESSES: Final[Mapping[int, ProgramText]] = MappingProxyType({})
+
+
 class _Context(NamedTuple):
     level: int = -1
     vmid: int = -1
     process: int = -1
 
 
-def encode(records: TraceRecords, text: ProgramText, levels: tuple[int, ...], unit: TraceUnit) -> EtmStream:
+def encode(
+    records: TraceRecords,
+    text: ProgramText,
+    levels: tuple[int, ...],
+    unit: TraceUnit,
+    processes: Mapping[int, ProgramText] = _NO_PROCESSES,
+) -> EtmStream:
     """Write packets for the records (``RECORD``, with notes) of one CPU, in their order.
 
     Ranges of other levels, ranges without ``text``, and ranges of guests if the trace unit has no VMIDs are left out,
@@ -86,14 +97,17 @@ def encode(records: TraceRecords, text: ProgramText, levels: tuple[int, ...], un
         text: the words that were executed.
         levels: exception levels that are traced.
         unit: the trace unit; its registers decide what else is traced.
+        processes: the words that a thread executed at EL0; those without an entry executed ``text``.
 
     """
-    return _Encoder(text, levels, unit).run(records)
+    return _Encoder(text, levels, unit, processes).run(records)
 
 
 class _Encoder:
-    def __init__(self, text: ProgramText, levels: tuple[int, ...], unit: TraceUnit) -> None:
-        self._text, self._levels, self._unit = text, levels, unit
+    def __init__(
+        self, text: ProgramText, levels: tuple[int, ...], unit: TraceUnit, processes: Mapping[int, ProgramText]
+    ) -> None:
+        self._text, self._levels, self._unit, self._processes = text, levels, unit, processes
         self._stream = EtmStream()
         self._last: tuple[int, int, RangeCode] | None = None  # start, end and code of the range before
         self._context = _Context()
@@ -111,7 +125,8 @@ class _Encoder:
                     self._stop()
                 continue
             traced = level in self._levels and (vmid <= 0 or self._unit.has_vmid)
-            code = self._text.code(start, count) if traced else None
+            text = self._text if level else self._processes.get(task, self._text)
+            code = text.code(start, count) if traced else None
             if code is None:
                 self._stop(start if not flags & (EXCEPTION | GAP) else None)
                 self._stream.filtered += 0 if traced else count

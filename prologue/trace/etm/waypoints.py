@@ -34,12 +34,13 @@ class RangeCode:
     """The code of a range: waypoints before its last instruction, the kind of that, and the target if it is direct.
 
     ``inside`` has an atom for each: True was taken (an ISB counts as taken; a branch inside of a range was not, unless
-    it goes to the next instruction anyway).
+    it goes to the next instruction anyway). ``is_broken``: one of these is always taken, so this cannot have run.
     """
 
     inside: tuple[bool, ...]
     last: Waypoint
     target: int
+    is_broken: bool = False
 
 
 def find_waypoints(words: U32) -> U32:
@@ -64,5 +65,6 @@ def describe(start: int, words: U32) -> RangeCode:
     targets = decode.branch_distance(words) + 4 * np.arange(len(words))
     before = np.flatnonzero(kinds[:-1])
     taken: Bool = (kinds[before] == Waypoint.ISB) | (targets[before] == 4 * (before + 1))
+    broken = bool((~taken & (kinds[before] != Waypoint.CONDITIONAL)).any())
     last = Waypoint(int(kinds[-1]))
-    return RangeCode(tuple(taken.tolist()), last, start + int(targets[-1]) & (1 << 64) - 1)
+    return RangeCode(tuple(taken.tolist()), last, start + int(targets[-1]) & (1 << 64) - 1, broken)
