@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pytest
 
 from prologue.cli.main import main
+from prologue.elf.image import ElfImage
 from prologue.insn.rows import flows
 from prologue.kernel.kernel import Kernel
 from prologue.live.memory.sources import open_memory
@@ -23,6 +24,7 @@ from prologue.trace.path.programs import linked_program, running_program
 from prologue.trace.ranges import EXCEPTION
 from prologue.trace.readers.recording import load_recording
 from prologue.trace.readers.sources import open_trace
+from prologue_bench.guest.initramfs import fetch_programs
 from prologue_bench.guest.modules import load_order
 from tests.support.cs_recorded import (
     branches_as_perf_prints,
@@ -37,6 +39,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 _TRUTH = np.dtype([("vaddr", "<u8"), ("word", "<u4"), ("cpu", "<u2"), ("level", "u1"), ("flags", "u1")])
 
 
+_KERNEL = 0xFFFF000000000000
 _FIXMAP = 0xFFFFFFFFFF000000
 
 MODULE = "brd"  # a disk in memory: its module reads what dd asks for
@@ -62,6 +65,7 @@ class Recorded(NamedTuple):
     trace: Path
     dump: Path
     executed: npt.NDArray[Any]  # distinct (vaddr, word) of the kernel
+    executed_by_users: npt.NDArray[Any]
     slide: int
 
     def images(self) -> list[str]:
@@ -95,9 +99,10 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
         slide = opened.header.slide
         assert slide
     rows = np.fromfile(truth, _TRUTH, offset=16)
-    kept = rows[(rows["level"] > 0) & (rows["flags"] & 1 == 0)]
+    rows = rows[rows["flags"] & 1 == 0]
+    kernel_s, user_s = (np.unique(rows[own][["vaddr", "word"]]) for own in (rows["level"] > 0, rows["level"] == 0))
     truth.unlink()
-    return Recorded(vmlinux, modules, trace, dump, np.unique(kept[["vaddr", "word"]]), slide)
+    return Recorded(vmlinux, modules, trace, dump, kernel_s, user_s, slide)
 
 
 def check(capsys: pytest.CaptureFixture[str], recorded: Recorded, *options: object) -> dict[str, Any]:
@@ -266,6 +271,50 @@ def test_perf_prints_what_was_recorded(recorded: Recorded, perf_data: Path) -> N
     sampled = perf("script", *samples, "-F", "ip")
     assert len(sampled.splitlines()) > 1000
     assert perf("script", "-i", injected, "-F", "ip") == sampled
+
+
+def test_processes_have_their_names_and_their_code(
+    recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """perf and our reader, with the binary below --symfs, give back what dd and a shell executed."""
+    needs_opencsd()
+    needs_tools("perf")
+    directory, binary = tmp_path / "perf.data", tmp_path / "root" / "bin" / "busybox"
+    command = ["trace", "etm", str(recorded.trace), "--vmlinux", str(recorded.vmlinux), "--perf", "-o", str(directory)]
+    command += ["--memory", str(recorded.dump), "--modules", str(recorded.modules), "--level", "0", "--level", "1"]
+    assert main(command) == 0
+    assert "warning" not in capsys.readouterr().err
+    binary.parent.mkdir(parents=True)
+    binary.write_bytes(fetch_programs()[0]["bin/busybox"])
+    texts = ElfImage(binary).text_sections  # at their own addresses: it is no PIE
+    low, high = min(text.addr for text in texts), max(text.addr + text.size for text in texts)
+
+    def is_known(vaddr: int) -> bool:  # the other code is the vDSO
+        return vaddr >= _KERNEL or low <= vaddr < high
+
+    _, records = load_recording(recorded.trace)
+    symfs = ("--symfs", str(binary.parent.parent))
+    branches = [one for one in branches_as_recorded(records, (0, 1)) if is_known(one.ip) and is_known(one.addr)]
+    assert list(branches_as_perf_prints(directory, *symfs)) == branches
+    printed = ["perf", "script", "-i", str(directory), "--itrace=b", "-F", "comm,pid,tid,ip", *symfs]
+    rows = [line.split() for line in subprocess.check_output(printed, text=True, timeout=300).splitlines()]
+    tasks = {(comm, int(task.split("/")[1])) for comm, task, ip, *_ in rows if low <= int(ip, 16) < high}
+    assert {comm for comm, _ in tasks} == {"dd", "sh"}
+
+    out = tmp_path / "out"
+    images = ["--vmlinux", str(recorded.vmlinux), "--modules", str(recorded.modules), *symfs]
+    assert main(["trace", "disasm", str(directory), *images, "--comm", "dd", "--format", "jsonl", "-o", str(out)]) == 0
+    ranges = [row for row in map(json.loads, out.read_text().splitlines()[1:]) if row["level"] == 0]
+    insns = [
+        (row["cpu"], int(insn["vaddr"], 16), int(insn["word"], 16)) for row in ranges for insn in row["instructions"]
+    ]
+    assert {(vaddr, word) for _, vaddr, word in insns} <= set(map(tuple, recorded.executed_by_users.tolist()))
+    (tid,) = (tid for comm, tid in tasks if comm == "dd")
+    own = records[(records["task"] == tid) & (records["start"] >= low) & (records["start"] < high)]
+    ran = executed_as_recorded(own, (0,))
+    assert ran
+    for cpu, executed in ran.items():
+        assert [vaddr for on, vaddr, _ in insns if on == cpu] == executed.vaddrs.tolist()
 
 
 def test_perf_data_shows_the_stale_vmlinux(
