@@ -97,7 +97,9 @@ class VariablesAt(Protocol):
 
 
 class DataSymbols(Protocol):
-    """The symbols of the kernel's data."""
+    """The symbols of the data of the kernel, or of a module."""
+
+    module: str  # its name; empty for the kernel
 
     def symbol_at(self, vaddr: int) -> str:
         """Return ``SYMBOL+OFFSET`` for events; empty if no symbol is near."""
@@ -277,6 +279,9 @@ def _raw_argument(request: ArgumentRequest, data: DataSymbols, *, at_entry: bool
         refusal = f"the running kernel has no symbol {symbol}"
     if not refusal and "$arg" in request.raw and not at_entry and not returns:
         refusal = "$argN is of a function's entry"
+    if not refusal and register and data.module and not returns:
+        # kernel/trace/trace_kprobe.c: no function begins where no symbol is known yet (6.1, 6.12).
+        refusal = f"the kernel takes it only if {data.module} is loaded already: give %x{int(register[1]) - 1}"
     if not refusal and "$retval" in request.raw and not returns:
         refusal = "$retval is of a return: FUNC%return"
     if refusal:

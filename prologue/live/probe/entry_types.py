@@ -14,7 +14,7 @@ _ALIASES: Final = {
     "DW_TAG_restrict_type": "", "DW_TAG_atomic_type": "_Atomic ",
 }  # fmt: skip
 _STRUCTS: Final = {"DW_TAG_structure_type": "struct", "DW_TAG_union_type": "union"}
-_COMPLEX, _FLOAT, _SIGNED, _SIGNED_CHAR, _UNSIGNED = 3, 4, 5, 6, 7  # DW_ATE
+_COMPLEX, _FLOAT, _SIGNED, _SIGNED_CHAR = 3, 4, 5, 6  # DW_ATE
 
 
 def type_of(debug: DebugInfo, entry: Any) -> CType:
@@ -50,9 +50,8 @@ def c_type(debug: DebugInfo, entry: Any, depth: int = 0) -> CType:
             signed=encoding in (_SIGNED, _SIGNED_CHAR),
         )  # fmt: skip
     if entry.tag == "DW_TAG_enumeration_type":
-        encoding = number_of(entry, "DW_AT_encoding", _UNSIGNED)
         return CType(
-            kind="int", name=name or f"{qualifiers}enum {own}", size=known, signed=encoding in (_SIGNED, _SIGNED_CHAR),
+            kind="int", name=name or f"{qualifiers}enum {own}", size=known, signed=_is_signed(debug, entry),
             find_enumerators=lambda: _enumerators(entry),
         )  # fmt: skip
     if entry.tag in ("DW_TAG_pointer_type", "DW_TAG_reference_type"):
@@ -108,6 +107,12 @@ def _bit_offset(entry: Any, bits: int, inner: CType) -> int:
         storage = number_of(entry, "DW_AT_byte_size", inner.size or 0)
         return 8 * (value + storage) - number_of(entry, "DW_AT_bit_offset") - bits
     return 8 * value
+
+
+def _is_signed(debug: DebugInfo, enumeration: Any) -> bool:
+    """Return whether an enumeration has negative values: GCC gives its encoding, Clang the type of its values."""
+    encoding = number_of(enumeration, "DW_AT_encoding")
+    return encoding in (_SIGNED, _SIGNED_CHAR) if encoding else type_of(debug, enumeration).signed
 
 
 def _enumerators(entry: Any) -> dict[int, str]:

@@ -75,7 +75,8 @@ def _member(place: FetchedValue, step: MemberStep, user: bool) -> FetchedValue:
     member = place.type.member(step.member)
     if member is None:
         names = list(place.type.member_names())
-        hint = meant(step.member, names) if names else "its members are not known"
+        unknown = "its members are not known" if place.type.kind == "struct" else ""
+        hint = meant(step.member, names) if names else unknown
         raise FetchError(f"{place.type.name} has no member {step.member}{hint and ': ' + hint}", is_mistake=True)
     if member.bits:
         return FetchedValue(member.type, place.storage, place.bit_offset + member.bit_offset, member.bits)
@@ -193,15 +194,34 @@ def _bit_field(place: FetchedValue, wanted: str) -> Fetch:
     if wanted:
         raise FetchError("a bit field has a type of its own: leave it out", is_mistake=True)
     note = "shown unsigned" if place.type.signed else ""
+    if isinstance(place.storage, Pieces):
+        place = _in_one_piece(place, place.storage)
     if isinstance(place.storage, InRegister):
         return Fetch(place.storage.register, f"b{place.bits}@{place.bit_offset}/64", note)
-    # The kernel loads one unit of storage and shifts; a packed field may need a wider one than its type.
-    for size in sorted({8 * (place.type.size or 8), 64}):
-        begin = place.bit_offset // size * size
+    # The kernel loads one unit of storage, from any byte, and shifts; a packed field may need another than its type's.
+    for size, step in ((8 * (place.type.size or 8), 8 * (place.type.size or 8)), (64, 64), (64, 8)):
+        begin = place.bit_offset // step * step
         if place.bit_offset + place.bits <= begin + size:
             moved = _part(FetchedValue(place.type, place.storage), place.type, begin // 8)
             return Fetch(_scalar(moved), f"b{place.bits}@{place.bit_offset - begin}/{size}", note)
-    raise FetchError("the bit field lies across two words")
+    raise FetchError("the bit field lies in nine bytes, and the kernel loads eight")
+
+
+def _in_one_piece(place: FetchedValue, pieces: Pieces) -> FetchedValue:
+    """Return a bit field in the piece of its struct that has it.
+
+    Raises:
+        FetchError: several pieces have it.
+
+    """
+    begin = 0
+    for size, part in pieces.parts:
+        if begin <= place.bit_offset and place.bit_offset + place.bits <= begin + 8 * size:
+            if isinstance(part, Missing):
+                raise FetchError(part.reason)
+            return FetchedValue(place.type, part, place.bit_offset - begin, place.bits)
+        begin += 8 * size
+    raise FetchError("it is in several registers at once")
 
 
 def _array(place: FetchedValue) -> Fetch:

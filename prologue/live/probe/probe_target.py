@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -21,12 +22,15 @@ from prologue.live.probe.judge import Judge
 from prologue.live.probe.module_judge import judge_module
 from prologue.live.probe.scopes import ALL_RAN, CodeBefore
 
+_ALWAYS_IN_DATA: Final = "linux_banner"  # init/version.c; kallsyms have it only with CONFIG_KALLSYMS_ALL
+
 
 class ProbeTarget:
-    """The kernel or a module. ``module`` is its name as the kernel has it; empty for the kernel itself."""
+    """The kernel, or a module of ``kernel``. ``module`` is its name as the kernel has it; empty for the kernel."""
 
-    def __init__(self, judges: Sequence[Judge], module: str = "") -> None:
+    def __init__(self, judges: Sequence[Judge], module: str = "", kernel: ProbeTarget | None = None) -> None:
         self._judges = tuple(judges)
+        self._kernel = kernel
         self.module = module
         self.binary: Kernel | Module = self._judges[0].kernel
         self.path = self.binary.path
@@ -144,25 +148,36 @@ class ProbeTarget:
         prefix = f"{self.module}:" if self.module else ""
         if where.symbol is not None and self.names.by_name.get(where.symbol) == [start]:
             return f"{prefix}{where.symbol}+{where.symbol_offset:#x}" if where.symbol_offset else prefix + where.symbol
-        name, base = self._unique_before(vaddr) if self.module else ("_stext", self._judges[0].text_range.start)
+        base, name = self._unique_before(vaddr) if self.module else (self._judges[0].text_range.start, "_stext")
+        if not name:
+            raise InputError(f"no unique symbol is before {vaddr:#x}, so an event cannot name it", path=self.path)
         return f"{prefix}{name}+{vaddr - base:#x}"
 
-    def _unique_before(self, vaddr: int) -> tuple[str, int]:
+    def _unique_before(self, vaddr: int, other_names: Container[str] = ()) -> tuple[int, str]:
+        """Return address and name of the nearest symbol in the section that is unique; an empty name if there is none.
+
+        Args:
+            vaddr: an address of a module.
+            other_names: names that are not unique.
+
+        """
         section = self.binary.image.section_at(vaddr)
         low = section.addr if section is not None else 0
-        unique = [(at[0], name) for name, at in self.names.by_name.items() if len(at) == 1 and low <= at[0] <= vaddr]
-        if not unique:
-            raise InputError(f"no unique symbol is before {vaddr:#x}, so an event cannot name it", path=self.path)
-        base, name = max(unique)
-        return name, base
+        named = ((at[0], name) for name, at in self.names.by_name.items() if len(at) == 1 and name not in other_names)
+        return max(((at, name) for at, name in named if low <= at <= vaddr), default=(0, ""))
 
     def symbol_at(self, vaddr: int) -> str:
-        """Return ``SYMBOL+OFFSET``, as events name data after an @; empty if no symbol is near."""
+        """Return ``SYMBOL+OFFSET``, as events name data after an @; empty if no symbol is near.
+
+        Such a name has no module in it: the kernel looks for it among its own symbols first (kernel/kallsyms.c,
+        ``kallsyms_lookup_name``).
+        """
+        if self._kernel is not None:
+            base, name = self._unique_before(vaddr, self._kernel.names.by_name)
+            return f"{name}+{vaddr - base}" if name and vaddr > base else name
         where = self.binary.symbols.locate(vaddr)
         if where.symbol is not None and self.names.by_name.get(where.symbol) == [vaddr - where.symbol_offset]:
             return f"{where.symbol}+{where.symbol_offset}" if where.symbol_offset else where.symbol
-        if self.module:
-            return ""
         # KASLR moves data and text alike.
         return f"_stext{vaddr - self._judges[0].text_range.start:+d}"
 
@@ -185,6 +200,10 @@ class ProbeTarget:
         section = self.binary.image.section_at(vaddr)
         if low <= vaddr < high or (section is not None and section.name.startswith(".data..percpu")):
             return "it is a per-CPU variable, of which the kernel has several"
+        if section is not None and section.name.startswith(".init"):
+            return "it is init data, which is freed before an event reads it"
+        if self._kernel is not None and _ALWAYS_IN_DATA not in self._kernel.names.by_name:
+            return "this kernel has no names for the data of modules (CONFIG_KALLSYMS_ALL)"
         return ""
 
 
@@ -212,4 +231,4 @@ def module_target(kernel: ProbeTarget, module: Module) -> ProbeTarget:
     judges = judge_module(kernel.judge_at(0), module)
     if not judges:
         raise InputError("has no text to probe", path=module.path)
-    return ProbeTarget(judges, name.replace("-", "_"))
+    return ProbeTarget(judges, name.replace("-", "_"), kernel)

@@ -18,7 +18,7 @@ _LAST: Final = 31
 # Of DW_OP_: constants with their bytes, and whether they are signed; LEB128 has 0 bytes.
 _CONSTANTS: Final = {0x08: (1, False), 0x09: (1, True), 0x0A: (2, False), 0x0B: (2, True), 0x0C: (4, False),
                      0x0D: (4, True), 0x0E: (8, False), 0x0F: (8, True), 0x10: (0, False), 0x11: (0, True)}  # fmt: skip
-_ADDR, _DEREF, _PLUS_UCONST, _FBREG, _PIECE = 0x03, 0x06, 0x23, 0x91, 0x93
+_ADDR, _ADDRX, _DEREF, _PLUS_UCONST, _FBREG, _PIECE = 0x03, 0xA1, 0x06, 0x23, 0x91, 0x93
 _CALL_FRAME_CFA, _IMPLICIT_VALUE, _STACK_VALUE = 0x9C, 0x9E, 0x9F
 _ENTRY_VALUE: Final = (0xA3, 0xF3)
 
@@ -141,7 +141,10 @@ def _evaluate(dwarf: Any, entry: Any, expression: list[int], vaddr: int, frame: 
     """Return the storage that an expression describes, if an event can fetch it."""
     from elftools.dwarf.dwarf_expr import DWARFExprParser
 
-    operations = DWARFExprParser(entry.cu.structs).parse_expr(expression)
+    operations = [
+        op._replace(op=_ADDR, args=[dwarf.get_addr(entry.cu, op.args[0])]) if op.op == _ADDRX else op
+        for op in DWARFExprParser(entry.cu.structs).parse_expr(expression)
+    ]
     if not any(op.op == _PIECE for op in operations):
         return _value(operations, vaddr, frame)
     parts, begin = [], 0
@@ -219,6 +222,7 @@ class StackFrame:
         self._register = base[0] - _REG0 if len(base) == 1 and base[0] != _CALL_FRAME_CFA else None
         self._is_entry = is_entry
         self._largest = -1  # distance from SP to the CFA in the whole frame; -1 if X29 shows that it is there
+        self._made: dict[int, int] = {}  # distance to the CFA in the whole frame, from the register that shows it
 
     def base(self, vaddr: int, offset: int) -> Storage:
         """Return the frame base plus an offset at an instruction."""
@@ -232,7 +236,9 @@ class StackFrame:
         if self._register is not None and register in (_FRAME_POINTER, _LAST):
             rule = self._rule(vaddr)
             if rule is None or (rule.reg != _FRAME_POINTER and (register != _LAST or rule.offset != self._largest)):
-                return Missing(NO_FRAME)
+                above = offset - self._made.get(register, offset + 1)
+                # The caller's memory, which has the ninth argument and later ones, needs no frame.
+                return self.cfa(vaddr, above) if above >= 0 else Missing(NO_FRAME)
         return Sum(register_name(register), offset)
 
     def cfa(self, vaddr: int, offset: int) -> Storage:
@@ -263,6 +269,8 @@ class StackFrame:
                     rules = [row["cfa"] for row in table]
                     has_pointer = any(rule.reg == _FRAME_POINTER for rule in rules)
                     self._largest = -1 if has_pointer else max((rule.offset for rule in rules), default=-1)
+                    shown = _FRAME_POINTER if has_pointer else _LAST
+                    self._made = {shown: max((rule.offset for rule in rules if rule.reg == shown), default=0)}
                     rows = [row for row in table if row["pc"] <= vaddr]
                     return rows[-1]["cfa"] if rows else None
             at = data.find(needle, at + 1)

@@ -70,6 +70,8 @@ __attribute__((noinline)) void slow(unsigned long *bits, unsigned int type, unsi
 class NoData:
     """A file without variables outside of functions."""
 
+    module = ""
+
     def symbol_at(self, vaddr: int) -> str:
         return ""
 
@@ -233,6 +235,19 @@ long framed(long first, long second)
 	sink(box);
 	return box[1] + second;
 }
+enum level { LOW = -3, HIGH = 3 };
+enum kind { FIRST, LAST };
+void typed(enum level level, enum kind kind)
+{
+	static long counted;
+	sink((void *)(counted += level + kind));
+}
+long ninth(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j)
+{
+	long box[3] = { i, j };
+	sink(box);
+	return i + j + box[1];
+}
 int leaf(int first, int second)
 {
 	volatile int four[4];
@@ -259,6 +274,14 @@ def test_stack_variables_from_clang(tmp_path: Path) -> None:
     assert arguments_at(out, framed.vaddr + 20, "box[1]") == (["box_1=+16(%sp):s64"], {})
     assert arguments_at(out, leaf.vaddr, "four") == ([], {"four": NO_FRAME})
     assert arguments_at(out, leaf.vaddr + 4, "four[1]") == (["four_1=+4(%sp):s32"], {})
+    typed, ninth = symbols.find("typed"), symbols.find("ninth")
+    assert typed is not None
+    assert ninth is not None
+    # Of an enumeration it gives the type of its values, of a static variable an index of its address.
+    expected: tuple[list[str], dict[str, str]] = (["level=%x0:s32", "kind=%x1:u32", "counted=@any:s64"], {})
+    assert arguments_at(out, typed.vaddr, "level", "kind", "counted", data=Everything()) == expected
+    # The caller has made room for these.
+    assert arguments_at(out, ninth.vaddr, "i", "j", "box") == (["i=+0(%sp):s64", "j=+8(%sp):s64"], {"box": NO_FRAME})
 
 
 @pytest.mark.parametrize("version", [4, 5])

@@ -1,0 +1,42 @@
+"""Bit fields that lie across words of memory, or in one of several registers."""
+
+from __future__ import annotations
+
+import pytest
+
+from prologue.live.probe.c_types import CType
+from prologue.live.probe.fetch import FetchedValue, FetchError, fetch
+from prologue.live.probe.storage import InMemory, InRegister, Missing, Pieces, Storage
+
+U32 = CType(kind="int", name="u32", size=4)
+U64 = CType(kind="int", name="u64", size=8)
+TWO = Pieces(((8, InRegister("%x2")), (8, InRegister("%x3"))))
+
+
+@pytest.mark.parametrize(
+    ("storage", "type_", "bit_offset", "bits", "text"),
+    [
+        (InMemory("%x0"), U32, 35, 7, "+4(%x0):b7@3/32"),
+        (InMemory("%x0"), U32, 28, 9, "+0(%x0):b9@28/64"),
+        (InMemory("%x0"), U64, 40, 40, "+5(%x0):b40@0/64"),  # packed: across two words of 64 bits
+        (TWO, U32, 69, 9, "%x3:b9@5/64"),
+        (TWO, U32, 100, 20, "%x3:b20@36/64"),
+        (TWO, U32, 3, 4, "%x2:b4@3/64"),
+    ],
+)
+def test_a_bit_field(storage: Storage, type_: CType, bit_offset: int, bits: int, text: str) -> None:
+    found = fetch(FetchedValue(type_, storage, bit_offset, bits))
+    assert f"{found.text}:{found.type}" == text
+
+
+@pytest.mark.parametrize(
+    ("storage", "bit_offset", "bits", "reason"),
+    [
+        (InMemory("%x0"), 5, 60, "nine bytes"),
+        (TWO, 60, 8, "several registers at once"),
+        (Pieces(((8, Missing("it is nowhere")),)), 3, 4, "it is nowhere"),
+    ],
+)
+def test_no_such_bit_field(storage: Storage, bit_offset: int, bits: int, reason: str) -> None:
+    with pytest.raises(FetchError, match=reason):
+        fetch(FetchedValue(U64, storage, bit_offset, bits))

@@ -1,0 +1,69 @@
+"""The data of a module, which events name as if it were the kernel's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.load import open_binary
+from prologue.kernel.module import Module
+from prologue.live.probe.arguments import find_arguments
+from prologue.live.probe.language import parse_argument
+from prologue.live.probe.module_judge import judge_module
+from prologue.live.probe.probe_target import ProbeTarget, kernel_target
+from tests.live.probe.made_kernel import TOOLS, make
+from tests.mini_kernel.build import run_command
+from tests.support.needs import needs_tools
+
+# The kernel has functions of the names traced and far.
+_SOURCE = """
+	.text
+start:	nop
+	ret
+	.data
+edge:
+mine:	.quad 1, 2
+traced:	.quad 3
+	.section .rodata, "a"
+far:	.quad 4
+	.section .init.data, "aw"
+early:	.quad 5
+"""
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> ProbeTarget:
+    needs_tools(*TOOLS)
+    source, made = tmp_path / "some.S", tmp_path / "some.ko"
+    source.write_text(_SOURCE)
+    run_command(["aarch64-linux-gnu-gcc", "-c", str(source), "-o", str(made)])
+    kernel, module = kernel_target(Kernel(make(tmp_path))), open_binary(made)
+    assert isinstance(module, Module)
+    return ProbeTarget(judge_module(kernel.judge_at(0), module), "some", kernel)
+
+
+def _place(target: ProbeTarget, name: str) -> int:
+    vaddr = target.address_of(name)
+    assert vaddr is not None
+    return vaddr
+
+
+def test_the_kernel_has_no_other_symbol_of_that_name(target: ProbeTarget) -> None:
+    """It would read that one: the module's is named by one before it, if there is any in its section."""
+    assert target.symbol_at(_place(target, "mine") + 8) == "mine+8"
+    assert target.symbol_at(_place(target, "traced")) == "mine+16"
+    assert target.symbol_at(_place(target, "far")) == ""
+
+
+def test_data_that_no_event_can_read(target: ProbeTarget) -> None:
+    assert "is freed" in target.read_refusal(_place(target, "early"))
+    assert "CONFIG_KALLSYMS_ALL" in target.read_refusal(_place(target, "mine"))  # the kernel has no linux_banner
+
+
+def test_a_parameter_by_number(target: ProbeTarget) -> None:
+    """The kernel does not know that a function begins there, as long as the module is not loaded."""
+    arguments, omitted = find_arguments((parse_argument("$arg4"), parse_argument("%x3")), None, target)
+    assert [str(argument) for argument in arguments] == ["x3=%x3"]
+    assert "give %x3" in omitted[0].reason
