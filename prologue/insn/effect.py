@@ -71,6 +71,15 @@ def loads(word: int, number: int) -> bool:
     return single and word & 31 == number
 
 
+def raises_sp(word: int) -> bool:
+    """Return whether an instruction adds a number to SP: ADD, and LDP and LDR with write-back after the access."""
+    return (
+        word & 0xFF8003FF == 0x910003FF  # ADD SP, SP, #imm
+        or word & 0xFFC003E0 == 0xA8C003E0  # LDP Xt, Xt2, [SP], #imm
+        or word & 0xFFE00FE0 == 0xF84007E0  # LDR Xt, [SP], #imm
+    )
+
+
 def stores_all(before: int, word: int, after: int) -> bool:
     """Return whether a word is STP X8, X9 between STP X6, X7 and STP X10, X11, to places that follow each other.
 

@@ -8,13 +8,17 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from prologue.elf.dwarf_entries import DEEPEST, code_of, entry_pc, text_of
+from prologue.insn.a64 import INSN_SIZE
 from prologue.live.probe.c_types import VOID, CType
 from prologue.live.probe.debug_info import Unit
 from prologue.live.probe.entry_types import type_of
 from prologue.live.probe.procedure_call import passed
 from prologue.live.probe.storage import NOT_SET_YET, Missing, StackFrame, Storage, register_of_address, storage_at
 
+_EPILOGUE: Final = 128  # bytes that hold the end of a function: loads of ten registers, SP, and the return
 _VARIABLES = ("DW_TAG_formal_parameter", "DW_TAG_variable")
 INSTANCES = ("DW_TAG_subprogram", "DW_TAG_inlined_subroutine")
 
@@ -44,7 +48,7 @@ ALL_RAN: Final = CodeBefore(keeps_arguments=False, has_set=lambda _: True)
 
 
 def _by_precedence(path: list[Any]) -> list[Any]:
-    """Return scopes in their order for look-ups of names: the function's own, then those of functions that are inlined there.
+    """Return scopes as names are looked up in them: the function's own, then those of functions that are inlined there.
 
     Of each function the innermost block comes first, as in C. An inlined one may have other variables of the same
     names, which are not meant by whoever names the function; of several, the innermost is nearest.
@@ -169,4 +173,6 @@ class Scope:
         base = self._function.attributes.get("DW_AT_frame_base")
         value = base.value if base is not None and isinstance(base.value, list) else ()
         # A part that stands elsewhere is jumped to, with the stack as it is then.
-        return StackFrame(self._dwarf, start, value, is_entry=start == entry_pc(self._dwarf, self._function))
+        after = np.uint64(self._vaddr) + np.arange(0, _EPILOGUE, INSN_SIZE, dtype=np.uint64)
+        words = self._unit.debug.image.words(after).tolist()
+        return StackFrame(self._dwarf, start, value, words, is_entry=start == entry_pc(self._dwarf, self._function))

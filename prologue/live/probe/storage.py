@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from prologue.elf.dwarf_entries import base_of
+from prologue.insn.effect import loads, raises_sp
+from prologue.insn.table import FlowKind, row_of
 
 _REG0, _BREG0, _LIT0 = 0x50, 0x70, 0x30
 _FRAME_POINTER: Final = 29
@@ -27,6 +29,7 @@ DECLARED: Final = "it is only declared here"
 ENTRY_ONLY: Final = "only its value at the function's entry is known here: probe the entry"
 NO_FRAME: Final = "it is on the stack, and the function has made no room for it yet"
 NOT_SET_YET: Final = "it is said to be where a register points that the function may not have set yet"
+LEFT: Final = "it is on the stack, and the function has left its room already"
 COMPUTED: Final = "the compiler computes it from other values where it is used"
 
 
@@ -112,7 +115,12 @@ def storage_at(dwarf: Any, entry: Any, vaddr: int, frame: StackFrame) -> Storage
     if location is None:
         return Constant(constant.value) if constant is not None and isinstance(constant.value, int) else _nowhere(entry)
     expression = _expression_at(dwarf, entry, location, vaddr)
-    return Missing(OPTIMISED_OUT) if not expression else _evaluate(dwarf, entry, expression, vaddr, frame)
+    if not expression:
+        return Missing(OPTIMISED_OUT)
+    storage = _evaluate(dwarf, entry, expression, vaddr, frame)
+    # GCC (12) says of a parameter in two registers that it stays there, also if it overwrites them.
+    is_fixed = location.form == "DW_FORM_exprloc" and entry.tag == "DW_TAG_formal_parameter"
+    return Missing(ENTRY_ONLY) if is_fixed and isinstance(storage, Pieces) and not frame.begins(vaddr) else storage
 
 
 def _nowhere(entry: Any) -> Storage:
@@ -212,17 +220,25 @@ class StackFrame:
         dwarf: the debug information.
         start: the first address of the function, or of its part that has the instruction.
         base: its DW_AT_frame_base, empty if it has none.
+        words: the instruction that is meant, and those after it.
         is_entry: ``start`` is the function's entry.
 
     """
 
-    def __init__(self, dwarf: Any, start: int, base: Sequence[int] = (), *, is_entry: bool = True) -> None:
+    def __init__(
+        self, dwarf: Any, start: int, base: Sequence[int] = (), words: Sequence[int] = (), *, is_entry: bool = True
+    ) -> None:
         self._dwarf = dwarf
+        self._words = words
         self._start = start
         self._register = base[0] - _REG0 if len(base) == 1 and base[0] != _CALL_FRAME_CFA else None
         self._is_entry = is_entry
         self._largest = -1  # distance from SP to the CFA in the whole frame; -1 if X29 shows that it is there
         self._made: dict[int, int] = {}  # distance to the CFA in the whole frame, from the register that shows it
+
+    def begins(self, vaddr: int) -> bool:
+        """Return whether an instruction is the first of the function, or before it, as the slots may be."""
+        return self._is_entry and vaddr <= self._start
 
     def base(self, vaddr: int, offset: int) -> Storage:
         """Return the frame base plus an offset at an instruction."""
@@ -239,7 +255,22 @@ class StackFrame:
                 above = offset - self._made.get(register, offset + 1)
                 # The caller's memory, which has the ninth argument and later ones, needs no frame.
                 return self.cfa(vaddr, above) if above >= 0 else Missing(NO_FRAME)
+            if (rule.reg == _FRAME_POINTER or rule.offset) and self._is_left(register):
+                return Missing(LEFT)
         return Sum(register_name(register), offset)
+
+    def _is_left(self, register: int) -> bool:
+        """Return whether the function returns without restoring a register that shows its frame: it did so before.
+
+        Clang's ``.debug_frame`` (14) does not say that a frame ends.
+        """
+        for word in self._words:
+            if loads(word, register) if register == _FRAME_POINTER else raises_sp(word):
+                return False
+            flow = row_of(word).flow
+            if flow is not FlowKind.PLAIN:
+                return flow is FlowKind.RET
+        return False
 
     def cfa(self, vaddr: int, offset: int) -> Storage:
         """Return the CFA plus an offset at an instruction."""

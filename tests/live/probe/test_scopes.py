@@ -16,7 +16,7 @@ from prologue.live.probe.arguments import find_arguments
 from prologue.live.probe.debug_info import open_debug
 from prologue.live.probe.language import parse_argument
 from prologue.live.probe.scopes import Scope
-from prologue.live.probe.storage import NO_FRAME
+from prologue.live.probe.storage import ENTRY_ONLY, LEFT, NO_FRAME
 from tests.live.probe.made_kernel import TEXT, TOOLS, make
 from tests.mini_kernel.build import run_command
 from tests.support.needs import needs_tools
@@ -30,6 +30,13 @@ long traced(const char *name, int count, unsigned short flags, enum kind kind, s
 	while (*name++)
 		sum += count * flags + kind + on;
 	return sum;
+}
+
+struct two { long first; unsigned second; unsigned char third[4]; };
+void of_two(struct two two)
+{
+	__asm__ volatile("nop" :: "r"(two.second));
+	__asm__ volatile("nop" :: "r"(two.third[3]));
 }
 
 __attribute__((cold, noinline)) void complain(long error)
@@ -163,6 +170,16 @@ def test_arguments_by_name(tmp_path: Path, version: int) -> None:
     assert arguments_at(out, TEXT - 4) is None
 
 
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_parameter_in_two_registers(tmp_path: Path, version: int) -> None:
+    """GCC gives the registers for the whole function, in which it overwrites them."""
+    out = described(tmp_path, version)
+    function = Kernel(out).symbols.find("of_two")
+    assert function is not None
+    assert arguments_at(out, function.vaddr, "two") == (["two=%x0:x64", "two_8=%x1:x64"], {})
+    assert arguments_at(out, function.vaddr + function.size - 4, "two") == ([], {"two": ENTRY_ONLY})
+
+
 def test_a_function_that_returns_nothing(tmp_path: Path) -> None:
     """It is a mistake to ask for what it returns, and none to ask for nothing."""
     out = described(tmp_path, 5)
@@ -248,6 +265,10 @@ long ninth(long a, long b, long c, long d, long e, long f, long g, long h, long 
 	sink(box);
 	return i + j + box[1];
 }
+long tenth(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j)
+{
+	return j;
+}
 int leaf(int first, int second)
 {
 	volatile int four[4];
@@ -272,16 +293,21 @@ def test_stack_variables_from_clang(tmp_path: Path) -> None:
     assert leaf is not None
     assert arguments_at(out, framed.vaddr, "box") == ([], {"box": NO_FRAME})
     assert arguments_at(out, framed.vaddr + 20, "box[1]") == (["box_1=+16(%sp):s64"], {})
+    assert arguments_at(out, framed.vaddr + framed.size - 4, "box[1]") == ([], {"box[1]": LEFT})
     assert arguments_at(out, leaf.vaddr, "four") == ([], {"four": NO_FRAME})
     assert arguments_at(out, leaf.vaddr + 4, "four[1]") == (["four_1=+4(%sp):s32"], {})
-    typed, ninth = symbols.find("typed"), symbols.find("ninth")
+    assert arguments_at(out, leaf.vaddr + leaf.size - 8, "four[1]") == (["four_1=+4(%sp):s32"], {})
+    assert arguments_at(out, leaf.vaddr + leaf.size - 4, "four[1]") == ([], {"four[1]": LEFT})
+    typed, ninth, tenth = (symbols.find(name) for name in ("typed", "ninth", "tenth"))
     assert typed is not None
     assert ninth is not None
+    assert tenth is not None
     # Of an enumeration it gives the type of its values, of a static variable an index of its address.
     expected: tuple[list[str], dict[str, str]] = (["level=%x0:s32", "kind=%x1:u32", "counted=@any:s64"], {})
     assert arguments_at(out, typed.vaddr, "level", "kind", "counted", data=Everything()) == expected
     # The caller has made room for these.
     assert arguments_at(out, ninth.vaddr, "i", "j", "box") == (["i=+0(%sp):s64", "j=+8(%sp):s64"], {"box": NO_FRAME})
+    assert arguments_at(out, tenth.vaddr, "j") == (["j=+8(%sp):s64"], {})
 
 
 @pytest.mark.parametrize("version", [4, 5])
