@@ -77,7 +77,7 @@ def write_perf(
         text=_text(system, kcore),
         place=_place(system.image, system.kernel.symbols, slide),
         modules=[KernelMap(module.name, module.text.vaddr, len(module.text.data)) for module in kcore.modules],
-        processes=_processes(system, records, slide),
+        processes=_processes(system, records, slide, with_code=0 in levels),
         build_id=gnu_build_id(system.image),
     )
     with new_directory(args.output):
@@ -93,8 +93,8 @@ def _place(image: ElfImage, symbols: Symbols, slide: int) -> KernelMap:
     return KernelMap("_text", start.vaddr + slide & TOP, end.vaddr - start.vaddr & TOP)
 
 
-def _processes(system: RunningSystem, records: TraceRecords, slide: int) -> TracedProcesses:
-    """Read tasks and their code from a dump; other memory has none."""
+def _processes(system: RunningSystem, records: TraceRecords, slide: int, *, with_code: bool) -> TracedProcesses:
+    """Read tasks and, ``with_code``, what they executed from a dump; other memory has none."""
     if not isinstance(system.memory, Vmcore):
         warn(f"tasks have no names, and code of processes is left out: {system.memory.name} is no dump of a machine "
               "(trace record --save-memory)")  # fmt: skip
@@ -108,7 +108,7 @@ def _processes(system: RunningSystem, records: TraceRecords, slide: int) -> Trac
         warn(f"tasks have no names, and code of processes is left out: {error}")
         return TracedProcesses()
     earlier, executed = find_earlier_programs(records, execve.vaddr + slide & TOP)
-    texts, misfits = find_code(hide(records, earlier), tasks, memory)
+    texts, misfits = find_code(hide(records, earlier), tasks, memory) if with_code else ({}, [])
     _warn_of_unknown(records, tasks, misfits)
     return TracedProcesses(
         tasks=tasks,
