@@ -223,7 +223,7 @@ def _measured(source: Kcore | RemoteKcore, starts: tuple[_Start, ...]) -> Iterat
 
     Each goes on to the page of the next start, or to one that is not mapped, or that has BPF's filler only.
     """
-    stops = [*(-(-start.vaddr // PAGE) * PAGE for start in starts[1:]), 1 << 64]
+    stops = [*(-(-start.vaddr // PAGE) * PAGE for start in starts[1:]), 1 << 64][: len(starts)]
     windows = {}
     for start, stop in zip(starts, stops, strict=True):
         segment = source.core.segment_of(start.vaddr)
