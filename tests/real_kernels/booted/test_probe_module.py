@@ -106,7 +106,9 @@ def as_bytes(place: Place, asked: str, values: Sequence[str]) -> bytes:
     result = b""
     types = [argument["type"] or "x64" for argument in place["arguments"] if argument["asked"] == asked]
     for kind, text in zip(types, values, strict=True):
-        bits = int(re.match(r"[usxb](\d+)", kind)[1])  # type: ignore[index] - all types have a size
+        sized = re.match(r"[usxb](\d+)", kind)
+        assert sized is not None
+        bits = int(sized[1])
         for number in text.strip("{}").split(","):
             result += (int(number, 0) & (1 << bits) - 1).to_bytes(bits // 8, "little")
     return result
