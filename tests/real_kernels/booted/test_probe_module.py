@@ -21,12 +21,13 @@ from prologue.cli.main import main
 from prologue.kernel.load import open_binary
 from prologue_bench.guest.kbuild import BuiltKernel, make
 from tests.real_kernels.native import MACHINES, RECIPES
+from tests.support.cases import one_tested
 from tests.support.live_guest import TRACING
 from tests.support.needs import needs_built_kernel, needs_tools
 from tests.support.serial_guest import SerialGuest, serial_guest
 
 pytestmark = [
-    pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.extended, pytest.mark.timeout(1200),
+    pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.timeout(1200),
 ]  # fmt: skip
 
 SOURCE: Final = Path(__file__).with_name("known_values.c")
@@ -114,8 +115,8 @@ def as_bytes(place: Place, asked: str, values: Sequence[str]) -> bytes:
     return result
 
 
-# Clang's DWARF, and GCC's. Events at each instruction take minutes.
-@pytest.mark.parametrize(("release", "sweep"), [("6.12", False), *((release, True) for release in RECIPES)])
+# Clang's DWARF, and GCC's; then events at each instruction.
+@pytest.mark.parametrize(("release", "sweep"), one_tested(("6.12", False), *((release, True) for release in RECIPES)))
 def test_every_value_is_right(release: str, sweep: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     needs_tools("qemu-system-aarch64", "cpio")
     check_values(needs_built_kernel(RECIPES[release]), tmp_path, capsys, sweep=sweep)
