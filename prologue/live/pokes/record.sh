@@ -197,8 +197,8 @@ arguments="$arguments low=+$((word - 4))(%sp):x32 new=+$word(%sp):x32"
 echo "-:$group/look" >>"$tracing/kprobe_events"
 set_probe fixmap __set_fixmap "$arguments"
 [ -d "$events/fixmap" ] || die "this kernel takes no probe on __set_fixmap with: $arguments"
-# After each write the slot is cleared, with page 0: until then the word was written.
-set_probe_quietly unmap __set_fixmap 'index=%x0:u32 phys=%x1:x64' || die "this kernel takes no second probe on __set_fixmap"
+# After each write the slot is cleared, with page 0: until then the word was written. Without it the end of a write is not known.
+set_probe_quietly unmap __set_fixmap 'index=%x0:u32 phys=%x1:x64' || :
 
 # ---- recording
 
@@ -206,7 +206,7 @@ echo 0 >"$instance/tracing_on"
 echo >"$instance/trace"
 set_buffer "$kib"
 echo "index == $slot && page != 0" >"$events/fixmap/filter" || die "the filter of an event was refused"
-echo "index == $slot && phys == 0" >"$events/unmap/filter" || die "the filter of an event was refused"
+[ ! -d "$events/unmap" ] || echo "index == $slot && phys == 0" >"$events/unmap/filter" || die "the filter of an event was refused"
 catch_stop
 
 # copy NAME: of the kernel's text, in whole pages.

@@ -378,8 +378,7 @@ def bare_program(memory: Memory) -> Program:
     if bare.unlisted:
         doubts.append(("list of modules and BPF programs that memory does not have: their text is of no image here", 1))
     doubts += [(f"words of {text.name} in pages of zeros, wiped or not read", text.zeros) for text in bare.texts]
-    kernel = owners[""]
-    return Program(memory.name, kernel, pieces + _trampoline(kernel, pieces), doubts=doubts)
+    return Program(memory.name, owners[""], pieces + _trampoline(owners[""], pieces), doubts=doubts)
 
 
 def _doubts(label: str, sections: Iterable[LiveSection]) -> Iterator[tuple[str, int]]:
