@@ -41,4 +41,4 @@ def _times_text(recording: Recording) -> str:
     if recording.origin.clock == "instructions":
         return "instructions, not ns"
     longest = longest_interval(recording.rows)
-    return f"ns, by which a word was written: at most {longest:,} ns before" if longest else "ns"
+    return f"ns: a word was written at most {longest:,} ns before its time" if longest else "ns"
