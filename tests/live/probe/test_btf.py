@@ -114,9 +114,22 @@ def test_damage_is_one_error() -> None:
     number = made.add(BtfKind.PTR, "", 1000)
     with pytest.raises(InputError, match="BTF is damaged"):
         _ = c_type_of_btf(Btf(made.done(), "test"), number).target
-    circle = Made()
-    first = circle.add(BtfKind.TYPEDEF, "a", 0)
-    data = bytearray(circle.done())
-    at = data.index(b"\0\0\0\x08", 24) - 4  # its info; the type that it names comes after it
-    data[at + 8 : at + 12] = first.to_bytes(4, "little")
-    assert c_type_of_btf(Btf(bytes(data), "test"), first).kind == "void"
+
+
+def test_a_type_that_leads_to_itself_ends() -> None:
+    """As in damaged BTF: through names, pointers, arrays, and parts."""
+    made = BtfMaker()
+    names = [
+        made.add(BtfKind.TYPEDEF, "a", 1),
+        made.add(BtfKind.PTR, "", 2),
+        made.add(BtfKind.ARRAY, "", 0, (3, 3, 2)),
+        made.add(BtfKind.STRUCT, "s", 16, (0, 5, 0), (0, 5, 64)),
+        made.add(BtfKind.UNION, "u", 16, (0, 4, 0), (0, 4, 0)),
+    ]
+    made.add(BtfKind.FUNC, "f", made.add(BtfKind.FUNC_PROTO, "", 0, *((made.text(f"p{k}"), k) for k in names)))
+    btf = Btf(made.done(), "test")
+    for number in names:
+        assert c_type_of_btf(btf, number).member("nothing") is None
+    proto = btf.function("f")
+    assert proto is not None
+    assert len(BtfVariables(btf, "f", proto, at_entry=True).parameters()) == len(names)
