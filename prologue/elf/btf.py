@@ -132,8 +132,16 @@ class Btf:
         return offsets.pop() if len(offsets) == 1 else None
 
     def function(self, name: str) -> int | None:
-        """Return the type of a function (a FUNC_PROTO); None if there is none of that name, or several."""
-        return self._only(name, self._functions)
+        """Return the type of a function (a FUNC_PROTO); None if there is none of that name, or several.
+
+        Raises:
+            InputError: BTF has another type for it.
+
+        """
+        number = self._only(name, self._functions)
+        if number is not None and self.type(number).kind != BtfKind.FUNC_PROTO:
+            raise self._damaged(f"type {number} is no prototype")
+        return number
 
     def variable(self, name: str) -> int | None:
         """Return the type of a global variable; None if there is none of that name, or several."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from prologue.elf.btf import Btf, BtfKind
@@ -133,3 +135,21 @@ def test_a_type_that_leads_to_itself_ends() -> None:
     proto = btf.function("f")
     assert proto is not None
     assert len(BtfVariables(btf, "f", proto, at_entry=True).parameters()) == len(names)
+
+
+def test_damage_anywhere_is_one_error() -> None:
+    made, chance = Made(), random.Random(1)  # noqa: S311 - not a secret
+    made.function(made.int, made.text_pointer, made.small, made.pair, made.large, made.wide, made.char)
+    good, damaged = made.done(), 0
+    for _ in range(300):
+        data = bytearray(good)
+        for _ in range(chance.randint(1, 4)):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        try:
+            btf = Btf(bytes(data), "test")
+            number = btf.function("f")
+            if number is not None:
+                BtfVariables(btf, "f", number, at_entry=True).parameters()
+        except InputError:
+            damaged += 1
+    assert 0 < damaged < 300
