@@ -87,7 +87,8 @@ def _stats(command: Subcommand) -> None:
     add_filters(command)
     command.add_argument("--top", type=number_from(0), metavar="N", help="functions to print (default: 30)")
     command.add_argument("--times", action="store_true",
-                         help="how long each function ran, when first and last, if the trace says it")  # fmt: skip
+                         help="how long each function ran, when first and last, and its cycles, if the trace "
+                              "has them")  # fmt: skip
     command.add_argument("--save-stacks", type=Path, metavar="FILE",
                          help="write instructions by call stack, as flame graph tools read them")  # fmt: skip
     command.add_argument("--plot", type=Path, metavar="FILE",

@@ -84,8 +84,8 @@ def run(args: Namespace) -> int:
         clocked = trace.header is None or trace.header.clocked
     rows = [[row] for row in range(len(kernels.kernels))] + kernels.binary_rows()
     programs = [_stats(known, summary, own, times if clocked else None) for own in rows]
-    if times is not None and not any(stats.times for stats in programs):
-        rest.insert(0, "--times: the trace has no times")
+    if times is not None and not (times.has_times and clocked) and not times.has_cycles:
+        rest.insert(0, "--times: the trace has no times, and no counts of cycles")
     lines = list(stacks.lines()) if stacks is not None else []
     title = f"{trace.name}: {counted(summary.instructions, 'instruction')} by call stack"
     _put_stacks(args, lines, title, look)
@@ -186,18 +186,26 @@ def _text(stats: _ProgramStats, top: int) -> list[str]:
             f"{len(stats.slots):,} functions with one"
         )
     if stats.functions:
-        head = f" {'us':>14} {'first s':>18} {'last s':>18}" if stats.times else ""
+        head = _columns(stats.times, f" {'us':>14} {'first s':>18} {'last s':>18}", f" {'cycles':>14}")
         lines.append(f"{'instructions':>14} {'%':>6} {'entries':>12}{head}  function")
     for use in stats.functions[:top]:
         percent = 100 * use.instructions / stats.instructions
-        when = _when(stats.times.get(use.vaddr)) if stats.times else ""
+        spent = (stats.times or {}).get(use.vaddr)
+        when = _columns(stats.times, _when(spent), f" {'-' if spent is None else f'{spent.cycles or 0:,.0f}':>14}")
         lines.append(f"{use.instructions:>14,} {percent:>6.2f} {use.entries:>12,}{when}  {use.name}")
     return lines
 
 
+def _columns(times: dict[int, TimeUse] | None, when: str, cycles: str) -> str:
+    """Return those columns of which the trace has something."""
+    uses = (times or {}).values()
+    has_times, has_cycles = any(use.last for use in uses), any(use.cycles is not None for use in uses)
+    return (when if has_times else "") + (cycles if has_cycles else "")
+
+
 def _when(use: TimeUse | None) -> str:
     """Write the columns of time of a function; it has none before the first timestamp of its CPU."""
-    if use is None:
+    if use is None or not use.last:
         return f" {'-':>14} {'-':>18} {'-':>18}"
     first, last = (f"{time // 10**9}.{time % 10**9:09}" for time in (use.first, use.last))
     return f" {use.ns / 1000:>14,.3f} {first:>18} {last:>18}"
@@ -222,4 +230,7 @@ def _data(stats: _ProgramStats) -> dict[str, Any]:
 
 def _time_data(times: dict[int, TimeUse] | None, vaddr: int) -> dict[str, Any]:
     use = (times or {}).get(vaddr)
-    return {} if use is None else {"ns": round(use.ns), "first_ns": use.first, "last_ns": use.last}
+    if use is None:
+        return {}
+    when = {"ns": round(use.ns), "first_ns": use.first, "last_ns": use.last} if use.last else {}
+    return when if use.cycles is None else {**when, "cycles": round(use.cycles)}

@@ -31,6 +31,7 @@ RANGE: Final = np.dtype(
         ("flags", "u1"),
         ("source", "u2"),  # number of the trace, if several were merged; each has its own CPUs
         ("insns", "<u4"),  # instructions, if these are not of four bytes each, as T32's are not; otherwise 0
+        ("cycles", "<u4"),  # cycles from the count before up to this range; 0 if the trace has no count here
     ],
     align=True,
 )
@@ -55,9 +56,19 @@ AARCH32: Final = 32  # no A64 code
 OTHER_WORLD: Final = 64  # Secure, Realm or Root state: text of another world than the host's and its guests'
 UNSURE: Final = 128  # the decoder may be astray here, whatever its image: it may have followed a wrong return address
 
+UNKNOWN_CYCLES: Final = (1 << 32) - 1
+"""Cycles are counted from here on; how many went before, the trace unit does not know."""
+
 BATCH: Final = 1 << 18
 LONGEST: Final = 1 << 20
 """Bytes between two taken branches; no compiler makes more, so a longer range is two that do not belong together."""
+
+
+def add_cycles(before: int, count: int) -> int:
+    """Add a trace unit's count of cycles to those that wait for their range; a count of 0 says that it is not known."""
+    if before == UNKNOWN_CYCLES or not count:
+        return UNKNOWN_CYCLES
+    return min(before + count, UNKNOWN_CYCLES)
 
 
 class TracedTask(NamedTuple):

@@ -8,13 +8,14 @@ import struct
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pytest
 import zstandard
 
 from prologue.cli.main import main
 from prologue.errors import UNDECIDED, InputError
 from prologue.insn import a64
-from prologue.trace.ranges import OTHER_WORLD, count_instructions
+from prologue.trace.ranges import OTHER_WORLD, UNKNOWN_CYCLES, count_instructions
 from prologue.trace.readers.sources import open_trace
 from tests.support.cases import kept_where
 from tests.support.snapshots import needs_decoded_snapshots, needs_kernel_dump
@@ -121,6 +122,18 @@ def test_every_range_is_read_and_nothing_is_damage(name: str, texts: dict[str, P
     assert count == len(numbers) == RANGES[name]
     assert instructions == sum(numbers)
     assert [what for what in counts if any(damage in what for damage in DAMAGE)] == []
+
+
+def test_cycles_are_those_of_the_text(texts: dict[str, Path]) -> None:
+    path = texts["snapshots-ete/src_addr/ETB_1"]
+    with path.open("rb") as packed:
+        text = zstandard.ZstdDecompressor().stream_reader(packed).read()
+    counts = list(map(int, re.findall(rb"CYCLE_COUNT\( \[CC=(\d+)\]", text)))
+    assert counts.count(0) == 1
+    with open_trace(str(path)) as trace:
+        cycles = np.concatenate([batch.ranges["cycles"] for batch in trace.batches]).tolist()
+    # The last count has no range after it.
+    assert [count for count in cycles if count] == [count or UNKNOWN_CYCLES for count in counts[:-1]]
 
 
 def test_snapshots_of_later_releases(texts: dict[str, Path]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +82,37 @@ def test_the_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     head, row = capsys.readouterr().out.splitlines()[1:]
     assert head.split() == ["instructions", "%", "entries", "us", "first", "s", "last", "s", "function"]
     assert row.split() == ["7", "53.85", "1", "0.300", "0.000001000", "0.000001900", "vfs_read"]
+
+
+ELEMENT = "Idx:%d; ID:10; OCSD_GEN_TRC_ELEM_%s"
+COUNTED = (
+    ("CYCLE_COUNT( [CC=40]; )", "vfs_read", 1, ""),
+    ("CYCLE_COUNT( [CC=0]; )", "vfs_read+4", 4, ""),  # not known
+    ("", "read_zero", 4, " [CC=600]; "),  # as ETMv3 and PTM count: at the end of a range
+    ("", "read_zero+16", 3, ""),
+    ("CYCLE_COUNT( [CC=50]; )", "vfs_read+20", 2, ""),
+    ("CYCLE_COUNT( [CC=40]; )", "vfs_read+28", 1, ""),
+)
+
+
+def elements(counted: Sequence[tuple[str, str, int, str]]) -> str:
+    lines = ["TRACE_ON( [begin or filter])", "PE_CONTEXT((ISA=A64) EL1N; 64-bit; )"]
+    for element, place, count, cycles in counted:
+        start = KERNEL.at(place)
+        lines += [element] if element else []
+        span = f"0x{start:x}:[0x{start + 4 * count:x}] num_i({count})"
+        lines.append(f"INSTR_RANGE(exec range={span} last_sz(4) (ISA=A64) E iBR {cycles})")
+    return "".join(f"{ELEMENT % (number, line)}\n" for number, line in enumerate(lines, 1))
+
+
+def test_cycles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    use = functions(tmp_path, capsys, elements(COUNTED).encode())
+    # 600 for four instructions of each, 50 before the return and 40 after it.
+    assert {name: one["cycles"] for name, one in use.items()} == {"vfs_read": 340, "read_zero": 350}
+    assert "ns" not in use["vfs_read"]
+
+
+def test_no_cycles_over_a_gap(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lost = (*COUNTED[:4], ("TRACE_ON( [begin or filter])", "vfs_read+32", 1, ""), *COUNTED[4:])
+    use = functions(tmp_path, capsys, elements(lost).encode())
+    assert {name: one["cycles"] for name, one in use.items()} == {"vfs_read": 390, "read_zero": 300}

@@ -14,7 +14,8 @@ Document = Mapping[str, Any]
 _FUNCTIONS: Final = 2000  # of each image
 _MANY: Final = 50  # functions from which on their table is folded
 _PLACES: Final = 1000
-_TIMES: Final = ("us", "first s", "last s")
+_USES: Final = {"us": "ns", "first s": "first_ns", "last s": "last_ns", "cycles": "cycles"}
+"""Columns of ``--times``, and the member of JSON that each shows."""
 
 
 def stats_page(document: Document, notes: Sequence[str], stacks: Iterable[str], command: Sequence[str]) -> Page:
@@ -73,29 +74,31 @@ def _number(count: int | None) -> str:
 def _functions(image: Document, *, folded: bool) -> Table:
     whole = image["instructions"] or 1
     functions = image["functions"]
-    timed = any("ns" in use for use in functions)
+    columns = tuple(column for column, member in _USES.items() if any(member in use for use in functions))
     rows = [
         (use["name"], use["vaddr"], f"{use['instructions']:,}", f"{100 * use['instructions'] / whole:.2f}",
-         f"{use['entries']:,}", f"{use['words_executed']:,}", *(_when(use) if timed else ()))
+         f"{use['entries']:,}", f"{use['words_executed']:,}", *(_use(use, column) for column in columns))
         for use in functions[:_FUNCTIONS]
     ]  # fmt: skip
     left = len(functions) - len(rows)
     return Table(
         title=f"Functions of {image['image']}",
-        head=("function", "address", "instructions", "%", "entries", "words executed", *(_TIMES if timed else ())),
+        head=("function", "address", "instructions", "%", "entries", "words executed", *columns),
         rows=rows,
-        numbers=range(2, 9 if timed else 6),
+        numbers=range(2, 6 + len(columns)),
         folded=folded,
         note=f"{left:,} more, which --json has." if left else "",
     )
 
 
-def _when(use: Document) -> tuple[str, ...]:
-    """Return the columns of time of a function; they are empty before the first timestamp of its CPU."""
-    if "ns" not in use:
-        return ("",) * len(_TIMES)
-    seconds = (f"{use[name] // 10**9}.{use[name] % 10**9:09}" for name in ("first_ns", "last_ns"))
-    return f"{use['ns'] / 1000:,.3f}", *seconds
+def _use(use: Document, column: str) -> str:
+    """Return the time or the cycles of a function; empty before the first timestamp of its CPU."""
+    value = use.get(_USES[column])
+    if value is None:
+        return ""
+    if column == "us":
+        return f"{value / 1000:,.3f}"
+    return f"{value:,}" if column == "cycles" else f"{value // 10**9}.{value % 10**9:09}"
 
 
 def _causes(title: str, words: Sequence[Document], severity: str) -> list[Cause]:

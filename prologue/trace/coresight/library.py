@@ -23,11 +23,14 @@ _OLDEST, _FIRST_UNKNOWN = (1, 3, 0), (2, 0, 0)
 ELEMENT: Final = np.dtype(
     {
         "names": [
-            "kind", "isa", "start", "end", "security", "level", "context", "vmid", "valid", "timestamp",
+            "kind", "isa", "start", "end", "security", "level", "context", "vmid", "valid", "timestamp", "cycles",
             "last_kind", "last_subkind", "flags", "value",
         ],
-        "formats": ["<u4", "<u4", "<u8", "<u8", "<u4", "<i4", "<u4", "<u4", "<u4", "<u8", "<u4", "<u4", "<u4", "<u4"],
-        "offsets": [0, 4, 8, 16, 24, 28, 32, 36, 40, 48, 60, 64, 68, 72],
+        "formats": [
+            "<u4", "<u4", "<u8", "<u8", "<u4", "<i4", "<u4", "<u4", "<u4", "<u8", "<u4",
+            "<u4", "<u4", "<u4", "<u4",
+        ],
+        "offsets": [0, 4, 8, 16, 24, 28, 32, 36, 40, 48, 56, 60, 64, 68, 72],
         "itemsize": 80,
     }
 )  # fmt: skip

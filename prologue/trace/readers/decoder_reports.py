@@ -23,6 +23,7 @@ class SourceState:
 
     flags: int = GAP
     time: int = 0
+    cycles: int = 0  # as in RANGE, for the next one
     task: int = 0
     vmid: int = NO_VMID
     level: int = NO_LEVEL

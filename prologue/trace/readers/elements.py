@@ -30,6 +30,7 @@ from prologue.trace.ranges import (
     Tally,
     TracedTask,
     TraceRanges,
+    add_cycles,
 )
 from prologue.trace.readers.decoder_reports import HIGHEST_VMID, OF_IMAGE, DecoderReports, LastRange, SourceState
 from prologue.trace.readers.opencsd_lines import BREAKS, read_error
@@ -37,7 +38,7 @@ from prologue.trace.readers.return_stack import ReturnStack
 
 # ocsd_gen_trc_elem_t
 (_UNKNOWN, _NO_SYNC, _TRACE_ON, _END, _CONTEXT, _RANGE, _NO_PATH, _NO_MEMORY, _NO_ADDRESS, _EXCEPTION, _RETURN,
- _TIMESTAMP) = range(12)  # fmt: skip
+ _TIMESTAMP, _CYCLES) = range(13)  # fmt: skip
 _TRANSACTION: Final = 16
 _BREAKS: Final = {
     _UNKNOWN: b"UNKNOWN", _NO_SYNC: b"NO_SYNC", _TRACE_ON: b"TRACE_ON", _END: b"EO_TRACE", _NO_PATH: b"I_RANGE_NOPATH",
@@ -171,6 +172,7 @@ class ElementReader:
         stamps = between.where(_TIMESTAMP)
         ranges["time"] = between.spread(stamps, times)
         source.time = int(times[-1])
+        self._fill_in_cycles(between, ranges, source)
         ranges["flags"] |= flags[:-1]
         is_short = isa != _A64
         if is_short.any():
@@ -298,6 +300,20 @@ class ElementReader:
         for process in np.unique(ranges["vmid"][host]).tolist():
             named = self.names.task(self.naming.task(process, source.time))
             ranges["task"][host & (ranges["vmid"] == process)] = named
+
+    @staticmethod
+    def _fill_in_cycles(between: _Between, ranges: TraceRanges, source: SourceState) -> None:
+        """Fill in the cycles that were counted between a range and the count before; the last may wait for a range."""
+        counts = between.where(_CYCLES)
+        if not len(counts) and not source.cycles:
+            return
+        cycles = {0: source.cycles}
+        for segment, count in zip(
+            between.segments[counts].tolist(), between.rows["cycles"][counts].tolist(), strict=True
+        ):
+            cycles[segment] = add_cycles(cycles.get(segment, 0), count)
+        source.cycles = cycles.pop(len(ranges), 0)
+        ranges["cycles"][list(cycles)] = list(cycles.values())
 
     def _context(self, fields: tuple[int, int, int, int, int], time: int) -> tuple[int, int, int, int]:
         security, level, context, vmid, valid = fields

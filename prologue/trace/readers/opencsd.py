@@ -30,6 +30,7 @@ from prologue.trace.ranges import (
     Onward,
     Tally,
     TracedTask,
+    add_cycles,
 )
 from prologue.trace.readers.decoder_reports import HIGHEST_VMID, OF_IMAGE, DecoderReports, LastRange, SourceState
 from prologue.trace.readers.opencsd_lines import (
@@ -37,6 +38,7 @@ from prologue.trace.readers.opencsd_lines import (
     BESIDE,
     BREAKS,
     CONTEXT,
+    CYCLES,
     ELEMENT,
     FIRST,
     ISAS,
@@ -129,7 +131,7 @@ class _Reader:
         self._block, self._at = whole_lines(block, _LOST_LINE), 0
         watched = has_unknown_code(self._block) or any(source.calls for source in self._sources.values())
         lines = self._after_packets() if watched else ELEMENT.findall(self._block)
-        for name, start, end, count, isa, tail, element, content, other in lines:
+        for name, start, end, count, isa, tail, cycles, element, content, other in lines:
             if not name:
                 if other:
                     self._other(other)
@@ -153,9 +155,12 @@ class _Reader:
                     flags |= UNSURE if source.calls.enter() else 0
                     source.calls.leave(tail)
                 cpu = int(name, 16)
-                row = (source.time, first, last, cpu, task, 0, source.vmid, source.level, flags, 0, insns)
+                row = (
+                    source.time, first, last, cpu, task, 0, source.vmid, source.level, flags, 0, insns, source.cycles
+                )  # fmt: skip
                 rows.append(row)
                 source.flags, source.last, source.tail, source.failed = 0, row, tail, False
+                source.cycles = add_cycles(0, int(cycles)) if cycles else 0
             else:
                 self._apply(source, int(name, 16), element, content)
         return np.array(rows, RANGE)
@@ -274,13 +279,15 @@ class _Reader:
             source.time = self._counter.time(int(time[1], 16))
         elif element == b"PE_CONTEXT" and (context := CONTEXT.fullmatch(content)):
             self._context(source, *context.groups())
+        elif element == b"CYCLE_COUNT" and (cycles := CYCLES.fullmatch(content)):
+            source.cycles = add_cycles(source.cycles, int(cycles[1]))
         elif element == b"MEMTRANS" and (kind := content.partition(b" ")[0]) in TRANSACTIONS:
             if kind == b"Fail":  # everything since its start was undone, and execution went on after the TSTART
                 source.flags, source.last = GAP, None
                 if source.calls is not None:
                     source.calls.lose()
                 self._reports.count_rollback()
-        elif element in (b"PE_CONTEXT", b"TIMESTAMP", b"MEMTRANS", b"INSTR_RANGE"):
+        elif element in (b"PE_CONTEXT", b"TIMESTAMP", b"MEMTRANS", b"INSTR_RANGE", b"CYCLE_COUNT"):
             self._unreadable()
         elif element not in BESIDE:
             name = element[:40].decode("ascii", "backslashreplace")

@@ -25,7 +25,7 @@ _PACKET: Final = (
 ELEMENT: Final = re.compile(
     rb"(?:%s){0,32}(?:Idx:\d+; ID:([0-9a-f]+); OCSD_GEN_TRC_ELEM_(?:"
     rb"INSTR_RANGE\(exec range=0x([0-9a-f]+):\[0x([0-9a-f]+)\] num_i\((\d+)\) "
-    rb"last_sz\(\d+\) \(ISA=(\w+)\) ([EN] [\w+:.<> -]*)(?: \[CC=\d+\]; )?\)\r?\n"
+    rb"last_sz\(\d+\) \(ISA=(\w+)\) ([EN] [\w+:.<> -]*)(?: \[CC=(\d{1,10})\]; )?\)\r?\n"
     rb"|(\w+)\(([^\n]*)\)\r?\n)|(?=%s)|([^\n]+)\n|\n|\Z)" % (_PACKET, _PACKET)
 )
 """The packets before an element, then the element; or packets alone; or a line that is neither."""
@@ -35,6 +35,7 @@ CONTEXT: Final = re.compile(
     rb"(?:VMID=0x([0-9a-f]+); )?(?:CTXTID=0x([0-9a-f]+); )?(?: \[CC=\d+\]; )?"
 )
 TIME: Final = re.compile(rb" \[ TS=0x([0-9a-f]+)\]; (?: \[CC=\d+\]; )?")
+CYCLES: Final = re.compile(rb" \[CC=(\d{1,10})\]; ")
 ISAS: Final = frozenset((b"A64", b"A32", b"T32", b"TEE", b"Jaz", b"Cst", b"Unk"))
 BREAKS: Final = {
     b"TRACE_ON": ("place", "places", " where tracing began (trace on)"),

@@ -39,6 +39,7 @@ class SymbolSplit:
         inner = np.flatnonzero(is_part & ~first)
         ranges["end"][inner - 1] = ranges["start"][inner]
         ranges["flags"][inner] &= ~_BEFORE
+        ranges["cycles"][inner] = 0
         own = numbers[owner]
         own[is_part] = self._known.numbers(batch._replace(ranges=ranges[is_part]))
         self._learn()

@@ -1,4 +1,4 @@
-"""Times of functions, as far as a trace has times: ns in each, first and last time."""
+"""Times and cycles of functions, as far as a trace has them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from prologue.arrays import I64, U64, Bool
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.steps import lanes
-from prologue.trace.ranges import GAP, Batch, count_instructions
+from prologue.trace.ranges import GAP, UNKNOWN_CYCLES, Batch, count_instructions
 from prologue.trace.views.split import SymbolSplit
 
 _NEVER = np.uint64((1 << 64) - 1)
@@ -19,26 +19,59 @@ _NEVER = np.uint64((1 << 64) - 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeUse:
-    """ns in a function, without its callees; its first and last time (ns of the trace's clock)."""
+    """ns and cycles in a function, without its callees; its first and last time (ns of the trace's clock).
+
+    ``last`` is 0 if it has no times; ``cycles`` is None if the trace counts none.
+    """
 
     ns: float
     first: int
     last: int
+    cycles: float | None
+
+
+class _Shares:
+    """Amounts between two marks of a CPU, divided among the ranges between them by instructions."""
+
+    def __init__(self) -> None:
+        self.amounts = np.zeros(0, np.float64)  # of each distinct range
+        self._open: dict[int, tuple[I64, npt.NDArray[np.float64]]] = {}  # ranges and instructions since the last mark
+
+    def add(self, lane: int, numbers: I64, sizes: npt.NDArray[np.float64], marks: npt.NDArray[np.float64]) -> None:
+        """Add ranges of a CPU; shapes (n,).
+
+        ``numbers`` are -1 for ranges whose share counts nowhere, ``sizes`` their instructions. ``marks`` are NaN, or
+        the amount from the mark before to the beginning of the range: 0 if that is not known.
+        """
+        waiting = self._open.get(lane, (np.zeros(0, np.int64), np.zeros(0)))
+        heads = np.flatnonzero(~np.isnan(marks))
+        amounts = marks[heads]
+        heads += len(waiting[0])
+        numbers, sizes = np.append(waiting[0], numbers), np.append(waiting[1], sizes)
+        bounds = np.append(0, heads)
+        sums = np.diff(np.append(0.0, np.cumsum(sizes))[bounds])
+        rates = np.divide(amounts, sums, out=np.zeros(len(heads)), where=sums > 0)
+        last = int(bounds[-1])
+        shares = np.repeat(rates, np.diff(bounds)) * sizes[:last]
+        kept = numbers[:last] >= 0
+        self.amounts += np.bincount(numbers[:last][kept], shares[kept], len(self.amounts))
+        self._open[lane] = _sum_up(numbers[last:], sizes[last:])
 
 
 class FunctionTimes:
-    """The time of each function: the time between two timestamps of a CPU, divided among ranges by instructions.
+    """The time and the cycles of each function, without its callees.
 
-    A range has the last timestamp before it, and units write these only now and then. Time over a gap is of no
-    function, and neither is time that goes back.
+    A range has the last timestamp before it, and trace units write these, and counts of cycles, only now and then.
+    What lies over a gap is of no function, and neither is time that goes back.
     """
 
     def __init__(self, known: KnownRanges) -> None:
         self._known = known
         self._split = SymbolSplit(known)
-        self._ns = np.zeros(0, np.float64)  # of each distinct range
+        self._ns, self._cycles = _Shares(), _Shares()
         self._first, self._last = np.zeros(0, np.uint64), np.zeros(0, np.uint64)
-        self._open: dict[int, tuple[int, I64, npt.NDArray[np.float64]]] = {}  # time, ranges and instructions since it
+        self._time: dict[int, int] = {}  # of the last range of each CPU
+        self.has_times = self.has_cycles = False
 
     def add(self, batch: Batch, numbers: I64, keep: Bool) -> None:
         """Add a batch; ranges that are not kept take their time, too, but do not count."""
@@ -48,53 +81,36 @@ class FunctionTimes:
         timed = keep & (ranges["time"] != 0)
         np.minimum.at(self._first, numbers[timed], ranges["time"][timed])
         np.maximum.at(self._last, numbers[timed], ranges["time"][timed])
+        self.has_times |= bool(ranges["time"].any())
+        self.has_cycles |= bool(ranges["cycles"].any())
         sizes = count_instructions(ranges).astype(np.float64)
         for own in np.unique(lane).tolist():
             rows = np.flatnonzero(lane == own)
-            self._lane(own, ranges[rows], np.where(keep[rows], numbers[rows], -1), sizes[rows])
+            kept = np.where(keep[rows], numbers[rows], -1)
+            self._ns.add(own, kept, sizes[rows], self._time_marks(own, ranges[rows]))
+            if self.has_cycles:
+                self._cycles.add(own, kept, sizes[rows], _cycle_marks(ranges[rows]))
 
-    def _lane(self, own: int, ranges: npt.NDArray[np.void], numbers: I64, sizes: npt.NDArray[np.float64]) -> None:
+    def _time_marks(self, lane: int, ranges: npt.NDArray[np.void]) -> npt.NDArray[np.float64]:
+        """Return the ns since the time before, at each range that has another time than the one before it."""
         time, gap = ranges["time"], ranges["flags"] & np.uint8(GAP) != 0
-        fresh = gap.copy()  # the first range of an interval
-        fresh[1:] |= time[1:] != time[:-1]
-        before = self._open.get(own)
-        fresh[0] |= before is None or before[0] != time[0]
-        heads = np.flatnonzero(fresh)
-        stops = np.append(heads[1:], len(time))
-        if before is not None:
-            first = int(heads[0]) if len(heads) else len(time)
-            waiting, insns = np.append(before[1], numbers[:first]), np.append(before[2], sizes[:first])
-            if not len(heads):
-                self._open[own] = before[0], *_sum_up(waiting, insns)
-                return
-            if not gap[first]:
-                self._spend(waiting, insns, int(time[first]) - before[0], before[0])
-        rate = np.zeros(len(heads))
-        begins = time[heads].astype(np.float64)
-        sums = np.add.reduceat(sizes, heads)
-        known = (time[heads[:-1]] != 0) & (time[heads[1:]] > time[heads[:-1]]) & ~gap[heads[1:]] & (sums[:-1] > 0)
-        rate[:-1][known] = np.diff(begins)[known] / sums[:-1][known]
-        shares = np.repeat(rate, stops - heads) * sizes[heads[0] :]
-        own_rows = numbers[heads[0] :] >= 0
-        np.add.at(self._ns, numbers[heads[0] :][own_rows], shares[own_rows])
-        last = int(heads[-1])
-        self._open[own] = int(time[last]), *_sum_up(numbers[last:], sizes[last:])
-
-    def _spend(self, numbers: I64, sizes: npt.NDArray[np.float64], ns: int, since: int) -> None:
-        total = sizes.sum()
-        if since and ns > 0 and total:
-            kept = numbers >= 0
-            np.add.at(self._ns, numbers[kept], ns * sizes[kept] / total)
+        before = np.append(np.uint64(self._time.get(lane, 0)), time[:-1])
+        self._time[lane] = int(time[-1])
+        known = ~gap & (before != 0) & (time > before)
+        marks = np.where(gap | (time != before), 0.0, np.nan)
+        marks[known] = time[known] - before[known]
+        return marks
 
     def by_function(self, rows: Sequence[int], shifts: Sequence[int] = (0,)) -> dict[int, TimeUse]:
-        """Return the use of each function that has a time, by address of its symbol.
+        """Return the use of each function that has a time or cycles, by address of its symbol.
 
         ``rows`` are those of a program's places, ``shifts`` the bytes from each to the place whose addresses are meant.
         """
         self._grow()
         table, places, chosen = self._known.table, list[U64](), list[I64]()
+        used = (self._last != 0) | (self._cycles.amounts > 0)
         for row, shift in zip(rows, shifts, strict=True):
-            own = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0) & (self._last != 0))
+            own = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0) & used)
             starts = self._known.kernels.programs[row].place_starts(table["start"][own])
             places.append(np.where(starts != 0, starts + np.uint64(shift), starts))
             chosen.append(own)
@@ -102,20 +118,29 @@ class FunctionTimes:
 
     def _uses(self, places: U64, own: I64) -> Iterator[tuple[int, TimeUse]]:
         functions, inverse = np.unique(places, return_inverse=True)
-        ns = np.bincount(inverse, self._ns[own], len(functions))
+        ns, cycles = (np.bincount(inverse, shares.amounts[own], len(functions)) for shares in (self._ns, self._cycles))
         first, last = np.full(len(functions), _NEVER), np.zeros(len(functions), np.uint64)
         np.minimum.at(first, inverse, self._first[own])
         np.maximum.at(last, inverse, self._last[own])
-        columns = (functions, ns, first, last)
-        for place, spent, begin, end in zip(*(column.tolist() for column in columns), strict=True):
-            yield place, TimeUse(ns=spent, first=begin, last=end)
+        columns = (functions, ns, first, last, cycles)
+        for place, spent, begin, end, counted in zip(*(column.tolist() for column in columns), strict=True):
+            yield place, TimeUse(ns=spent, first=begin, last=end, cycles=counted if self.has_cycles else None)
 
     def _grow(self) -> None:
-        new = len(self._known.table) - len(self._ns)
+        new = len(self._known.table) - len(self._first)
         if new:
-            self._ns = np.append(self._ns, np.zeros(new))
+            for shares in (self._ns, self._cycles):
+                shares.amounts = np.append(shares.amounts, np.zeros(new))
             self._first = np.append(self._first, np.full(new, _NEVER))
             self._last = np.append(self._last, np.zeros(new, np.uint64))
+
+
+def _cycle_marks(ranges: npt.NDArray[np.void]) -> npt.NDArray[np.float64]:
+    """Return the cycles since the count before, at each range that has a count."""
+    cycles, gap = ranges["cycles"], ranges["flags"] & np.uint8(GAP) != 0
+    marks = np.where(cycles != 0, cycles.astype(np.float64), np.nan)
+    marks[gap | (cycles == UNKNOWN_CYCLES)] = 0
+    return marks
 
 
 def _sum_up(numbers: I64, sizes: npt.NDArray[np.float64]) -> tuple[I64, npt.NDArray[np.float64]]:
