@@ -41,6 +41,7 @@ BENCH: dict[str, tuple[str, ...]] = {
     "links": ("host", "results"),
     "campaign": ("results", "recorder", "targets", "links"),
     "analysis": ("results", "recorder"),
+    "model": ("analysis",),
     "report": ("results", "exact", "analysis"),
     "cli": (
         "host",
@@ -53,6 +54,7 @@ BENCH: dict[str, tuple[str, ...]] = {
         "links",
         "campaign",
         "analysis",
+        "model",
         "report",
     ),
 }

@@ -10,20 +10,27 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from prologue.arrays import U64
 from prologue.cli.examples import use_example_trace
 from prologue.cli.looks import look_of
 from prologue.cli.reports import put_report, require_report
 from prologue.cli.trace_inputs import make_filters, open_history, open_kernels, open_traces, require_no_input
 from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched, warnings
-from prologue.errors import PrologueError, UsageError
+from prologue.errors import UsageError
 from prologue.outputs import require_distinct, write_text
 from prologue.trace.path.check import ImageCheck
 from prologue.trace.path.filters import Selection
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.programs import Program
 from prologue.trace.ranges import SAMPLE, TOP
-from prologue.trace.views.stats import Executed, FoldedStacks, FunctionUse, by_function, executed, merged
+from prologue.trace.views.stats import (
+    Executed,
+    FoldedStacks,
+    FunctionUse,
+    by_function,
+    executed,
+    first_slots,
+    merged,
+)
 from prologue.trace.views.summary import TraceSummary
 from prologue.trace.views.times import FunctionTimes, TimeUse
 from prologue.words import counted
@@ -151,23 +158,6 @@ def _stats(known: KnownRanges, summary: TraceSummary, rows: list[int], times: Fu
         slots=None if slots is None else done.at(slots),
         times=None if times is None else times.by_function(rows, shifts),
     )
-
-
-def first_slots(program: Program) -> U64 | None:
-    """Return run-time addresses of the kernel's first slots; None if it has no patch sites that can be found."""
-    from prologue.kernel.load import open_binary
-
-    owner = program.kernel
-    if owner.label:  # a process's
-        return None
-    try:
-        sites = open_binary(owner.image.path).sites
-    except PrologueError:
-        return None
-    if sites is None:
-        return None
-    moved: U64 = sites.first + np.uint64(owner.slide & 0xFFFFFFFFFFFFFFFF)
-    return moved
 
 
 def _text(stats: _ProgramStats, top: int) -> list[str]:

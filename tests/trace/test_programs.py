@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from prologue.cli.trace_stats import first_slots
 from prologue.elf.image import ElfImage
 from prologue.kernel.kernel import Kernel
 from prologue.live.memory.sources import open_memory
@@ -20,6 +19,7 @@ from prologue.trace.path.assign import Kernels
 from prologue.trace.path.history import read_history
 from prologue.trace.path.programs import Program, TextPiece, _module_pieces, linked_program
 from prologue.trace.readers.sources import open_trace
+from prologue.trace.views.stats import first_slots
 from prologue_bench.guest.kbuild import CROSS
 from tests.live.pokes.made import ORIGIN, rows_of, write_recording
 from tests.mini_kernel.build import Spec

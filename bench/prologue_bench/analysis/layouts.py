@@ -60,14 +60,21 @@ class LayoutEffects:
         """
         if len(self.parts) < LEAST or not self.deviation:
             return None
-        deviation = float(as_often(np.asarray(self.deviation), self.freedom))
-        limit = -np.log1p(-margin)  # the nearer end, of which log1p(margin) is the other
-        for count in range(LEAST, _MOST):
-            # Equivalence has two sides to fall out of; it needs more than difference does.
-            needed = quantile(1 - ALPHA / 2, count - 1) + quantile((1 + POWER) / 2, count - 1)
-            if needed * deviation / count**0.5 <= min(limit, np.log1p(margin)):
-                return count
-        return None
+        return links_to_decide(float(as_often(np.asarray(self.deviation), self.freedom)), margin)
+
+
+def links_to_decide(deviation: float, margin: float) -> int | None:
+    """Count the links that decide a margin, as ``LayoutEffects.to_decide``; None if it takes too many.
+
+    ``deviation`` is the true one of the links' mean differences: of the layouts and of the noise of their pairs.
+    """
+    limit = -np.log1p(-margin)  # the nearer end, of which log1p(margin) is the other
+    for count in range(LEAST, _MOST):
+        # Equivalence has two sides to fall out of; it needs more than difference does.
+        needed = quantile(1 - ALPHA / 2, count - 1) + quantile((1 + POWER) / 2, count - 1)
+        if needed * deviation / count**0.5 <= min(limit, np.log1p(margin)):
+            return count
+    return None
 
 
 def over_layouts(differences: Mapping[str, Floats]) -> tuple[Estimate, LayoutEffects]:

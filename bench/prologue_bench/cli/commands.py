@@ -26,6 +26,13 @@ COMMANDS: Final[tuple[tuple[str, str, str], ...]] = (  # name, help and examples
         "The same command resumes one that was stopped, and adds links if -n is larger.",
     ),
     (
+        "expect",
+        "say what models of cores expect of a MOV, and what campaign decides it",
+        "  prologue trace record vmlinux --cpus 1 --save-memory run.core -o run.ptrace\n"
+        "  prologue bench expect run.ptrace --vmlinux vmlinux --memory run.core\n"
+        "  prologue bench expect run.ptrace --vmlinux vmlinux --memory run.core --cores a55,n2 --margin 0.5",
+    ),
+    (
         "record",
         "record this boot of this machine under a label, or write a script that does it elsewhere",
         "  prologue bench record --label nop-nop --vmlinux vmlinux --workload hackbench:g=10,l=1000 -o boots.jsonl\n"

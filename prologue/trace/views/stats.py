@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from prologue.arrays import I64, U64, Bool
+from prologue.errors import PrologueError
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.programs import Program
 from prologue.trace.ranges import Batch
@@ -90,6 +91,23 @@ def by_function(program: Program, row: int, done: Executed) -> list[FunctionUse]
         )
         for place, count, entered, size in zip(*(column.tolist() for column in columns), strict=True)
     ]
+
+
+def first_slots(program: Program) -> U64 | None:
+    """Return run-time addresses of the kernel's first slots; None if it has no patch sites that can be found."""
+    from prologue.kernel.load import open_binary
+
+    owner = program.kernel
+    if owner.label:  # a process's
+        return None
+    try:
+        sites = open_binary(owner.image.path).sites
+    except PrologueError:
+        return None
+    if sites is None:
+        return None
+    moved: U64 = sites.first + np.uint64(owner.slide & 0xFFFFFFFFFFFFFFFF)
+    return moved
 
 
 class FoldedStacks:
