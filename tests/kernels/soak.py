@@ -22,7 +22,7 @@ from prologue.cli.main import main as prologue
 from prologue.errors import PrologueError
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.guest.initramfs import build_initramfs
-from prologue_bench.guest.vm import Job, Machine, boot
+from prologue_bench.guest.vm import GuestRun, Job, Machine, boot
 from tests.mini_kernel.build import Form, Layout, Spec, build
 from tests.mini_kernel.run import run as run_mini
 
@@ -61,7 +61,7 @@ def soak(boot_once: Boot, directory: Path, *, count: int, minutes: float, timeou
 def mini_boot(spec: Spec, directory: Path) -> Boot:
     """Boots of the mini kernel, built and processed in the directory."""
     vmlinux = build(spec, directory)
-    _tool("patch", str(vmlinux), "--in-place", "-q")
+    tool("patch", str(vmlinux), "--in-place", "-q")
 
     def once(log: Path, timeout: float) -> str:
         seen = run_mini(vmlinux, timeout)
@@ -71,25 +71,35 @@ def mini_boot(spec: Spec, directory: Path) -> Boot:
     return once
 
 
-def real_boot(vmlinux: Path, machine: Machine, cycles: int, directory: Path) -> Boot:
+def real_boot(vmlinux: Path, machine: Machine, cycles: int, directory: Path, *, jobs: tuple[str, ...] = JOBS) -> Boot:
     """Boots of a kernel with the jobs of the guest: one function, a kprobe, both tracers on everything."""
     image, initramfs = directory / "Image", build_initramfs()
-    _tool("image", str(vmlinux), "-o", str(image))
+    tool("image", str(vmlinux), "-o", str(image))
     parameters = (("function", FUNCTION), ("offsets", "0"), ("cycles", cycles))
 
     def once(log: Path, timeout: float) -> str:
-        job = Job(names=JOBS, parameters=parameters, timeout=timeout)
+        job = Job(names=jobs, parameters=parameters, timeout=timeout)
         try:
             seen = boot(image, initramfs, log, job, machine=machine)
         except GuestLostError as error:
             return str(error.message).partition("\n")[0]
-        said = [line for line in seen.lines if any(word in line for word in COMPLAINTS)]
-        traced = [event.data["entries"] for event in seen.all("traced")]
-        if len(traced) != 1 + 2 * cycles or not all(traced):
-            said.append(f"entries of the traces: {traced}")
-        return "; ".join(said)
+        return "; ".join(_problems(seen, 1 + 2 * cycles))
 
     return once
+
+
+def _problems(seen: GuestRun, traces: int) -> list[str]:
+    """What a boot complained of, and what it did not do."""
+    problems = [line for line in seen.lines if any(word in line for word in COMPLAINTS)]
+    entries = [event.data["entries"] for event in seen.all("traced")]
+    if len(entries) != traces or not all(entries):
+        problems.append(f"entries of the traces: {entries}")
+    for event in seen.events:
+        idle = event.name == "kprobe" and not event.data["hits"]
+        idle |= event.name == "instance" and not (event.data["entries"] and event.data["other"])
+        if idle or event.name in ("error", "dmesg") or not event.data.get("ok", True):
+            problems.append(f"{event.name}: {event.data}")
+    return problems
 
 
 def report(outcomes: list[Outcome], asked: int) -> str:
@@ -102,7 +112,8 @@ def report(outcomes: list[Outcome], asked: int) -> str:
     return "\n".join([*lines, *(f"boot {outcome.number}: {outcome.problem}" for outcome in bad)])
 
 
-def _tool(*words: str) -> None:
+def tool(*words: str) -> None:
+    """Run a command of prologue's; raises BenchError if it fails."""
     if prologue(list(words)):
         raise BenchError(f"prologue {' '.join(words)} failed (see above)")
 

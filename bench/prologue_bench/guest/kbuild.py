@@ -180,7 +180,7 @@ def _build(deb: Path, configs: list[Path], recipe: Recipe, tree: Path, progress:
         apply_patch(recipe.patch, tree)
     add_functions(tree, recipe.functions)
     (tree / "out").mkdir()
-    options = _options_of_release(recipe.set_options, tree)
+    options = options_of_release(recipe.set_options, tree)
     fragment = "".join(f"{option}\n" for option in options)
     (tree / "out" / "fragment").write_text(fragment, encoding="utf-8")
     if recipe.debian:
@@ -231,7 +231,7 @@ def add_functions(tree: Path, count: int) -> None:
     makefile.write_text(content + "\nobj-y += synthetic/\n", encoding="utf-8")
 
 
-def _options_of_release(options: tuple[str, ...], tree: Path) -> tuple[str, ...]:
+def options_of_release(options: tuple[str, ...], tree: Path) -> tuple[str, ...]:
     """Name the options as the tree has them: 7.3 has CONFIG_SYSCTL for what was CONFIG_PROC_SYSCTL before."""
     if "config PROC_SYSCTL" in (tree / "fs" / "proc" / "Kconfig").read_text(encoding="utf-8"):
         return options
