@@ -1,14 +1,21 @@
 """Abbreviation tables for pyelftools, whose own parser takes 30 ms and a megabyte for each unit of a kernel.
 
-DWARF 5, section 7.5.3.
+DWARF 5, section 7.5.3. Units of one compiler declare the same abbreviations over and over: each is decoded once.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, NamedTuple
 
 _FORM_IMPLICIT_CONST: Final = 0x21
+_LEB128: Final = rb"[\x80-\xff]*+[\x00-\x7f]"
+# Code; tag, whether it has children, attributes: name and form, and the constant of DW_FORM_implicit_const; two zeros.
+_DECLARATION: Final = re.compile(
+    rb"(LEB)(LEB[\x00-\xff](?:(?!\0\0)LEB(?:\x21LEB|(?!\x21)LEB))*+)\0\0".replace(b"LEB", _LEB128)
+)
 
 
 class AttributeSpec(NamedTuple):
@@ -19,8 +26,12 @@ class AttributeSpec(NamedTuple):
     value: int | None
 
 
-class Abbrev(NamedTuple):
-    """An abbreviation, as ``elftools.dwarf.abbrevtable.AbbrevDecl`` gives it to the parser of entries."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Abbrev:
+    """An abbreviation, as ``elftools.dwarf.abbrevtable.AbbrevDecl`` gives it to the parser of entries.
+
+    There is one object for all tables that have it.
+    """
 
     tag: str
     children: bool
@@ -36,31 +47,43 @@ class Abbrev(NamedTuple):
 
 
 class AbbrevTable:
-    """The abbreviation table of a unit, by codes."""
+    """The abbreviation table of a unit, by codes.
 
-    def __init__(self, data: bytes, at: int) -> None:
-        tags, names, forms = _names()
+    Raises:
+        ValueError: it is damaged.
+
+    """
+
+    def __init__(self, data: bytes, start: int) -> None:
         self.by_code: dict[int, Abbrev] = {}
-        code, at = leb128(data, at)
-        while code:
-            tag, at = leb128(data, at)
-            children, at = data[at], at + 1
-            attributes = []
-            name, at = leb128(data, at)
-            form, at = leb128(data, at)
-            while name or form:
-                value = None
-                if form == _FORM_IMPLICIT_CONST:
-                    value, at = leb128(data, at, signed=True)
-                attributes.append(AttributeSpec(names.get(name, str(name)), forms.get(form, str(form)), value))
-                name, at = leb128(data, at)
-                form, at = leb128(data, at)
-            self.by_code[code] = Abbrev(tags.get(tag, str(tag)), bool(children), tuple(attributes))
-            code, at = leb128(data, at)
+        at = start
+        while data[at : at + 1] != b"\0":
+            declaration = _DECLARATION.match(data, at)
+            if declaration is None:
+                raise ValueError(f"damaged table of abbreviations at {start:#x}")
+            self.by_code[leb128(declaration[1], 0)[0]] = _abbrev(declaration[2])
+            at = declaration.end()
 
     def get_abbrev(self, code: int) -> Abbrev:
         """Return the abbreviation with that code."""
         return self.by_code[code]
+
+
+@cache
+def _abbrev(data: bytes) -> Abbrev:
+    """Decode a declaration: tag, whether entries of it have children, and attributes."""
+    tags, names, forms = _names()
+    tag, at = leb128(data, 0)
+    children, at = data[at], at + 1
+    attributes = []
+    while at < len(data):
+        name, at = leb128(data, at)
+        form, at = leb128(data, at)
+        value = None
+        if form == _FORM_IMPLICIT_CONST:
+            value, at = leb128(data, at, signed=True)
+        attributes.append(AttributeSpec(names.get(name, str(name)), forms.get(form, str(form)), value))
+    return Abbrev(tags.get(tag, str(tag)), bool(children), tuple(attributes))
 
 
 @cache
