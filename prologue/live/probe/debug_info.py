@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import io
 import struct
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from prologue.elf.dwarf_entries import DEEPEST, code_of, ends_path, text_of
+from prologue.elf.dwarf_entries import code_of, ends_path, text_of
 from prologue.elf.image import SHF_COMPRESSED, ElfImage, unaligned
 from prologue.elf.symbols import SYM
 from prologue.live.probe.abbrev_table import AbbrevTable
@@ -91,24 +91,15 @@ class Unit:
     def inlined(self, abstract: Any) -> Iterator[tuple[Any, Any]]:
         """Yield the inlined entries of a function of this unit, each after the entry of the function that has it."""
         entries = self.entries
-        needle = (abstract.offset - self.offset).to_bytes(4, "little")
-        mentioning = {entries.containing(at) for at in _all(entries.data, needle)}
+        mentions = _all(entries.data, (abstract.offset - self.offset).to_bytes(4, "little"))
+        mentioning = {entries.containing(at) for at in mentions}
         for offset in sorted(mentioning.intersection(entries.tagged("DW_TAG_subprogram"))):
-            outer = self.entry(offset)
-            if outer.offset != abstract.offset:
-                yield from ((outer, entry) for entry in _inlined_below(outer, abstract.offset, 0))
-
-
-def _inlined_below(entry: Any, abstract: int, depth: int) -> Iterator[Any]:
-    if depth > DEEPEST:
-        return
-    for child in entry.iter_children():
-        if child.tag == "DW_TAG_inlined_subroutine":
-            if child.get_DIE_from_attribute("DW_AT_abstract_origin").offset == abstract:
-                yield child
-        elif child.tag != "DW_TAG_lexical_block":
-            continue
-        yield from _inlined_below(child, abstract, depth + 1)
+            for start, end in entries.inside(offset, "DW_TAG_inlined_subroutine"):
+                index = bisect_left(mentions, start)
+                if index < len(mentions) and mentions[index] < end:
+                    entry = self.entry(start)
+                    if entry.get_DIE_from_attribute("DW_AT_abstract_origin").offset == abstract.offset:
+                        yield self.entry(offset), entry
 
 
 class DebugInfo:
