@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from prologue.arrays import U64
 from prologue.elf.btf import Btf
 from prologue.elf.dwarf_errors import readable_dwarf
 from prologue.errors import InputError
@@ -99,11 +100,19 @@ class ProbeTarget:
 
         In DWARF of GCC 12 (Debian's 6.1), the function begins after the pair.
         """
+        entries, seconds = self._slots
+        row = int(np.searchsorted(entries, np.uint64(vaddr), side="right")) - 1
+        return int(seconds[row]) + INSN_SIZE if row >= 0 and vaddr <= int(seconds[row]) else vaddr
+
+    @cached_property
+    def _slots(self) -> tuple[U64, U64]:
+        """Entry and second slot of each site, by address."""
         sites = self.binary.sites
         if sites is None:
-            return vaddr
-        inside = np.flatnonzero((sites.entry <= np.uint64(vaddr)) & (np.uint64(vaddr) <= sites.second))
-        return int(sites.second[inside[0]]) + INSN_SIZE if len(inside) else vaddr
+            return np.zeros(0, np.uint64), np.zeros(0, np.uint64)
+        entries = sites.entry
+        order = np.argsort(entries)
+        return entries[order], sites.second[order]
 
     def has_run_nothing_at(self, vaddr: int) -> bool:
         """Return whether an address is that of a function's entry, or of its slots."""

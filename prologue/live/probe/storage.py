@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from prologue.elf.dwarf_entries import base_of
@@ -147,11 +148,9 @@ def _expression_at(dwarf: Any, entry: Any, location: Any, vaddr: int) -> list[in
 
 def _evaluate(dwarf: Any, entry: Any, expression: list[int], vaddr: int, frame: StackFrame) -> Storage:
     """Return the storage that an expression describes, if an event can fetch it."""
-    from elftools.dwarf.dwarf_expr import DWARFExprParser
-
     operations = [
         op._replace(op=_ADDR, args=[dwarf.get_addr(entry.cu, op.args[0])]) if op.op == _ADDRX else op
-        for op in DWARFExprParser(entry.cu.structs).parse_expr(expression)
+        for op in _parser(entry.cu.structs).parse_expr(expression)
     ]
     if not any(op.op == _PIECE for op in operations):
         return _value(operations, vaddr, frame)
@@ -162,6 +161,14 @@ def _evaluate(dwarf: Any, entry: Any, expression: list[int], vaddr: int, frame: 
             parts.append((op.args[0], _value(part, vaddr, frame) if part else Missing(OPTIMISED_OUT)))
             begin = index + 1
     return Pieces(tuple(parts))
+
+
+@cache
+def _parser(structs: Any) -> Any:
+    """Return the parser of expressions for units of one form: pyelftools builds a table of all operations for it."""
+    from elftools.dwarf.dwarf_expr import DWARFExprParser
+
+    return DWARFExprParser(structs)
 
 
 def _value(operations: list[Any], vaddr: int, frame: StackFrame) -> Storage:
