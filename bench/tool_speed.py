@@ -158,7 +158,9 @@ def _measure(python: str, vmlinux: Path, others: list[Tool], directory: Path, ru
         Tool("prologue verify --image, stale", [*verifying, "--image", str(stale)], status=1),
     ]
     tools += others
-    names = _functions(vmlinux, PROBE_PLACES)
+    # In a process of its own: a child's peak begins with the memory of its parent.
+    with ProcessPoolExecutor(1) as pool:
+        names = pool.submit(_functions, vmlinux, PROBE_PLACES).result()
     tools.append(Tool("prologue probe --event, 1 place", [*program, "probe", str(vmlinux), "--event", names[0]]))
     tools.append(Tool(_PROBES, [*program, "probe", str(vmlinux), "--event", *names], status=None))
     if shutil.which("perf"):
@@ -185,14 +187,25 @@ _PROBES = f"prologue probe --event, {PROBE_PLACES} places"
 
 
 def _functions(vmlinux: Path, count: int) -> list[str]:
-    """Names of functions of one address from the whole text that can be traced; the first can be probed."""
-    from prologue.live.probe.judge import Judge
+    """Names of functions from the whole text that can be traced, each of one address; the first can be probed.
 
-    kernel = Kernel(vmlinux)
-    known, sites = Judge(kernel).kallsyms.by_name, kernel.sites
+    With the inlined copies they are ``count`` places.
+    """
+    from prologue.live.probe.language import parse_request
+    from prologue.live.probe.prober import Prober
+
+    prober = Prober(Kernel(vmlinux))
+    target = prober.kernel
+    sites, known = target.binary.sites, target.names.by_name
     starts = [] if sites is None else sites.entry[:: max(len(sites) // (2 * count), 1)].tolist()
-    names = [symbol.name for start in starts if (symbol := kernel.symbols.function_at(start)) is not None]
-    return ["vfs_read", *(name for name in names if "." not in name and len(set(known.get(name, ()))) == 1)][:count]
+    symbols = [symbol for at in (*starts[::2], *starts[1::2]) if (symbol := target.binary.symbols.function_at(at))]
+    names, places = [], 0
+    for name in ("vfs_read", *(symbol.name for symbol in symbols)):
+        more = 0 if "." in name or len(set(known.get(name, ()))) != 1 else len(prober.judge(parse_request(name)))
+        if more and places + more <= count:
+            names.append(name)
+            places += more
+    return names
 
 
 def _as_captured(vmlinux: Path, out: Path) -> Path:
