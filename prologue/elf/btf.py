@@ -6,6 +6,7 @@ Documentation/bpf/btf.rst (6.12). drgn 0.3 does not read BTF.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -64,62 +65,104 @@ _AFTER: Final = {
     1: (4, 0), 2: (0, 0), 3: (12, 0), 4: (0, 12), 5: (0, 12), 6: (0, 8), 7: (0, 0), 8: (0, 0), 9: (0, 0), 10: (0, 0),
     11: (0, 0), 12: (0, 0), 13: (0, 8), 14: (4, 0), 15: (0, 12), 16: (0, 0), 17: (4, 0), 18: (0, 0), 19: (0, 12),
 }  # fmt: skip
+_NAMED_ITEMS: Final = (BtfKind.STRUCT, BtfKind.UNION, BtfKind.ENUM, BtfKind.FUNC_PROTO, BtfKind.ENUM64)
 _UNUSED: Final = 0x60FF0000  # bits of a type's info that have no meaning yet
 _DEEPEST: Final = 32  # names for one type: more are a circle, of damaged information
 
 
 class Btf:
-    """The types of one kernel.
+    """The types of one kernel, or of one of its modules.
 
     Args:
         data: the section ``.BTF``, or what memory has from ``__start_BTF`` on.
         name: of the file or memory, for messages.
+        base: the kernel's, for a module's: numbers of types and offsets of strings go on from there, and what is looked
+            up by its name is the module's own.
 
     Raises:
-        InputError: it is damaged, or of a version that is not known.
+        InputError: it is damaged, of a version that is not known, or a module's that was made with another base.
 
     """
 
-    def __init__(self, data: bytes, name: str) -> None:
-        self._data, self._name = data, name
+    def __init__(self, data: bytes, name: str, base: Btf | None = None) -> None:
+        self._data, self._name, self._base = data, name, base
         if len(data) < _HEADER.size:
             raise self._damaged(f"{len(data)} bytes")
         magic, version, _, head, types, size, strings, strings_size = _HEADER.unpack_from(data)
         if magic != _MAGIC or version != 1:
             raise self._damaged(f"magic {magic:#x}, version {version}")
-        start, self._strings = head + types, head + strings
+        start, self._strings, self._strings_size = head + types, head + strings, strings_size
         if max(start + size, self._strings + strings_size) > len(data):
             raise self._damaged(f"it ends at {len(data):#x}")
-        self._at = [0]  # of each type, by its id; 0 is void
+        self._first, self._first_string = (0, 0) if base is None else (base.count, base.strings_end)
+        self._at = [0] if base is None else []  # of each type, by its id from the first on; 0 is void
         # Ids of structs and unions, of functions, and of variables, by the offset of their name.
         self._structs: dict[int, list[int]] = {}
         self._functions: dict[int, list[int]] = {}
         self._variables: dict[int, list[int]] = {}
         self._walk(start, start + size)
+        if base is not None:
+            self._check_strings(base)
+
+    @property
+    def count(self) -> int:
+        """Number of types, void and the base's included."""
+        return self._first + len(self._at)
+
+    @property
+    def strings_end(self) -> int:
+        """Offset after the last string."""
+        return self._first_string + self._strings_size
 
     def _damaged(self, problem: str) -> InputError:
         return InputError(f"BTF is damaged, or of a version that is not known: {problem}", path=self._name)
 
     def _walk(self, start: int, end: int) -> None:
-        data, places, unpack = self._data, self._at, _TYPE.unpack_from
+        data, places, unpack, first = self._data, self._at, _TYPE.unpack_from, self._first
         named = {BtfKind.STRUCT: self._structs, BtfKind.UNION: self._structs, BtfKind.FUNC: self._functions,
                  BtfKind.VAR: self._variables}  # fmt: skip
         while start < end:
             name, info, _ = unpack(data, start) if start + _TYPE.size <= end else (0, _UNUSED, 0)
             kind = info >> 24 & 0x1F
             if kind not in _AFTER or info & _UNUSED:
-                raise self._damaged(f"type {len(places)} has info {info:#x}")
+                raise self._damaged(f"type {first + len(places)} has info {info:#x}")
             if kind in named and name:
-                named[kind].setdefault(name, []).append(len(places))
+                named[kind].setdefault(name, []).append(first + len(places))
             places.append(start)
             fixed, item_size = _AFTER[kind]
             start += _TYPE.size + fixed + item_size * (info & 0xFFFF)
         if start != end:
             raise self._damaged(f"its last type ends at {start:#x}, its types at {end:#x}")
 
+    def _check_strings(self, base: Btf) -> None:
+        """Raise an InputError unless all names begin with a string, the first of its own after the base's last.
+
+        With another base the offsets of strings are others. Nothing else in BTF says which base it was made with.
+        """
+        names = []
+        for place in self._at:
+            name, info, _ = _TYPE.unpack_from(self._data, place)
+            names.append(name)
+            if info >> 24 & 0x1F in _NAMED_ITEMS:
+                first = place + _TYPE.size
+                size = _AFTER[info >> 24 & 0x1F][1]
+                items = self._data[first : first + size * (info & 0xFFFF)]
+                names += [item[0] for item in struct.iter_unpack(f"<{size // 4}I", items)]
+        end = base.strings_end
+        own = min((name for name in names if name >= end), default=end)
+        if own != end or not all(self._begins(name) for name in names):
+            raise InputError("its BTF was made with another kernel's: name its own kernel", path=self._name)
+
+    def _begins(self, offset: int) -> bool:
+        """Return whether a string begins at an offset in the table of strings."""
+        if self._base is not None and offset < self._first_string:
+            return self._base._begins(offset)
+        start = self._strings + offset - self._first_string
+        return offset < self.strings_end and (offset == self._first_string or not self._data[start - 1])
+
     def size(self, name: str) -> int | None:
         """Return a struct's size in bytes; None if there is none of that name, or several of different sizes."""
-        sizes = {_TYPE.unpack_from(self._data, self._at[number])[2] for number in self._named(name, self._structs)}
+        sizes = {self.type(number).value for number in self._named(name, self._structs)}
         return sizes.pop() if len(sizes) == 1 else None
 
     def offset(self, path: str) -> int | None:
@@ -160,9 +203,11 @@ class Btf:
         """
         if not number:
             return BtfType(kind=BtfKind.VOID, name="", value=0, flag=False, items=())
-        if not 0 < number < len(self._at):
-            raise self._damaged(f"type {number} of {len(self._at)}")
-        place = self._at[number]
+        if self._base is not None and number < self._first:
+            return self._base.type(number)
+        if not self._first <= number < self.count:
+            raise self._damaged(f"type {number} of {self.count}")
+        place = self._at[number - self._first]
         name, info, value = _TYPE.unpack_from(self._data, place)
         kind, count = BtfKind(info >> 24 & 0x1F), info & 0xFFFF
         fixed, item_size = _AFTER[kind]
@@ -172,12 +217,19 @@ class Btf:
         return BtfType(kind=kind, name=self.text(name), value=value, flag=bool(info >> 31), items=items)
 
     def _named(self, name: str, by_name: dict[int, list[int]]) -> list[int]:
-        types: list[int] = []
-        place = self._data.find(f"\0{name}\0".encode(), self._strings)
+        return [number for place in self._string_offsets(name) for number in by_name.get(place, ())]
+
+    def _string_offsets(self, name: str) -> Iterator[int]:
+        """Yield each offset of a string in the table of strings."""
+        if self._base is not None:
+            yield from self._base._string_offsets(name)
+        text = name.encode() + b"\0"
+        if self._data.startswith(text, self._strings):  # no zero is before a module's first
+            yield self._first_string
+        place = self._data.find(b"\0" + text, self._strings)
         while place >= 0:
-            types += by_name.get(place + 1 - self._strings, [])
-            place = self._data.find(f"\0{name}\0".encode(), place + 1)
-        return types
+            yield self._first_string + place + 1 - self._strings
+            place = self._data.find(b"\0" + text, place + 1)
 
     def _offset(self, number: int, members: list[str]) -> int | None:
         at = 0
@@ -192,16 +244,12 @@ class Btf:
     def _member(self, number: int, wanted: str, seen: set[int]) -> tuple[int, int] | None:
         """Return the type and the offset in bits of a member, also of one in an anonymous struct or union."""
         number = self._without_aliases(number)
-        if not number:
-            return None
-        place = self._at[number]
-        _, info, _ = _TYPE.unpack_from(self._data, place)
-        if info >> 24 & 0x1F not in (BtfKind.STRUCT, BtfKind.UNION) or number in seen:
+        own = self.type(number)
+        if own.kind not in (BtfKind.STRUCT, BtfKind.UNION) or number in seen:
             return None
         seen.add(number)
-        for k in range(info & 0xFFFF):
-            name, kind, bits = _TYPE.unpack_from(self._data, place + 12 * (k + 1))
-            width, bits = (bits >> 24, bits & 0xFFFFFF) if info >> 31 else (0, bits)
+        for name, kind, place in own.items:
+            width, bits = (place >> 24, place & 0xFFFFFF) if own.flag else (0, place)
             if not name:
                 inner = self._member(kind, wanted, seen)
                 if inner is not None:
@@ -213,16 +261,18 @@ class Btf:
     def _without_aliases(self, number: int) -> int:
         """Resolve typedefs and qualifiers to their type; 0, which is no struct, if damage leads nowhere."""
         for _ in range(_DEEPEST):
-            if not 0 < number < len(self._at):
+            if not 0 < number < self.count:
                 return 0
-            _, info, of = _TYPE.unpack_from(self._data, self._at[number])
-            if info >> 24 & 0x1F not in _ALIASES:
+            own = self.type(number)
+            if own.kind not in _ALIASES:
                 return number
-            number = of
+            number = own.value
         return 0
 
     def text(self, offset: int) -> str:
         """Return the string at an offset in the table of strings; empty if there is none."""
-        start = self._strings + offset
+        if self._base is not None and offset < self._first_string:
+            return self._base.text(offset)
+        start = self._strings + offset - self._first_string
         end = self._data.find(b"\0", start)
         return self._data[start:end].decode("ascii", "replace") if end >= 0 else ""

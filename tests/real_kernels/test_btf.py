@@ -1,4 +1,4 @@
-"""Parameters by BTF alone are those by DWARF, function by function of Debian's 6.12."""
+"""Parameters by BTF alone are those by DWARF, function by function of Debian's 6.12; and BTF of modules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
+from prologue.elf.btf import Btf
+from prologue.errors import InputError
 from prologue.kernel.kernel import Kernel
+from prologue.kernel.load import open_binary
 from prologue.live.probe.arguments import Argument, VariablesAt, find_arguments
 from prologue.live.probe.event import EventOptions
 from prologue.live.probe.probe_target import ProbeTarget
@@ -18,7 +21,7 @@ from prologue.live.probe.prober import Prober
 from prologue.live.probe.scopes import Scope
 from prologue.live.probe.storage import NOT_SET_YET
 from prologue_bench.guest.kbuild import CROSS
-from tests.support.needs import needs_kernel, needs_tools
+from tests.support.needs import needs_kernel, needs_modules, needs_tools
 
 pytestmark = pytest.mark.kernel
 
@@ -85,6 +88,33 @@ def test_events(without_dwarf: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "r:do_sys_openat2__return do_sys_openat2 retval=$retval:s64" in lines
     reason = "only its value at the function's entry is known here: probe the entry"
     assert any(line.endswith(f"file left out: {reason}") for line in lines)
+
+
+def test_a_module(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Debian's modules have no DWARF."""
+    kernel = needs_kernel("trixie")
+    modules = needs_modules(kernel.suite, kernel.release)
+    places = ["loop:loop_control_ioctl", "loop:lo_ioctl bdev->bd_disk->disk_name:string", "loop:lo_ioctl%return"]
+    main(["probe", str(vmlinux), *places, "--modules", str(modules), "--event"])
+    assert capsys.readouterr().out.splitlines() == [
+        "p:loop_control_ioctl loop:loop_control_ioctl file=%x0 cmd=%x1:u32 parm=%x2:u64",
+        "p:lo_ioctl loop:lo_ioctl disk_name=+12(+16(%x0)):string",
+        "r:lo_ioctl__return loop:lo_ioctl retval=$retval:s32",
+    ]
+
+
+def test_a_module_of_another_build(vmlinux: Path) -> None:
+    """Its release is the same, but not its kernel's types."""
+    kernel = needs_kernel("trixie")
+    path = next(needs_modules(kernel.suite, kernel.release).rglob("loop.ko*"))
+    module = open_binary(path, unpack=True)
+    section = module.image.section(".BTF")
+    assert section is not None
+    other = Kernel(needs_kernel("sid").vmlinux)
+    types = other.image.section(".BTF")
+    assert types is not None
+    with pytest.raises(InputError, match="its BTF was made with another kernel's"):
+        Btf(module.image.data(section), str(path), Btf(other.image.data(types), str(other.path)))
 
 
 def test_a_parameter_that_clang_may_have_left_out(without_dwarf: Path, tmp_path: Path) -> None:

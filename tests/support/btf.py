@@ -35,18 +35,19 @@ def function_ids(btf: bytes, names: set[str]) -> dict[str, int]:
 
 
 class BtfMaker:
-    """Makes BTF type by type; ``add`` returns the number of each."""
+    """Makes BTF type by type, also a module's, which goes on after its ``base``; ``add`` returns the number of each."""
 
-    def __init__(self) -> None:
-        self._texts = bytearray(b"\0")
-        self._places = {"": 0}
+    def __init__(self, base: BtfMaker | None = None) -> None:
+        self._texts = bytearray(b"\0" if base is None else b"")
+        self._places = {"": 0} if base is None else dict(base._places)
         self._types = b""
-        self._count = 0
+        self._count = 0 if base is None else base._count
+        self._before = 0 if base is None else base._before + len(base._texts)
 
     def text(self, name: str) -> int:
         """The offset of a string."""
         if name not in self._places:
-            self._places[name] = len(self._texts)
+            self._places[name] = self._before + len(self._texts)
             self._texts += name.encode() + b"\0"
         return self._places[name]
 

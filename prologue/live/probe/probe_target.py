@@ -45,11 +45,22 @@ class ProbeTarget:
 
     @cached_property
     def btf(self) -> Btf | None:
-        """Types in BTF; None if the file has none. A module's refer to the kernel's, and are not read."""
-        section = self.binary.image.section(".BTF") if not self.module else None
-        if section is None or not section.has_bytes:
+        """Types in BTF; None if the file has none, or if it is a module's whose types refer to no kernel's.
+
+        A module that was built outside of a kernel's tree has a copy of what it needs of the kernel's (``.BTF.base``,
+        tools/lib/bpf/btf.c, ``btf__distill_base``, 6.11), which is not read.
+
+        Raises:
+            InputError: BTF is damaged, or a module's was made with another kernel's.
+
+        """
+        image, base = self.binary.image, self._kernel.btf if self._kernel is not None else None
+        section = image.section(".BTF")
+        if section is None or not section.has_bytes or (self._kernel is not None and base is None):
             return None
-        return Btf(self.binary.image.data(section), str(self.path))
+        if image.section(".BTF.base") is not None:
+            return None
+        return Btf(image.data(section), str(self.path), base)
 
     def prototype_of(self, vaddr: int, asked: str = "") -> BtfVariables | None:
         """Return the parameters of the function that has an address, by BTF; None if it does not describe it.

@@ -111,6 +111,65 @@ def test_types() -> None:
     assert c_type_of_btf(btf, 0).kind == "void"
 
 
+def module_of(kernel: BtfMaker, number: int) -> BtfMaker:
+    """A module with a struct of its own, a function whose name the kernel has, too, and one that has its own name."""
+    made = BtfMaker(kernel)
+    own = made.add(BtfKind.STRUCT, "own", 8, (made.text("text"), number, 0))
+    items = ((made.text("p0"), made.add(BtfKind.PTR, "", own)), (made.text("argument"), number))
+    proto = made.add(BtfKind.FUNC_PROTO, "", number, *items)
+    made.add(BtfKind.FUNC, "f", proto)
+    made.add(BtfKind.FUNC, "own_function", proto)
+    return made
+
+
+def test_a_module_goes_on_after_its_kernel() -> None:
+    kernel = Made()
+    in_kernel = kernel.function(kernel.int)
+    base = Btf(kernel.done(), "vmlinux")
+    module = Btf(module_of(kernel, kernel.text_pointer).done(), "module", base)
+    for name in ("f", "own_function"):
+        proto = module.function(name)
+        assert proto is not None
+        first, second = BtfVariables(module, name, proto, at_entry=True).parameters()
+        assert (first.name, first.type.name, first.type.target.size) == ("p0", "struct own *", 8)
+        (member,) = first.type.target.members
+        assert (member.name, member.type.name) == ("text", "const char *")
+        assert (second.name, second.type.name) == ("argument", "const char *")
+        assert module.offset("own.text") == 0
+    assert [variable.name for variable in in_kernel.parameters()] == ["p0"]
+    assert base.function("own_function") is None
+    assert module.size("pair") is None  # it is the kernel's
+
+
+def test_a_module_of_another_kernel_is_refused() -> None:
+    """A string more or less, and each of the module's begins elsewhere."""
+    kernel = Made()
+    module = module_of(kernel, kernel.int).done()
+    for name in ("a", "longer"):
+        other = Made()
+        other.add(BtfKind.FWD, name, 0)
+        with pytest.raises(InputError, match="made with another kernel's: name its own kernel"):
+            Btf(module, "module", Btf(other.done(), "vmlinux"))
+    with pytest.raises(InputError, match="BTF is damaged"):
+        Btf(module[:-1], "module", Btf(kernel.done(), "vmlinux"))
+
+
+def test_damage_of_a_module_is_one_error() -> None:
+    kernel, chance, read = Made(), random.Random(1), 0  # noqa: S311 - not a secret
+    good, base = module_of(kernel, kernel.pair).done(), Btf(kernel.done(), "vmlinux")
+    for _ in range(300):
+        data = bytearray(good)
+        data[chance.randrange(len(data))] = chance.randrange(256)
+        try:
+            btf = Btf(bytes(data), "module", base)
+            number = btf.function("own_function")
+            if number is not None:
+                read += len(BtfVariables(btf, "own_function", number, at_entry=True).parameters())
+        except InputError:
+            continue
+    assert 0 < read < 600
+
+
 def test_damage_is_one_error() -> None:
     made = Made()
     number = made.add(BtfKind.PTR, "", 1000)
