@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from prologue.live.hooks.listener import Callback, Listener
+from prologue.live.hooks.listener import UNLISTED, Callback, Listener
 from prologue.live.hooks.objects import NotReadError, Objects
 from prologue.live.hooks.probe_hooks import call_of, is_kretprobe, kprobe_structs, trace_kprobe_of
 
@@ -64,9 +64,11 @@ def _program(objects: Objects, place: int) -> BpfProgram:
 
 def read_programs(objects: Objects) -> Iterator[Listener]:
     """Yield a listener for each program, with the functions that it is known to be attached to."""
-    known = programs(objects)
-    places = _attached(objects, set(known))
-    for program in sorted(known.values(), key=lambda entry: entry.id):
+    known, places = programs(objects), _attached(objects)
+    # What takes the place of a program that could not be taken off an event is none (kernel/bpf/core.c).
+    hidden = places.keys() - known.keys() - {objects.maybe_place("dummy_bpf_prog")}
+    others = [_program(objects, place) for place in sorted(hidden)]
+    for program in (*sorted(known.values(), key=lambda entry: entry.id), *others):
         functions = {vaddr for vaddr, _ in places.get(program.place, ()) if vaddr}
         ways = sorted({way for _, way in places.get(program.place, ()) if way})
         yield Listener(
@@ -75,6 +77,7 @@ def read_programs(objects: Objects) -> Iterator[Listener]:
             name=program.name,
             callbacks=(Callback("program", program.code),),
             functions=tuple(sorted(functions)),
+            flags=() if program.place in known else (UNLISTED,),
             details=(
                 ("id", str(program.id)), ("type", program.type), ("tag", program.tag),
                 ("loaded", f"{program.loaded_ns / 1e9:.3f} s after boot"), *(("attached", way) for way in ways),
@@ -82,12 +85,11 @@ def read_programs(objects: Objects) -> Iterator[Listener]:
         )  # fmt: skip
 
 
-def _attached(objects: Objects, known: set[int]) -> dict[int, set[tuple[int, str]]]:
+def _attached(objects: Objects) -> dict[int, set[tuple[int, str]]]:
     """Return by the struct of a program: functions (0 for none), and how it is attached to them."""
     attached: dict[int, set[tuple[int, str]]] = {}
     for program, function, way in (*_by_trampolines(objects), *_by_kprobes(objects), *_by_events(objects)):
-        if program in known:
-            attached.setdefault(program, set()).add((function, way))
+        attached.setdefault(program, set()).add((function, way))
     return attached
 
 

@@ -10,6 +10,7 @@ from prologue.live.hooks.direct_views import disputed_direct_calls
 from prologue.live.hooks.executable import unowned
 from prologue.live.hooks.ftrace_views import miscounted
 from prologue.live.hooks.inventory import Inventory
+from prologue.live.hooks.livepatch_views import hidden_patches
 from prologue.live.hooks.module_views import hidden_modules
 from prologue.live.hooks.objects import NotKnown, NotKnownError, NotReadError
 from prologue.live.hooks.page_tables import PageTables
@@ -72,11 +73,17 @@ def _direct_calls(inventory: Inventory) -> Iterator[Suspect]:
         yield Suspect("views", dispute.places[0], f"{dispute.message}{more}")
 
 
+def _livepatches(inventory: Inventory) -> Iterator[Suspect]:
+    for patch in hidden_patches(inventory.objects, inventory.owners):
+        yield Suspect("module", patch.vaddr, patch.message)
+
+
 _CHECKS: Final[tuple[tuple[str, Callable[[Inventory], Iterator[Suspect]]], ...]] = (
     ("owners of callbacks", without_owner),
     ("users of functions", _views),
     ("direct calls", _direct_calls),
     ("hidden modules", _modules),
+    ("hidden livepatches", _livepatches),
     ("executable memory", _executable),
 )
 _OF_DATA: Final = ("read-only data", _data)

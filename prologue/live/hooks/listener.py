@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 ListenerKind = Literal[
     "direct call", "ftrace_ops", "function graph", "fprobe", "kprobe", "kretprobe", "BPF program", "livepatch",
     "tracepoint", "tracer",
 ]  # fmt: skip
 """What kinds of listeners there are."""
+UNLISTED: Final = "NOT LISTED"
+"""The flag of one that is in use, and not on the list that its users see."""
 
 
 class Callback(NamedTuple):

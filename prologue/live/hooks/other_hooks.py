@@ -1,7 +1,7 @@
 """Livepatches, tracepoints with probes, and tracers in use.
 
-``klp_patches``: kernel/livepatch/core.c; ``struct tracepoint``: include/linux/tracepoint-defs.h;
-``ftrace_trace_arrays``: kernel/trace/trace.c (5.10-7.3).
+``klp_patches``: kernel/livepatch/core.c; ``klp_ops``: kernel/livepatch/patch.c; ``struct tracepoint``:
+include/linux/tracepoint-defs.h; ``ftrace_trace_arrays``: kernel/trace/trace.c (5.10-7.3).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from prologue.live.hooks.listener import Callback, Listener
+from prologue.live.hooks.listener import UNLISTED, Callback, Listener
 from prologue.live.hooks.modules import ListedModule
 from prologue.live.hooks.objects import NotReadError, Objects
 
@@ -19,26 +19,57 @@ _MOST_PROBES: Final = 1000
 _MOST_TRACEPOINTS: Final = 1 << 16  # of one module
 
 
+def patches(objects: Objects) -> Iterator[int]:
+    """Yield every ``struct klp_patch`` on the list; errors as ``Objects.read``."""
+    return objects.entries(objects.place("klp_patches"), "klp_patch.list")
+
+
+def patch_name(objects: Objects, patch: int) -> str:
+    """Return the name of a patch's module."""
+    return objects.text(objects.get(patch, "klp_patch.mod") + objects.offset("module.name"), 56)
+
+
+def functions_of_patch(objects: Objects, patch: int) -> Iterator[tuple[int, int]]:
+    """Yield ``struct klp_object`` and ``struct klp_func`` of each function that a patch replaces."""
+    for entry in objects.entries(patch + objects.offset("klp_patch.obj_list"), "klp_object.node"):
+        for func in objects.entries(entry + objects.offset("klp_object.func_list"), "klp_func.node"):
+            yield entry, func
+
+
+def hidden_replacements(objects: Objects) -> Iterator[int]:
+    """Yield every ``struct klp_func`` that is in use, and of no patch on the list."""
+    listed = {func for patch in patches(objects) for _, func in functions_of_patch(objects, patch)}
+    for ops in objects.entries(objects.place("klp_ops"), "klp_ops.node"):
+        stack = ops + objects.offset("klp_ops.func_stack")
+        yield from (func for func in objects.entries(stack, "klp_func.stack_node") if func not in listed)
+
+
 def read_livepatches(objects: Objects) -> Iterator[Listener]:
     """Yield a listener for each function that a patch replaces."""
     if not objects.has("klp_patches"):
         return
-    for patch in objects.entries(objects.place("klp_patches"), "klp_patch.list"):
-        name = objects.text(objects.get(patch, "klp_patch.mod") + objects.offset("module.name"), 56)
-        enabled = objects.get(patch, "klp_patch.enabled", 1)
-        for entry in objects.entries(patch + objects.offset("klp_patch.obj_list"), "klp_object.node"):
+    for patch in patches(objects):
+        name, enabled = patch_name(objects, patch), objects.get(patch, "klp_patch.enabled", 1)
+        for entry, func in functions_of_patch(objects, patch):
             part = objects.text(objects.get(entry, "klp_object.name")) or "vmlinux"
-            for func in objects.entries(entry + objects.offset("klp_object.func_list"), "klp_func.node"):
-                old, new = objects.get(func, "klp_func.old_func"), objects.get(func, "klp_func.new_func")
-                yield Listener(
-                    kind="livepatch",
-                    at=func,
-                    name=name,
-                    callbacks=(Callback("replacement", new),) if new else (),
-                    functions=(old,) if old else (),
-                    flags=() if enabled else ("DISABLED",),
-                    details=(("object", part), ("replaces", objects.text(objects.get(func, "klp_func.old_name")))),
-                )
+            yield _replacement(objects, func, name, () if enabled else ("DISABLED",), (("object", part),))
+    for func in hidden_replacements(objects):
+        yield _replacement(objects, func, "", (UNLISTED,), ())
+
+
+def _replacement(
+    objects: Objects, func: int, name: str, flags: tuple[str, ...], details: tuple[tuple[str, str], ...]
+) -> Listener:
+    old, new = objects.get(func, "klp_func.old_func"), objects.get(func, "klp_func.new_func")
+    return Listener(
+        kind="livepatch",
+        at=func,
+        name=name,
+        callbacks=(Callback("replacement", new),) if new else (),
+        functions=(old,) if old else (),
+        flags=flags,
+        details=(*details, ("replaces", objects.text(objects.get(func, "klp_func.old_name")))),
+    )
 
 
 def read_tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[Listener]:

@@ -7,8 +7,9 @@ from typing import Literal, NamedTuple
 
 from prologue.live.hooks.executable import areas, areas_of_bpf
 from prologue.live.hooks.inventory import Inventory
-from prologue.live.hooks.listener import Listener
+from prologue.live.hooks.listener import UNLISTED, Listener
 from prologue.live.hooks.objects import NotKnownError
+from prologue.live.hooks.owners import KERNEL, Owners
 from prologue.words import counted
 
 SuspectKind = Literal["owner", "module", "executable", "data", "views"]
@@ -37,14 +38,31 @@ def without_owner(inventory: Inventory) -> Iterator[Suspect]:
     if not owners.complete:
         raise NotKnownError("not all owners of code are known")
     for listener in sorted(inventory.listeners, key=lambda listener: listener.kind == "BPF program"):
+        place = listener.functions[0] if listener.functions else listener.at
+        if _is_hidden_program(owners, listener):
+            yield Suspect(
+                "owner", place, f"{_called(listener)} runs there, and prog_idr, which bpftool shows, lacks it"
+            )
         for role, vaddr in listener.callbacks:
             if not vaddr or owners.of(vaddr) is not None:
                 continue
             if listener.kind == "BPF program" and _is_of_bpf(inventory, vaddr):
                 continue
-            place = listener.functions[0] if listener.functions else listener.at
             message = f"{_called(listener)}: its {role} is {owners.name(vaddr)}, where nobody owns code"
             yield Suspect("owner", place, f"{message}{_whose(inventory, vaddr)}", (vaddr,))
+
+
+def _is_hidden_program(owners: Owners, listener: Listener) -> bool:
+    """Tell whether a BPF program is attached, and not listed.
+
+    What runs the programs of a cgroup at LSM's functions is of the kernel's own text, and never listed
+    (``cgroup_shim_alloc``, kernel/bpf/trampoline.c, 6.0-7.3).
+    """
+    return (
+        listener.kind == "BPF program"
+        and UNLISTED in listener.flags
+        and all(owners.of(vaddr) != KERNEL for _, vaddr in listener.callbacks)
+    )
 
 
 def _is_of_bpf(inventory: Inventory, vaddr: int) -> bool:

@@ -23,7 +23,7 @@ struct module {
 	u64 moved; u32 state; char name[56]; struct list_head list; struct module_memory mem[7];
 	u32 num_tracepoints; const int *tracepoints_ptrs; struct mod_kallsyms *kallsyms;
 };
-struct kobject { u64 moved; const char *name; struct list_head entry; };
+struct kobject { void *sd; const char *name; struct list_head entry; };
 struct kset { u64 moved; struct list_head list; };
 struct module_kobject { u64 moved; struct kobject kobj; struct module *mod; };
 
@@ -59,6 +59,21 @@ struct xa_node { u64 moved; void *slots[64]; u64 marks[3]; };
 struct idr { u64 moved; struct xarray idr_rt; };
 struct bpf_prog_aux { u64 moved, load_time; u32 id; char name[16]; };
 struct bpf_prog { u32 type; unsigned char tag[8]; void *bpf_func; struct bpf_prog_aux *aux; };
+struct bpf_prog_array_item { u64 moved; struct bpf_prog *prog; };
+struct bpf_prog_array { u64 moved[2]; struct bpf_prog_array_item items[2]; };
+
+struct trace_event_class { u64 moved; const char *system; };
+struct trace_event_call { struct bpf_prog_array *prog_array; struct trace_event_class *class; const char *name; struct list_head list; };
+struct trace_probe_event { u64 moved; struct trace_event_call call; };
+struct trace_probe { u64 moved; struct trace_probe_event *event; };
+struct trace_kprobe { u64 moved; struct kretprobe rp; struct trace_probe tp; };
+
+struct klp_func {
+	u64 moved; const char *old_name; void *new_func, *old_func; struct list_head stack_node, node;
+};
+struct klp_object { u64 moved; const char *name; struct list_head node, func_list; };
+struct klp_patch { u64 moved; struct module *mod; unsigned char enabled; struct kobject kobj; struct list_head list, obj_list; };
+struct klp_ops { struct ftrace_ops fops; struct list_head func_stack, node; };
 
 #define TEXT __attribute__((section(".text"), noinline, used))
 TEXT int _stext(int x) { return x; }
@@ -71,6 +86,8 @@ TEXT int pre_handler_kretprobe(int x) { return x + 6; }
 TEXT int allocated_here(int x) { return x + 7; }
 TEXT int bpf_jit_alloc_exec(int x) { return x + 8; }
 TEXT int bpf_jit_binary_alloc(int x) { return x + 9; }
+TEXT int kprobe_dispatcher(int x) { return x + 10; }
+TEXT int replaced(int x) { return x + 11; }
 TEXT int _etext(int x) { return x; }
 
 /* A module whose text lies in this kernel's data; nothing has to run it. */
@@ -102,7 +119,12 @@ struct ftrace_page page = { .records = &record_of_read, .index = 1 }, *ftrace_pa
 
 struct kprobe probe = { .addr = (char *)vfs_write + 4, .pre_handler = on_probe };
 struct kretprobe returns = { .kp = { .addr = vfs_read, .pre_handler = pre_handler_kretprobe }, .handler = on_return };
-struct hlist_head kprobe_table[64] = { [3] = { &probe.hlist }, [60] = { &returns.kp.hlist } };
+struct trace_event_class events = { .system = "grp" };
+struct trace_probe_event event = { .call = { .class = &events, .name = "ev" } };
+struct trace_kprobe event_probe = { .rp.kp = { .addr = (char *)vfs_write + 8, .pre_handler = kprobe_dispatcher }, .tp.event = &event };
+struct hlist_head kprobe_table[64] = {
+	[3] = { &probe.hlist }, [4] = { &event_probe.rp.kp.hlist }, [60] = { &returns.kp.hlist },
+};
 
 struct tracepoint_func probes[2] = { { on_call, 0 } };
 struct tracepoint made_tracepoint = { .name = "made", .funcs = probes };
@@ -127,6 +149,28 @@ struct vmap_area orphan_area = {
 struct bpf_prog_aux filter_aux = { .id = 7, .name = "by_user" };
 struct bpf_prog filter_program = { .type = 1, .bpf_func = orphan_text, .aux = &filter_aux };
 struct idr prog_idr;
+
+/* A program that a test may put on the event. */
+struct bpf_prog_aux attached_aux = { .id = 8, .name = "attached" };
+struct bpf_prog attached_program = { .type = 2, .bpf_func = module_text, .aux = &attached_aux };
+struct bpf_prog dummy_bpf_prog = { .bpf_func = on_call };
+struct bpf_prog_array attached = { .items = { { .prog = &attached_program } } };
+
+extern struct klp_patch patch;
+extern struct klp_object patched_object;
+extern struct klp_func patched_function;
+extern struct klp_ops patch_ops;
+struct list_head klp_patches = ALONE(patch.list), klp_ops = ALONE(patch_ops.node);
+struct klp_patch patch = {
+	.mod = &loaded, .enabled = 1, .kobj = { .sd = &loaded }, .list = ALONE(klp_patches), .obj_list = ALONE(patched_object.node),
+};
+struct klp_object patched_object = { .node = ALONE(patch.obj_list), .func_list = ALONE(patched_function.node) };
+struct klp_func patched_function = {
+	.old_name = "replaced", .old_func = replaced, .new_func = on_call, .node = ALONE(patched_object.func_list),
+	.stack_node = ALONE(patch_ops.func_stack),
+};
+struct klp_ops patch_ops = { .func_stack = ALONE(patched_function.stack_node), .node = ALONE(klp_ops) };
+struct mutex klp_mutex;
 
 /* Read-only data, the last of which boot chooses. */
 #define READ_ONLY(section_name) __attribute__((section(section_name), used))

@@ -38,7 +38,9 @@ def test_each_listener_is_listed(vmlinux: Path, capsys: pytest.CaptureFixture[st
     assert said == [
         ("ftrace_ops", "", ["vfs_read+0x4"], ["on_call"], ["IPMODIFY"]),
         ("kprobe", "", ["vfs_write+0x4"], ["on_probe"], []),
+        ("kprobe", "grp:ev", ["vfs_write+0x8"], ["kprobe_dispatcher"], []),
         ("kretprobe", "", ["vfs_read"], ["on_return"], []),
+        ("livepatch", "good", ["replaced"], ["on_call"], []),
         ("tracepoint", "made", [], ["on_call"], []),
         ("tracer", "function", [], [], []),
     ]
@@ -53,7 +55,11 @@ def test_functions_have_their_listeners_in_order(vmlinux: Path, capsys: pytest.C
     said = {
         one["function"]: [(called["kind"], called["offset"]) for called in one["called"]] for one in data["functions"]
     }
-    assert said == {"vfs_read": [("ftrace_ops", 4), ("kretprobe", None)], "vfs_write": [("kprobe", 4)]}
+    assert said == {
+        "replaced": [("livepatch", 0)],
+        "vfs_read": [("ftrace_ops", 4), ("kretprobe", None)],
+        "vfs_write": [("kprobe", 4), ("kprobe", 8)],
+    }
 
 
 def test_the_tables(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,7 +89,14 @@ def test_a_damaged_list_is_not_known(
     (reason, *_) = data["not_known"]
     assert reason.startswith("ftrace_ops: ")
     assert said in reason
-    assert [one["kind"] for one in data["listeners"]][-4:] == ["kprobe", "kretprobe", "tracepoint", "tracer"]
+    assert [one["kind"] for one in data["listeners"]][-6:] == [
+        "kprobe",
+        "kprobe",
+        "kretprobe",
+        "livepatch",
+        "tracepoint",
+        "tracer",
+    ]
     assert main(["live", "hooks", str(vmlinux), str(core), "-q"]) == UNDECIDED
     assert capsys.readouterr().out.splitlines() == [f"not known: {fact}" for fact in data["not_known"]]
 
@@ -114,5 +127,5 @@ def test_a_page_has_both_tables_and_the_map(vmlinux: Path, tmp_path: Path, capsy
     assert "<td>vfs_read</td><td>ftrace_ops on_call</td>" in page
     data = json.loads(page.partition('id="map-data">')[2].partition("</script>")[0])
     assert [(strip["name"], strip["count"]) for strip in data["strips"]] == [
-        ("ftrace_ops", 1), ("kprobe", 1), ("kretprobe", 1),
+        ("ftrace_ops", 1), ("kprobe", 2), ("kretprobe", 1), ("livepatch", 1),
     ]  # fmt: skip

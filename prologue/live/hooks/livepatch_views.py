@@ -1,0 +1,46 @@
+"""Three views of livepatches: ``klp_patches``, what ``klp_ops`` replaces now, and directories of /sys/kernel/livepatch.
+
+A patch gets its kobject before it is on the list, and is taken off the list before it loses that (``klp_init_patch``,
+``klp_free_patch_start``); a replacement is on a stack of ``klp_ops`` only while its patch is on the list
+(``klp_patch_func``, ``klp_unpatch_func``; kernel/livepatch/, 5.10-7.3), all with ``klp_mutex``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from prologue.live.audit.locks import is_held
+from prologue.live.hooks.objects import NotReadError, Objects
+from prologue.live.hooks.other_hooks import functions_of_patch, hidden_replacements, patch_name, patches
+from prologue.live.hooks.owners import Owners
+
+
+class HiddenPatch(NamedTuple):
+    """A replaced function, by its run-time address, and what contradicts."""
+
+    vaddr: int
+    message: str
+
+
+def hidden_patches(objects: Objects, owners: Owners) -> Iterator[HiddenPatch]:
+    """Yield functions whose livepatch one view has and another lacks.
+
+    Raises:
+        NotKnownError: a list cannot be read, or was being changed.
+
+    """
+    if not objects.has("klp_patches"):
+        return
+    if is_held(objects.variables, "klp_mutex"):
+        raise NotReadError("livepatches were being changed (klp_mutex is held)")
+    for patch in patches(objects):
+        if objects.get(patch, "klp_patch.kobj.sd"):
+            continue
+        for _, func in functions_of_patch(objects, patch):
+            message = f"the livepatch {patch_name(objects, patch)} replaces it, and is not in /sys/kernel/livepatch"
+            yield HiddenPatch(objects.get(func, "klp_func.old_func"), message)
+    for func in hidden_replacements(objects):
+        new = owners.name(objects.get(func, "klp_func.new_func"))
+        message = f"a livepatch that is not in klp_patches replaces it by {new}"
+        yield HiddenPatch(objects.get(func, "klp_func.old_func"), message)

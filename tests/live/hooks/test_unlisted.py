@@ -1,0 +1,76 @@
+"""What is in use and not on the list that its users see, on a small kernel: BPF programs, and livepatches."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from tests.live.hooks.hooked import make, saved
+from tests.support.elf_edit import ElfEdit
+
+ON_EVENT = {"event+8": "attached"}
+REPLACES = "the livepatch good replaces it, and is not in /sys/kernel/livepatch"
+OFF_THE_LIST = {"klp_patches": "klp_patches"}
+
+
+@pytest.fixture(scope="module")
+def vmlinux(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("unlisted"))
+
+
+def core_of(vmlinux: Path, changes: dict[str, int | str]) -> Path:
+    """A core with these values; a name stands for its address."""
+    elf = ElfEdit(vmlinux)
+    return saved(vmlinux, {k: elf.value(value) if isinstance(value, str) else value for k, value in changes.items()})
+
+
+def findings(core: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str, str]]:
+    capsys.readouterr()
+    main(["live", "audit", str(vmlinux), str(core), "--select", "PL509,PL510", "--json"])
+    data = json.loads(capsys.readouterr().out)
+    return [(one["code"], one["symbol"], one["message"]) for one in data["findings"]]
+
+
+def test_a_program_that_is_not_listed(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ((code, symbol, message),) = findings(core_of(vmlinux, ON_EVENT), vmlinux, capsys)
+    assert (code, symbol) == ("PL509", "vfs_write")
+    assert message.startswith("BPF program attached at ")
+    assert message.endswith("prog_idr, which bpftool shows, lacks it")
+
+
+@pytest.mark.parametrize("more", [
+    {"prog_idr+16": "attached_program"},  # listed
+    {"attached_program+16": "on_call"},  # the kernel's own, for the programs of a cgroup
+    {"attached+24": "dummy_bpf_prog"},  # in the place of a program that could not be taken off
+])  # fmt: skip
+def test_a_program_that_need_not_be_listed(
+    vmlinux: Path, more: dict[str, int | str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert findings(core_of(vmlinux, ON_EVENT | more), vmlinux, capsys) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"patch+24": 0}, [("PL510", "replaced", REPLACES)]),
+        (OFF_THE_LIST, [("PL510", "replaced", "a livepatch that is not in klp_patches replaces it by on_call")]),
+        ({"patch+24": 0, "klp_mutex": 0xFFFF_0000_0300_0000}, []),
+        (OFF_THE_LIST | {"klp_ops": "klp_ops"}, []),  # of neither list: it is over
+    ],
+)
+def test_livepatches(
+    vmlinux: Path,
+    changes: dict[str, int | str],
+    expected: list[tuple[str, str, str]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert findings(core_of(vmlinux, changes), vmlinux, capsys) == expected
+
+
+def test_a_replacement_that_is_not_listed_is_a_listener(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["live", "hooks", str(vmlinux), str(core_of(vmlinux, OFF_THE_LIST)), "--json"])
+    (patch,) = (one for one in json.loads(capsys.readouterr().out)["listeners"] if one["kind"] == "livepatch")
+    assert (patch["functions"], patch["flags"]) == (["replaced"], ["NOT LISTED"])
