@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -45,6 +44,7 @@ class Owners:
                                *self._try("pages of kprobes", self._of_kprobes)])  # fmt: skip
         self._starts = [part.start for part in self._ranges]
         self._names: dict[int, str] = {}
+        self._symbols: dict[int, tuple[list[int], list[str]]] = {}
 
     def _try(self, what: str, read: Callable[[], Iterator[OwnedRange]]) -> list[OwnedRange]:
         try:
@@ -115,7 +115,7 @@ class Owners:
         for module in self.modules:
             memory = next((piece for piece in module.memory if vaddr in piece), None)
             if memory is not None:
-                places, names = self._module_symbols
+                places, names = self._symbols_of(module)
                 at = bisect_right(places, vaddr) - 1
                 known = at >= 0 and places[at] in memory
                 return f"{f'{names[at]}{_plus(vaddr - places[at])}' if known else f'{vaddr:#x}'} [{module.name}]"
@@ -127,23 +127,21 @@ class Owners:
         where = self._kernel.symbols.locate(linked)
         if where.symbol is not None and self._is_in_image(linked):
             return vaddr - where.symbol_offset
-        if any(module.has(vaddr) for module in self.modules):
-            places, _ = self._module_symbols
-            at = bisect_right(places, vaddr) - 1
-            return (
-                places[at]
-                if at >= 0 and any(places[at] in part for module in self.modules for part in module.text)
-                else vaddr
-            )
-        return vaddr
+        module = next((module for module in self.modules if any(vaddr in part for part in module.text)), None)
+        if module is None:
+            return vaddr
+        places, _ = self._symbols_of(module)
+        at = bisect_right(places, vaddr) - 1
+        return places[at] if at >= 0 and any(places[at] in part for part in module.text) else vaddr
 
     def _is_in_image(self, linked: int) -> bool:
         return self._kernel.image.section_at(linked) is not None
 
-    @cached_property
-    def _module_symbols(self) -> tuple[list[int], list[str]]:
-        symbols = sorted(pair for module in self.modules for pair in symbols_of(self._objects, module))
-        return [vaddr for vaddr, _ in symbols], [name for _, name in symbols]
+    def _symbols_of(self, module: ListedModule) -> tuple[list[int], list[str]]:
+        if module.place not in self._symbols:
+            symbols = sorted(symbols_of(self._objects, module))
+            self._symbols[module.place] = [vaddr for vaddr, _ in symbols], [name for _, name in symbols]
+        return self._symbols[module.place]
 
 
 def owners_of(kernel: RunningKernel, objects: Objects) -> Owners:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from prologue.live.hooks.executable import areas, areas_of_bpf
 from prologue.live.hooks.inventory import Inventory
@@ -13,6 +13,9 @@ from prologue.live.hooks.owners import KERNEL, Owners
 from prologue.words import counted
 
 SuspectKind = Literal["owner", "module", "executable", "data", "views"]
+
+# Owners whose functions all have symbols: a handler that was freed may lie in what got its memory.
+_WITH_SYMBOLS: Final = (KERNEL, "module ")
 
 
 class Suspect(NamedTuple):
@@ -28,7 +31,7 @@ class Suspect(NamedTuple):
 
 
 def without_owner(inventory: Inventory) -> Iterator[Suspect]:
-    """Yield callbacks that lead where nobody owns code.
+    """Yield callbacks that lead where nobody owns code, or not to the first instruction of a function.
 
     Raises:
         NotKnownError: not all owners are known; or, after the others, where BPF has code.
@@ -44,12 +47,17 @@ def without_owner(inventory: Inventory) -> Iterator[Suspect]:
                 "owner", place, f"{_called(listener)} runs there, and prog_idr, which bpftool shows, lacks it"
             )
         for role, vaddr in listener.callbacks:
-            if not vaddr or owners.of(vaddr) is not None:
+            if not vaddr:
                 continue
-            if listener.kind == "BPF program" and _is_of_bpf(inventory, vaddr):
+            owner = owners.of(vaddr)
+            if owner is None and not (listener.kind == "BPF program" and _is_of_bpf(inventory, vaddr)):
+                wrong = f"where nobody owns code{_whose(inventory, vaddr)}"
+            elif owner is not None and owner.startswith(_WITH_SYMBOLS) and owners.start_of(vaddr) != vaddr:
+                wrong = "where no function begins"
+            else:
                 continue
-            message = f"{_called(listener)}: its {role} is {owners.name(vaddr)}, where nobody owns code"
-            yield Suspect("owner", place, f"{message}{_whose(inventory, vaddr)}", (vaddr,))
+            message = f"{_called(listener)}: its {role} is {owners.name(vaddr)}, {wrong}"
+            yield Suspect("owner", place, message, (vaddr,))
 
 
 def _is_hidden_program(owners: Owners, listener: Listener) -> bool:

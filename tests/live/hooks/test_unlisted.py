@@ -1,4 +1,4 @@
-"""What is in use and not on the list that its users see, on a small kernel: BPF programs, and livepatches."""
+"""What is in use and not what its users see, on a small kernel: BPF programs, livepatches, handlers that were freed."""
 
 from __future__ import annotations
 
@@ -74,3 +74,11 @@ def test_a_replacement_that_is_not_listed_is_a_listener(vmlinux: Path, capsys: p
     main(["live", "hooks", str(vmlinux), str(core_of(vmlinux, OFF_THE_LIST)), "--json"])
     (patch,) = (one for one in json.loads(capsys.readouterr().out)["listeners"] if one["kind"] == "livepatch")
     assert (patch["functions"], patch["flags"]) == (["replaced"], ["NOT LISTED"])
+
+
+def test_a_callback_in_the_middle_of_a_function(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As one that was freed, whose memory something else got."""
+    callback = ElfEdit(vmlinux).value("on_call") + 4
+    ((code, symbol, message),) = findings(core_of(vmlinux, {"hook": callback}), vmlinux, capsys)
+    assert (code, symbol) == ("PL509", "vfs_read")
+    assert message.endswith("its callback is on_call+0x4, where no function begins")
