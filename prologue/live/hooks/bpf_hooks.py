@@ -42,9 +42,7 @@ class BpfProgram:
 
 
 def programs(objects: Objects) -> dict[int, BpfProgram]:
-    """Return every program by the address of its struct."""
-    if not objects.has("prog_idr"):
-        return {}
+    """Return every program by the address of its struct; errors as ``Objects.read``."""
     root = objects.place("prog_idr") + objects.offset("idr.idr_rt")
     return {place: _program(objects, place) for place in objects.array_entries(root)}
 
@@ -64,6 +62,8 @@ def _program(objects: Objects, place: int) -> BpfProgram:
 
 def read_programs(objects: Objects) -> Iterator[Listener]:
     """Yield a listener for each program, with the functions that it is known to be attached to."""
+    if not objects.has("prog_idr"):
+        return
     known, places = programs(objects), _attached(objects)
     # What takes the place of a program that could not be taken off an event is none (kernel/bpf/core.c).
     hidden = places.keys() - known.keys() - {objects.maybe_place("dummy_bpf_prog")}

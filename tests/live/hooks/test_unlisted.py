@@ -11,9 +11,12 @@ from prologue.cli.main import main
 from tests.live.hooks.hooked import make, saved
 from tests.support.elf_edit import ElfEdit
 
-ON_EVENT = {"event+8": "attached"}
+Values = dict[str, int | str]
+"""What stands at SYMBOL+OFFSET; a name stands for its address."""
+
+ON_EVENT: Values = {"event+8": "attached"}
 REPLACES = "the livepatch good replaces it, and is not in /sys/kernel/livepatch"
-OFF_THE_LIST = {"klp_patches": "klp_patches"}
+OFF_THE_LIST: Values = {"klp_patches": "klp_patches"}
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +24,8 @@ def vmlinux(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make(tmp_path_factory.mktemp("unlisted"))
 
 
-def core_of(vmlinux: Path, changes: dict[str, int | str]) -> Path:
-    """A core with these values; a name stands for its address."""
+def core_of(vmlinux: Path, changes: Values) -> Path:
+    """A core with these values."""
     elf = ElfEdit(vmlinux)
     return saved(vmlinux, {k: elf.value(value) if isinstance(value, str) else value for k, value in changes.items()})
 
@@ -46,9 +49,7 @@ def test_a_program_that_is_not_listed(vmlinux: Path, capsys: pytest.CaptureFixtu
     {"attached_program+16": "on_call"},  # the kernel's own, for the programs of a cgroup
     {"attached+24": "dummy_bpf_prog"},  # in the place of a program that could not be taken off
 ])  # fmt: skip
-def test_a_program_that_need_not_be_listed(
-    vmlinux: Path, more: dict[str, int | str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_program_that_need_not_be_listed(vmlinux: Path, more: Values, capsys: pytest.CaptureFixture[str]) -> None:
     assert findings(core_of(vmlinux, ON_EVENT | more), vmlinux, capsys) == []
 
 
@@ -63,7 +64,7 @@ def test_a_program_that_need_not_be_listed(
 )
 def test_livepatches(
     vmlinux: Path,
-    changes: dict[str, int | str],
+    changes: Values,
     expected: list[tuple[str, str, str]],
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -1,9 +1,11 @@
-"""Modules of ours that do what public rootkits do, on a kernel of ours: each is found, and before it nothing is."""
+"""Modules of ours that do what public rootkits do: each is found, at its function, and before it nothing is."""
 
 from __future__ import annotations
 
 import json
-import shutil
+import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,67 +14,123 @@ import pytest
 from prologue.cli.main import main
 from prologue.kernel.kernel import Kernel
 from prologue.live.memory.sources import open_memory
-from prologue_bench.guest.kbuild import make
-from tests.real_kernels.native import MACHINES, RECIPES
+from prologue_bench.guest.kbuild import Recipe
+from tests.real_kernels.booted.imitated import PROGRAM, Imitation, Victim, debian, native
+from tests.real_kernels.native import RECIPES
+from tests.support.cases import one_tested
 from tests.support.live_guest import TRACING
-from tests.support.needs import needs_built_kernel, needs_tools
-from tests.support.serial_guest import SerialGuest, serial_guest
+from tests.support.needs import needs_tools
 
 pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.timeout(1200)]
 
-SOURCE: Final = Path(__file__).with_name("imitator.c")
-# Technique, where it writes, and what it hides from: 1 the list of modules, 2 mod_tree, 4 /sys/module.
-TECHNIQUES: Final = (
-    ("ftrace", "", 7), ("unlisted", "ftrace_ops_list+0x0", 5), ("kprobe", "", 5),
-    ("pointer", "sys_call_table+0x340", 5),
-    ("pointer", "kernfs_file_fops+0x10", 7), ("branch", "kernel_halt+0x10", 5),
-)  # fmt: skip
-
+# With livepatches, and BPF programs on kprobes.
+LATEST: Final = Recipe(
+    suite="sid",
+    source="linux-source-7.2",
+    options=("minimal", "small", "native", "btf", "samples", "livepatch", "bpf_events"),
+    native=True,
+)
 ALWAYS: Final = "what is attached to the kernel: callbacks of other kinds"
+HIDING: Final = {"PL510", "PL511"}
+# The literal of a function whose ftrace_ops is on no list leads to that all the same.
+LITERAL: Final = "the literal of vfs_writev; no registered ftrace_ops"
 
 
-def findings(vmlinux: Path, guest: SerialGuest, capsys: pytest.CaptureFixture[str]) -> set[tuple[str, str]]:
-    """Code and symbol of each, in a dump from a moment when no module changed a direct call: some do all the time."""
+def machine(name: str, directory: Path) -> AbstractContextManager[Victim]:
+    match name:
+        case "native 6.12":
+            return native(RECIPES["6.12"], "6.12", directory)
+        case "native 7.2":
+            return native(LATEST, "6.1", directory)
+        case _:
+            return debian(name, directory)
+
+
+def audited(vmlinux: Path, take: Callable[[], Path], capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    """Findings at a moment when no module changed a direct call; nothing but what never is may be left open."""
     for _ in range(10):
         capsys.readouterr()
-        main(["live", "audit", str(vmlinux), str(guest.dump()), "--json"])
+        main(["live", "audit", str(vmlinux), str(take()), "--json"])
         data: dict[str, Any] = json.loads(capsys.readouterr().out)
         if not any("is held" in note for note in data["not_looked_at"]):
             break
     notes = [note for note in data["not_looked_at"] if "attached" in note]
-    # Text of init that is about to be freed cannot be told from code that hides; the last one is always there.
+    # Text of init that is about to be freed cannot be told from code that hides.
     unknown = [note for note in notes if "about to be freed" not in note]
     assert [note.partition(" (netfilter")[0] for note in unknown] == [ALWAYS]
-    return {(one["code"], one["symbol"]) for one in data["findings"]}
+    findings: list[dict[str, Any]] = data["findings"]
+    return findings
 
 
-def test_what_rootkits_do_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def imitate(victim: Victim, imitation: Imitation, slide: int, program: int) -> range:
+    """Load the module, and wait until it hides; its text, none if it is gone."""
+    name, _, offset = imitation.at.partition("+")
+    symbol = Kernel(victim.vmlinux).symbols.find(name) if name else None
+    at = 0 if symbol is None else symbol.vaddr + slide + int(offset, 16)
+    module = f"imitator_{imitation.name}"
+    parameters = f"{imitation.parameters} at={at:#x} hide={imitation.hide} id={program}"
+    sections = f"/sys/module/{module}/sections"
+    text = victim.run(f"insmod {victim.directory}/{module}.ko {parameters}; cat {sections}/.text; sleep 3; true")
+    start = int(text or "0", 16)
+    return range(start, start + 0x1000 if start else 0)
+
+
+@pytest.mark.parametrize("name", one_tested("native 6.12", "native 7.2", "trixie", "sid"))
+def test_what_rootkits_do_is_found(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a dump, and in a capture."""
     needs_tools("qemu-system-aarch64", "cpio")
-    built = needs_built_kernel(RECIPES["6.12"])
-    source = tmp_path / "module"
-    source.mkdir()
-    shutil.copy(SOURCE, source)
-    (source / "Kbuild").write_text("obj-m := imitator.o\n")
-    done = make(built.tree, built.recipe, f"M={source}", "modules")
-    assert done.returncode == 0, done.stdout
-    assert main(["image", str(built.vmlinux), "-o", str(tmp_path / "Image")]) == 0
-    symbols, modules = Kernel(built.vmlinux).symbols, [*built.modules, source / "imitator.ko"]
-    with serial_guest(tmp_path / "Image", tmp_path, MACHINES["6.12"], modules) as guest:
+    with machine(name, tmp_path) as victim:
+        program = on_kprobe(victim) if any(each.name == "program" for each in victim.imitations) else 0
         events = f"{TRACING}/kprobe_events; echo 1 >{TRACING}/events/kprobes/enable"
-        guest.run(f"for m in /ftrace-direct*.ko /overlay.ko; do insmod $m; done; echo p:place vfs_statx+0x20 >{events}")
-        assert findings(built.vmlinux, guest, capsys) == set()
-        slide = open_memory(str(guest.dump())).info.slide
+        victim.run(f"echo p:place vfs_statx+0x20 >{events}")
+        assert audited(victim.vmlinux, victim.dump, capsys) == []
+        victim.run("rmmod ftrace-direct ftrace-direct-modify; true")  # this one changes its call all the time
+        slide = open_memory(str(victim.dump())).info.slide
         assert slide is not None
-        guest.run("rmmod ftrace-direct")  # it has vfs_read's like
-        for technique, place, hide in TECHNIQUES:
-            name, _, offset = place.partition("+")
-            symbol = symbols.find(name) if name else None
-            at = 0 if symbol is None else symbol.vaddr + slide + int(offset, 16)
-            guest.run(f"insmod /imitator.ko technique={technique} at={at:#x} hide={hide}; sleep 3")
-        assert "imitator" not in guest.run("cat /proc/modules; ls /sys/module")
-        found = findings(built.vmlinux, guest, capsys)
-    assert found >= {
-        ("PL503", "kernel_halt"), ("PL509", "vfs_read"), ("PL509", "vfs_write"), ("PL512", "sys_call_table"),
-        ("PL512", "kernfs_file_fops"), ("PL514", "vfs_writev"),
-    }  # fmt: skip
-    assert {code for code, _ in found} == {"PL503", "PL508", "PL509", "PL510", "PL511", "PL512", "PL514"}
+        hidden = {each: imitate(victim, each, slide, program) for each in victim.imitations}
+        check(audited(victim.vmlinux, victim.dump, capsys), hidden)
+        if name != "native 6.12":  # over a serial port that takes minutes
+            check(audited(victim.vmlinux, victim.capture, capsys), hidden)
+
+
+def check(findings: list[dict[str, Any]], hidden: dict[Imitation, range]) -> None:
+    """Each technique is found, and nothing else."""
+    wanted = {place for imitation in hidden for place in imitation.finds}
+    assert wanted <= {(one["code"], one["symbol"]) for one in findings}
+    for imitation, text in hidden.items():
+        if imitation.hide == 7:
+            assert {one["code"] for one in findings if overlap(extent(one), text)} >= HIDING, imitation.name
+        elif imitation.hide:
+            messages = [one["message"] for one in findings if one["code"] == "PL510"]
+            assert any(f"module imitator_{imitation.name} " in message for message in messages), imitation.name
+    others = [one for one in findings if (one["code"], one["symbol"]) not in wanted and LITERAL not in one["message"]]
+    assert [one for one in others if not any(overlap(extent(one), text) for text in hidden.values())] == []
+    assert {one["code"] for one in others} <= HIDING
+
+
+def extent(finding: dict[str, Any]) -> range:
+    """The memory that a finding is about: neighbouring modules may have one."""
+    start, message = int(finding["vaddr"], 16), finding["message"]
+    if pages := re.match(r"([\d,]+) bytes at", message):
+        return range(start, start + int(pages[1].replace(",", "")))
+    if records := re.search(r"from (0x\w+) to (0x\w+)", message):
+        return range(int(records[1], 16), int(records[2], 16) + 4)
+    return range(start, start + 1)
+
+
+def overlap(one: range, other: range) -> bool:
+    return one.start < other.stop and other.start < one.stop
+
+
+def on_kprobe(victim: Victim) -> int:
+    """Attach a BPF program to a kprobe of perf; its id, once a listing of what is attached has it with its place."""
+    types = victim.run("cat /sys/bus/event_source/devices/kprobe/type").strip()
+    start = f"{victim.directory or '/'}/fentry {types}:{PROGRAM} >/tmp/attached </dev/null 2>&1 & sleep 3"
+    assert victim.run(f"{start}; cat /tmp/attached").strip() == "+"
+    out = victim.dump().with_name("hooks.json")
+    main(["live", "hooks", str(victim.vmlinux), str(victim.dump()), "--json", "-o", str(out), "-q"])
+    (listener,) = (one for one in json.loads(out.read_text())["listeners"] if one["kind"] == "BPF program"
+                   and one["details"].get("attached") == "kprobe")  # fmt: skip
+    assert listener["functions"] == [PROGRAM]
+    assert {call["owner"] for call in listener["calls"]} == {"BPF"}
+    return int(listener["details"]["id"])
