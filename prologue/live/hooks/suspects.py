@@ -8,8 +8,10 @@ from typing import Final, Literal, NamedTuple
 from prologue.live.hooks.executable import areas, areas_of_bpf
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.listener import UNLISTED, Listener
-from prologue.live.hooks.objects import NotKnownError
+from prologue.live.hooks.objects import NotKnownError, NotReadError
 from prologue.live.hooks.owners import KERNEL, Owners
+from prologue.live.memory.base import Memory
+from prologue.live.memory.capture import Capture
 from prologue.words import counted
 
 SuspectKind = Literal["owner", "module", "executable", "data", "views"]
@@ -34,18 +36,22 @@ def without_owner(inventory: Inventory) -> Iterator[Suspect]:
     """Yield callbacks that lead where nobody owns code, or not to the first instruction of a function.
 
     Raises:
-        NotKnownError: not all owners are known; or, after the others, where BPF has code.
+        NotKnownError: not all owners are known; or, after the others, where BPF has code; or that a BPF program is
+            attached and not listed, and that may be because lists were read one after the other.
 
     """
     owners = inventory.owners
     if not owners.complete:
         raise NotKnownError("not all owners of code are known")
+    doubtful: list[str] = []
     for listener in sorted(inventory.listeners, key=lambda listener: listener.kind == "BPF program"):
         place = listener.functions[0] if listener.functions else listener.at
         if _is_hidden_program(owners, listener):
-            yield Suspect(
-                "owner", place, f"{_called(listener)} runs there, and prog_idr, which bpftool shows, lacks it"
-            )
+            message = f"{_called(listener)} runs there, and prog_idr, which bpftool shows, lacks it"
+            if _is_of_one_moment(inventory.kernel.memory):
+                yield Suspect("owner", place, message)
+            else:
+                doubtful.append(f"{message} ({owners.name(place)})")
         for role, vaddr in listener.callbacks:
             if not vaddr:
                 continue
@@ -58,6 +64,13 @@ def without_owner(inventory: Inventory) -> Iterator[Suspect]:
                 continue
             message = f"{_called(listener)}: its {role} is {owners.name(vaddr)}, {wrong}"
             yield Suspect("owner", place, message, (vaddr,))
+    if doubtful:
+        raise NotReadError(f"{', '.join(doubtful)}: it hides, or was being loaded or unloaded")
+
+
+def _is_of_one_moment(memory: Memory) -> bool:
+    """Tell whether nothing can have changed while the lists were read: of what runs, programs come and go."""
+    return not memory.live and not isinstance(memory, Capture)
 
 
 def _is_hidden_program(owners: Owners, listener: Listener) -> bool:
