@@ -11,10 +11,11 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 _FORM_IMPLICIT_CONST: Final = 0x21
-_LEB128: Final = rb"[\x80-\xff]*+[\x00-\x7f]"
+_LEB128: Final = rb"[\x80-\xff]*[\x00-\x7f]"
+# Nothing of it matches in two ways: no possessive repeat, which Python 3.11.2 (Debian 12) gets wrong, is needed.
 # Code; tag, whether it has children, attributes: name and form, and the constant of DW_FORM_implicit_const; two zeros.
 _DECLARATION: Final = re.compile(
-    rb"(LEB)(LEB[\x00-\xff](?:(?!\0\0)LEB(?:\x21LEB|(?!\x21)LEB))*+)\0\0".replace(b"LEB", _LEB128)
+    rb"(LEB)(LEB[\x00-\xff](?:(?!\0\0)LEB(?:\x21LEB|(?!\x21)LEB))*)\0\0".replace(b"LEB", _LEB128)
 )
 
 
