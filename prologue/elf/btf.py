@@ -91,10 +91,11 @@ class Btf:
         magic, version, _, head, types, size, strings, strings_size = _HEADER.unpack_from(data)
         if magic != _MAGIC or version != 1:
             raise self._damaged(f"magic {magic:#x}, version {version}")
-        start, self._strings, self._strings_size = head + types, head + strings, strings_size
+        start, self._strings = head + types, head + strings
         if max(start + size, self._strings + strings_size) > len(data):
             raise self._damaged(f"it ends at {len(data):#x}")
         self._first, self._first_string = (0, 0) if base is None else (base.count, base.strings_end)
+        self.strings_end: int = self._first_string + strings_size  # the offset after the last string
         self._at = [0] if base is None else []  # of each type, by its id from the first on; 0 is void
         # Ids of structs and unions, of functions, and of variables, by the offset of their name.
         self._structs: dict[int, list[int]] = {}
@@ -102,17 +103,12 @@ class Btf:
         self._variables: dict[int, list[int]] = {}
         self._walk(start, start + size)
         if base is not None:
-            self._check_strings(base)
+            self._check_names()
 
     @property
     def count(self) -> int:
         """Number of types, void and the base's included."""
         return self._first + len(self._at)
-
-    @property
-    def strings_end(self) -> int:
-        """Offset after the last string."""
-        return self._first_string + self._strings_size
 
     def _damaged(self, problem: str) -> InputError:
         return InputError(f"BTF is damaged, or of a version that is not known: {problem}", path=self._name)
@@ -134,8 +130,8 @@ class Btf:
         if start != end:
             raise self._damaged(f"its last type ends at {start:#x}, its types at {end:#x}")
 
-    def _check_strings(self, base: Btf) -> None:
-        """Raise an InputError unless all names begin with a string, the first of its own after the base's last.
+    def _check_names(self) -> None:
+        """Raise an InputError unless each name begins where a string does.
 
         With another base the offsets of strings are others. Nothing else in BTF says which base it was made with.
         """
@@ -148,9 +144,7 @@ class Btf:
                 size = _AFTER[info >> 24 & 0x1F][1]
                 items = self._data[first : first + size * (info & 0xFFFF)]
                 names += [item[0] for item in struct.iter_unpack(f"<{size // 4}I", items)]
-        end = base.strings_end
-        own = min((name for name in names if name >= end), default=end)
-        if own != end or not all(self._begins(name) for name in names):
+        if not all(self._begins(name) for name in names):
             raise InputError("its BTF was made with another kernel's: name its own kernel", path=self._name)
 
     def _begins(self, offset: int) -> bool:

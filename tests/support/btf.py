@@ -39,10 +39,10 @@ class BtfMaker:
 
     def __init__(self, base: BtfMaker | None = None) -> None:
         self._texts = bytearray(b"\0" if base is None else b"")
-        self._places = {"": 0} if base is None else dict(base._places)
+        self._places: dict[str, int] = {"": 0} if base is None else dict(base._places)
         self._types = b""
-        self._count = 0 if base is None else base._count
-        self._before = 0 if base is None else base._before + len(base._texts)
+        self._count: int = 0 if base is None else base._count
+        self._before: int = 0 if base is None else base._before + len(base._texts)
 
     def text(self, name: str) -> int:
         """The offset of a string."""
