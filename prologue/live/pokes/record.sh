@@ -228,6 +228,9 @@ copy() {
 }
 uncompared='switched off (-n)'
 
+# A reader that begins while the clock is one that is not in ns prints times as they are, also after the clock is changed
+# back; otherwise it cuts them off to microseconds (kernel/trace/trace.c, tracing_open_pipe, 6.1 to 7.3).
+echo counter >"$instance/trace_clock" || die "the clock of the trace cannot be set"
 cat "$instance/trace_pipe" >"$scratch/events" 2>"$scratch/said" &
 echo $! >"$scratch/reader"
 # Waits until the events of before a mark are in the file.
@@ -239,6 +242,8 @@ wait_for() {
 	done
 }
 echo 1 >"$instance/tracing_on"
+wait_for opened
+echo local >"$instance/trace_clock" || die "the clock of the trace cannot be set"
 echo 1 >"$events/fixmap/enable" || die "the probe on __set_fixmap cannot be armed"
 # The kernel arms the others now, by writing to its text: these writes have to be seen.
 for event in "$events"/*/; do

@@ -18,8 +18,9 @@ _PARTS: Final = (
 _LAST: Final = "end"
 # The kernel's messages, which a serial console puts anywhere into a line: a time, and the CONFIG_PRINTK_CALLER.
 _MESSAGE: Final = re.compile(r"\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? .*$")
+# The time is in ns; what earlier versions recorded has seconds with six digits.
 _EVENT: Final = re.compile(
-    r"^ *.+-\d+ +(?:\( *[\d-]+\) )?\[(?P<cpu>\d{1,5})\] \S+ +(?P<seconds>\d{1,10})\.(?P<us>\d{6}): (?P<rest>.*)$"
+    r"^ *.+-\d+ +(?:\( *[\d-]+\) )?\[(?P<cpu>\d{1,5})\] \S+ +(?P<time>\d{1,19}|\d{1,10}\.\d{6}): (?P<rest>.*)$"
 )
 _VALUE: Final = r"(?:0x[0-9a-f]{1,16}|0|[1-9]\d{0,19})"
 _PROBED: Final = re.compile(rf"^(?P<name>\w+): \((?P<place>[^)]*)\)(?P<fields>(?: \w+={_VALUE})*)$")
@@ -28,7 +29,7 @@ _LOST: Final = re.compile(r"^CPU:\d+ \[LOST (?P<count>\d{1,20}) EVENTS\]$")
 
 
 class ProbeHit(NamedTuple):
-    """An event of a probe: ``fields`` are its arguments; ``time`` in ns, as good as the kernel prints it (1 us)."""
+    """An event of a probe: ``fields`` are its arguments; ``time`` in ns, which earlier versions cut off to us."""
 
     time: int
     cpu: int
@@ -75,7 +76,7 @@ def read_output(text: str, path: Path) -> RecorderOutput:
         if lost or event is None:
             read += lost is not None
             continue
-        time = int(event["seconds"]) * 10**9 + int(event["us"]) * 1000
+        time = int(event["time"].replace(".", "")) * (1000 if "." in event["time"] else 1)
         if marked := _MARKED.match(event["rest"]):
             marks.setdefault(marked["mark"], time)
         elif probed := _PROBED.match(event["rest"]):

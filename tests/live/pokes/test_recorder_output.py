@@ -55,6 +55,13 @@ def test_a_recording() -> None:
     assert names(found, 4)[:3] == ["__aarch64_insn_write", "aarch64_insn_patch_text_nosync", "ftrace_make_call"]
 
 
+def test_times_in_ns() -> None:
+    """A reader of the trace that began under a clock without ns prints times as they are."""
+    text, count = re.subn(r" (\d+)\.(\d{6}): ", lambda at: f" {at[1]}{at[2]}007: ", SAID)
+    assert count > 10
+    assert recording(text).rows["time"].tolist() == [time + 7 for time in recording(SAID).rows["time"].tolist()]
+
+
 def with_unmaps(text: str, *, after_us: int) -> str:
     """Each page is unmapped so much later; another CPU's slot, and what was not mapped, mean nothing."""
     lines = []
