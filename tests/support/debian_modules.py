@@ -5,20 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from prologue_bench.errors import MissingToolError, UnreachableError
 from prologue_bench.guest import packages
 from prologue_bench.guest.deb import PackageFiles
-from prologue_bench.guest.kbuild import Recipe, make
+from prologue_bench.guest.kbuild import CROSS, Recipe, make
 from prologue_bench.guest.kernels import DebianKernel
 from prologue_bench.guest.source import link_source
 from prologue_bench.host import cache
+from tests.support.needs import missing, needs_tools
 
 _STEPS: Final = 1  # raise it with any change of what is made here
 
 
 def build_modules(kernel: DebianKernel, source: Path) -> None:
     """Compile the modules of the directory ``source``, with this machine's GCC, for that kernel."""
+    needs_tools("make", "flex", "bison", "bc", f"{CROSS}gcc")
     recipe = Recipe(suite=kernel.suite, source=f"linux-source-{'.'.join(kernel.release.split('.')[:2])}")
-    deb, headers = packages.download(recipe.suite, [recipe.source, f"linux-headers-{kernel.release}"])
+    try:
+        deb, headers = packages.download(recipe.suite, [recipe.source, f"linux-headers-{kernel.release}"])
+    except (MissingToolError, UnreachableError) as error:
+        missing(str(error))
+        raise  # not reached: missing() does not return
 
     def prepare(tree: Path) -> None:
         link_source(deb, tree)
