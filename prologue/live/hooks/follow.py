@@ -23,7 +23,8 @@ from prologue.live.system.running_kernel import RunningKernel, find_slide, open_
 _AHEAD: Final = 16  # pages that are read together: another question takes longer than to send them
 _NEAR: Final = 64  # bytes between two ranges that are kept as one: of one struct, mostly
 _MOST_PIECES: Final = 20_000  # a core has fewer than 65,535 segments
-_TRIES: Final = 2
+# A second look asks for all at once, so that less changes meanwhile; more are for lists that led nowhere.
+_LOOKS, _MOST_LOOKS = 2, 4
 
 
 class FollowHooks:
@@ -42,21 +43,22 @@ class FollowHooks:
         self._pages: frozenset[int] = frozenset()
 
     def __call__(self, memory: Memory) -> Sequence[tuple[int, bytes]]:
-        """Return addresses and bytes, ascending and apart; if something is wrong, of a second look.
+        """Return addresses and bytes, ascending and apart; if something is wrong or led nowhere, of a later look.
 
         Raises:
             InputError: memory cannot be read.
 
         """
         kernel = self._kernel
-        for _ in range(_TRIES):
+        for look in range(1, _MOST_LOOKS + 1):
             variables = _Followed(memory, kernel.symbols, kernel.slide, layouts_for(kernel), kernel.image)
             variables.fetch(self._pages)
             inventory = take_inventory(kernel, Objects(variables, self._types))
             judged = judge(inventory, with_data=False)
             _name_all(inventory)
             self._pages = variables.pages
-            if not (judged.suspects or judged.not_known or inventory.not_known):
+            gaps = (*judged.not_known, *inventory.not_known)
+            if not (gaps or judged.suspects) or (look >= _LOOKS and not any(gap.is_open for gap in gaps)):
                 break
         pieces = variables.pieces(_NEAR)
         return pieces if len(pieces) <= _MOST_PIECES else variables.pieces(PAGE)

@@ -9,12 +9,15 @@ from typing import Any, Final
 import pytest
 
 from prologue.cli.main import main
+from prologue.live.hooks.follow import FollowHooks
 from prologue.live.memory import kcore
+from prologue.live.memory.base import Memory
 from prologue.live.memory.ranges import UnmappedError
 from prologue.live.memory.sources import open_memory
 from tests.live.hooks.hooked import make, saved
 from tests.support.cores import NO_PADDR, core, vmcoreinfo
 from tests.support.elf_edit import ElfEdit
+from tests.support.planted import ChangedMemory
 
 _PAGE: Final = 4096
 _TEXT: Final = 0xFFFF_8000_0800_1000
@@ -104,3 +107,28 @@ def test_without_a_vmlinux_the_lists_are_missing(
 ) -> None:
     assert main(["live", "capture", str(live), "-o", str(tmp_path / "capture")]) == 0
     assert "missing: lists of what is attached" in capsys.readouterr().out
+
+
+class Moving(ChangedMemory):
+    """Memory in which a list leads nowhere in the first looks."""
+
+    def __init__(self, memory: Memory, place: int, looks: int) -> None:
+        super().__init__(memory, {place: 0x1234_5678})
+        self._plain, self._place, self._left = memory, place, 3 * looks  # a look reads it three times
+
+    def read(self, vaddr: int, size: int) -> bytes:
+        if not vaddr <= self._place < vaddr + size:
+            return self._plain.read(vaddr, size)
+        self._left -= 1
+        return super().read(vaddr, size) if self._left >= 0 else self._plain.read(vaddr, size)
+
+
+@pytest.mark.parametrize(("looks", "is_whole"), [(0, True), (3, True), (4, False)])
+def test_lists_that_lead_nowhere_are_followed_again(vmlinux: Path, tmp_path: Path, looks: int, is_whole: bool) -> None:
+    elf = ElfEdit(vmlinux)
+    memory = open_memory(str(saved(vmlinux)))
+    head = elf.value("vmap_area_list")
+    pieces = FollowHooks(vmlinux, memory)(Moving(memory, head, looks))
+    (first,) = (data[head - start :][:8] for start, data in pieces if start <= head < start + len(data))
+    # A look that leads nowhere has what it read, and the audit of such a capture says so.
+    assert (int.from_bytes(first, "little") == elf.value("orphan_area") + 40) is is_whole

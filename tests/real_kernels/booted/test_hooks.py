@@ -98,9 +98,13 @@ def test_what_rootkits_do_is_found(name: str, tmp_path: Path, capsys: pytest.Cap
         check(done.findings, hidden)
         assert done.notes == []
         if name != "native 6.12":  # over a serial port that takes minutes
-            done = audited(victim.vmlinux, victim.capture, capsys)
-            (note,) = done.notes  # on a running machine, programs come and go
-            assert f"which bpftool shows, lacks it ({PROGRAM})" in note
+            for _ in range(3):  # what leads nowhere in a capture was changed meanwhile
+                done = audited(victim.vmlinux, victim.capture, capsys)
+                if len(done.notes) <= 1:
+                    break
+            # On a running machine, programs come and go.
+            assert [PROGRAM for note in done.notes if f"which bpftool shows, lacks it ({PROGRAM})" in note] == [PROGRAM]
+            assert len(done.notes) == 1
             but = {each._replace(finds=()) if each.name == "program" else each: hidden[each] for each in hidden}
             check(done.findings, but)
 
