@@ -22,7 +22,7 @@ _AGAIN: Final = "take memory again while no tracers or probes are switched, or a
 _MISSING: Final = "a part of memory was not copied, or could not be read: take a capture or a dump"
 _LACKING: Final = 'nothing that was read decides them (docs/live.md, "What it could not decide")'
 _UNKNOWN: Final = "they do not fit what is known, and what this kernel does there is not known"
-_NOT_COMPARED: Final = "this release was not compared, and may be different; see the notes"
+_NO_SUSPECT: Final = "this release was not compared, or memory was captured while it was being changed; see the notes"
 _DAMAGED: Final = (
     "memory is damaged there, lacks something, or was being changed; the notes name them: read memory again, or a dump"
 )
@@ -53,7 +53,7 @@ def why_undecided(audit: Audit) -> list[str]:
     if words.unknown:
         lines.append(f"not decided: {words.unknown:,}: {_UNKNOWN}")
     if hooks := sum(look.open_hooks for look in audits_of(audit)):
-        lines.append(f"not decided: {counted(hooks, 'suspect')} among what is attached: {_NOT_COMPARED}")
+        lines.append(f"not decided: {counted(hooks, 'suspect')} among what is attached: {_NO_SUSPECT}")
     if lists := sum(look.open_lists for look in audits_of(audit)):
         lines.append(f"not decided: {counted(lists, 'question')} about what is attached: {_DAMAGED}")
     return lines

@@ -77,8 +77,9 @@ def audit_with_hooks(look: Look, rules: tuple[Rule, ...], before: Look | None = 
     open_hooks = 0
     for suspect in judged.suspects:
         rule = chosen.get(_CODES[suspect.kind])
-        if rule is not None and why:
-            notes.append(f"{rule.code} is not decided ({why}): {suspect.message}")
+        open_why = why or ("" if suspect.kind == "data" else _why_moved(kernel, inventory))
+        if rule is not None and open_why:
+            notes.append(f"{rule.code} is not decided ({open_why}): {suspect.message}")
             open_hooks += 1
         elif rule is not None:
             findings.append(rule.finding(str(kernel.path), _where(inventory, suspect), _hit(kernel, suspect)))
@@ -115,6 +116,19 @@ def _judged(kernel: RunningKernel, inventory: Inventory) -> HooksJudged:
         tuple(suspect for suspect in judged.suspects if (suspect.kind, suspect.vaddr) in wrong),
         (*judged.not_known, *later.not_known, *again.not_known),
     )
+
+
+def _why_moved(kernel: RunningKernel, inventory: Inventory) -> str:
+    """Say why lists of a capture contradict each other if nothing is wrong; empty if it was taken at rest."""
+    memory = kernel.memory
+    if not isinstance(memory, Capture):
+        return ""
+    if not memory.settled:
+        return "text or lists were being changed while it was captured"
+    began = {module.name for module in memory.state().modules}
+    if began != {module.name for module in inventory.owners.modules}:
+        return "modules were loaded or unloaded while it was captured"
+    return ""
 
 
 def _hit(kernel: RunningKernel, suspect: Suspect) -> Hit:

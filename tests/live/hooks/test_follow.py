@@ -29,6 +29,7 @@ dac90a52
 ==== kptr_restrict
 0
 ==== modules
+good 4096 0 - Live {module:#x}
 ==== symbols
 {text:x} T _stext
 {etext:x} T _etext
@@ -59,7 +60,9 @@ def live(request: pytest.FixtureRequest, vmlinux: Path, tmp_path: Path, monkeypa
     segments = [(_TEXT, 0x40200000, memory.read(_TEXT, heap - _TEXT)), (heap, NO_PADDR, lists)]
     path.write_bytes(core(segments, [vmcoreinfo(0)]))
     monkeypatch.setattr(kcore, "KCORE", str(path))
-    monkeypatch.setattr(kcore, "SCRIPT", _SAYS.format(text=_TEXT, etext=elf.value("_etext")))
+    monkeypatch.setattr(
+        kcore, "SCRIPT", _SAYS.format(text=_TEXT, etext=elf.value("_etext"), module=elf.value("module_text"))
+    )
     monkeypatch.setattr("prologue.live.memory.sources.KCORE", str(path))
     return path
 
@@ -107,6 +110,22 @@ def test_without_a_vmlinux_the_lists_are_missing(
 ) -> None:
     assert main(["live", "capture", str(live), "-o", str(tmp_path / "capture")]) == 0
     assert "missing: lists of what is attached" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("live", [("module_text", "orphan_text")], indirect=True)
+def test_a_capture_of_what_was_being_changed_accuses_nobody(
+    vmlinux: Path, live: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "capture"
+    said(capsys, "live", "capture", live, "--vmlinux", vmlinux, "-o", out)
+    content = out.read_bytes()
+    assert content.count(b'"settled":true') == 1
+    out.write_bytes(content.replace(b'"settled":true', b'"settled":null'))
+    audit = said(capsys, "live", "audit", vmlinux, out)
+    assert not {"PL509", "PL510", "PL511", "PL514"} & {each["code"] for each in audit["findings"]}
+    (note,) = (note for note in audit["not_looked_at"] if note.startswith("PL509"))
+    assert note.startswith("PL509 is not decided (text or lists were being changed while it was captured): ftrace_ops ")
+    assert audit["undecided"]["hooks"] > 0
 
 
 class Moving(ChangedMemory):
