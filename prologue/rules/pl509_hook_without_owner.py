@@ -11,7 +11,7 @@ RULE = Rule(
     inputs=("C",),
     what="A callback of an ftrace_ops, a direct call, a probe of a kprobe, tracepoint or fprobe, a BPF program's code "
     "or the replacement of a livepatch that is neither in the kernel's text nor in the text of a listed module, nor "
-    "in what BPF and kprobes have in kallsyms, or is not at the beginning of a function; a BPF program that is "
+    "in what BPF and kprobes have in kallsyms, or is in the middle of a function; a BPF program that is "
     "attached, and not among the loaded ones.",
     why="The kernel calls it, and nothing that the kernel lists has code there: a module that hides, memory that was "
     "freed, or code that somebody put there. Every word of text may be right all the same.",

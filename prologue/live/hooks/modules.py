@@ -115,8 +115,8 @@ def with_kobject(objects: Objects) -> dict[int, str]:
     return names
 
 
-def symbols_of(objects: Objects, module: ListedModule) -> Iterator[tuple[int, str]]:
-    """Yield addresses and names of a module's functions and data, from its own kallsyms; none if memory lacks them."""
+def symbols_of(objects: Objects, module: ListedModule) -> Iterator[tuple[int, str, int]]:
+    """Yield address, name and size of a module's functions and data, from its kallsyms; none if memory lacks them."""
     try:
         place = objects.get(module.place, "module.kallsyms")
         count = objects.get(place, "mod_kallsyms.num_symtab", 4) if place else 0
@@ -127,6 +127,6 @@ def symbols_of(objects: Objects, module: ListedModule) -> Iterator[tuple[int, st
         for row in np.flatnonzero((table["shndx"] != SHN_UNDEF) & (table["name"] != 0)).tolist():
             name = objects.text(strings + int(table["name"][row]))
             if name and not name.startswith("$"):
-                yield int(table["value"][row]), name
+                yield int(table["value"][row]), name, int(table["size"][row])
     except NotKnownError:
         return

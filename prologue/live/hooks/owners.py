@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
@@ -44,7 +44,7 @@ class Owners:
                                *self._try("pages of kprobes", self._of_kprobes)])  # fmt: skip
         self._starts = [part.start for part in self._ranges]
         self._names: dict[int, str] = {}
-        self._symbols: dict[int, tuple[list[int], list[str]]] = {}
+        self._symbols: dict[int, tuple[list[int], list[str], list[int]]] = {}
 
     def _try(self, what: str, read: Callable[[], Iterator[OwnedRange]]) -> list[OwnedRange]:
         try:
@@ -115,7 +115,7 @@ class Owners:
         for module in self.modules:
             memory = next((piece for piece in module.memory if vaddr in piece), None)
             if memory is not None:
-                places, names = self._symbols_of(module)
+                places, names, _ = self._symbols_of(module)
                 at = bisect_right(places, vaddr) - 1
                 known = at >= 0 and places[at] in memory
                 return f"{f'{names[at]}{_plus(vaddr - places[at])}' if known else f'{vaddr:#x}'} [{module.name}]"
@@ -130,17 +130,32 @@ class Owners:
         module = next((module for module in self.modules if any(vaddr in part for part in module.text)), None)
         if module is None:
             return vaddr
-        places, _ = self._symbols_of(module)
+        places, _, _ = self._symbols_of(module)
         at = bisect_right(places, vaddr) - 1
         return places[at] if at >= 0 and any(places[at] in part for part in module.text) else vaddr
 
     def _is_in_image(self, linked: int) -> bool:
         return self._kernel.image.section_at(linked) is not None
 
-    def _symbols_of(self, module: ListedModule) -> tuple[list[int], list[str]]:
+    def is_inside_function(self, vaddr: int) -> bool:
+        """Tell whether a function of the kernel or a module began before, and goes on there, by its symbol's size."""
+        start = self.start_of(vaddr)
+        return start != vaddr and vaddr < start + self._size_at(start)
+
+    def _size_at(self, start: int) -> int:
+        module = next((module for module in self.modules if module.has(start)), None)
+        if module is None:
+            function = self._kernel.symbols.function_at(start - self._kernel.slide & _MASK)
+            return 0 if function is None else function.size
+        places, _, sizes = self._symbols_of(module)
+        return max((sizes[at] for at in range(bisect_left(places, start), bisect_right(places, start))), default=0)
+
+    def _symbols_of(self, module: ListedModule) -> tuple[list[int], list[str], list[int]]:
         if module.place not in self._symbols:
             symbols = sorted(symbols_of(self._objects, module))
-            self._symbols[module.place] = [vaddr for vaddr, _ in symbols], [name for _, name in symbols]
+            self._symbols[module.place] = (
+                [vaddr for vaddr, _, _ in symbols], [name for _, name, _ in symbols], [size for _, _, size in symbols],
+            )  # fmt: skip
         return self._symbols[module.place]
 
 

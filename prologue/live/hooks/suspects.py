@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from prologue.live.hooks.executable import areas, areas_of_bpf
 from prologue.live.hooks.inventory import Inventory
@@ -15,9 +15,6 @@ from prologue.live.memory.capture import Capture
 from prologue.words import counted
 
 SuspectKind = Literal["owner", "module", "executable", "data", "views"]
-
-# Owners whose functions all have symbols: a handler that was freed may lie in what got its memory.
-_WITH_SYMBOLS: Final = (KERNEL, "module ")
 
 
 class Suspect(NamedTuple):
@@ -33,7 +30,7 @@ class Suspect(NamedTuple):
 
 
 def without_owner(inventory: Inventory) -> Iterator[Suspect]:
-    """Yield callbacks that lead where nobody owns code, or not to the first instruction of a function.
+    """Yield callbacks that lead where nobody owns code, or into the middle of a function.
 
     Raises:
         NotKnownError: not all owners are known; or, after the others, where BPF has code; or that a BPF program is
@@ -58,8 +55,8 @@ def without_owner(inventory: Inventory) -> Iterator[Suspect]:
             owner = owners.of(vaddr)
             if owner is None and not (listener.kind == "BPF program" and _is_of_bpf(inventory, vaddr)):
                 wrong = f"where nobody owns code{_whose(inventory, vaddr)}"
-            elif owner is not None and owner.startswith(_WITH_SYMBOLS) and owners.start_of(vaddr) != vaddr:
-                wrong = "where no function begins"
+            elif owners.is_inside_function(vaddr):  # of a handler that was freed, something else may have the memory
+                wrong = "inside of a function"
             else:
                 continue
             message = f"{_called(listener)}: its {role} is {owners.name(vaddr)}, {wrong}"

@@ -82,4 +82,4 @@ def test_a_callback_in_the_middle_of_a_function(vmlinux: Path, capsys: pytest.Ca
     callback = ElfEdit(vmlinux).value("on_call") + 4
     ((code, symbol, message),) = findings(core_of(vmlinux, {"hook": callback}), vmlinux, capsys)
     assert (code, symbol) == ("PL509", "vfs_read")
-    assert message.endswith("its callback is on_call+0x4, where no function begins")
+    assert message.endswith("its callback is on_call+0x4, inside of a function")
