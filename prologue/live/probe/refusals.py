@@ -13,7 +13,8 @@ from prologue.live.probe.c_types import MOST_ELEMENTS
 
 _NUMBER: Final = r"(?:0[xX][0-9a-fA-F]{1,16}|\d{1,19})"
 _REGISTER: Final = re.compile(r"%(?:x(?:[12]?\d|30)|lr|sp|pc|pstate)", re.ASCII)
-_VARIABLE: Final = re.compile(r"\$(?:stack\d{0,2}|comm|COMM|retval|arg[1-8])", re.ASCII)
+_VARIABLE: Final = re.compile(r"\$(?:stack(?P<entry>\d{0,4})|comm|COMM|retval|arg[1-8])", re.ASCII)
+_STACK_ENTRIES: Final = 2048  # PARAM_MAX_STACK: THREAD_SIZE, of at least 16 KiB, in registers
 _MEMORY: Final = re.compile(rf"@(?:{_NUMBER}|(?P<symbol>[A-Za-z_][\w.$]*)(?:[+-]{_NUMBER})?)", re.ASCII)
 _IMMEDIATE: Final = re.compile(rf"\\(?:[+-]?{_NUMBER}|\".*\")", re.ASCII)
 _DEREFERENCE: Final = re.compile(rf"[+-]u?{_NUMBER}\((?P<inner>.+)\)", re.ASCII)
@@ -31,6 +32,9 @@ def fetch_refusal(fetch: str) -> str:
         return f"the kernel follows at most {_DEEPEST} pointers"
     if depth and (inner in _STRINGS or inner.startswith('\\"')):
         return f"{inner} is a string, not an address"
+    variable = _VARIABLE.fullmatch(inner)
+    if variable is not None and int(variable["entry"] or 0) > _STACK_ENTRIES:
+        return f"$stackN is one of {_STACK_ENTRIES} entries of the stack"
     if any(form.fullmatch(inner) for form in (_REGISTER, _VARIABLE, _MEMORY, _IMMEDIATE)):
         return ""
     return (
