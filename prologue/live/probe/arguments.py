@@ -16,7 +16,7 @@ from prologue.live.probe.storage import DECLARED, Address, InMemory, InRegister,
 from prologue.words import meant
 
 _LONGEST_NAME: Final = 32  # MAX_ARG_NAME_LEN of kernel/trace/trace_probe.h
-_LONGEST_ARGUMENT: Final = 63  # MAX_ARGSTR_LEN, without the name
+_LONGEST_ARGUMENT: Final = 255  # MAX_ARGSTR_LEN, without the name, of the release that takes most
 _MOST_ARGUMENTS: Final = 128  # MAX_TRACE_ARGS
 # Fields that every event has (kernel/trace/trace_probe.c, ``reserved_field_names``).
 _RESERVED: Final = frozenset({
@@ -49,12 +49,17 @@ class Argument:
     value_type: CType | None = field(default=None, compare=False, repr=False)
 
     @property
+    def value(self) -> str:
+        """Fetch argument and type, as the kernel counts their characters."""
+        return self.fetch + (f":{self.type}" if self.type else "")
+
+    @property
     def is_text(self) -> bool:
         """True if its value is a string."""
         return "str" in self.type or self.fetch.startswith(("$comm", "$COMM", '\\"'))
 
     def __str__(self) -> str:
-        return f"{self.name}={self.fetch}" + (f":{self.type}" if self.type else "")
+        return f"{self.name}={self.value}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,15 +304,13 @@ def _default_name(request: ArgumentRequest) -> str:
 
 
 def _checked_argument(request: ArgumentRequest, name: str, fetched: Fetch, c_type: CType | None = None) -> Argument:
-    if len(f"{fetched.text}:{fetched.type}") > _LONGEST_ARGUMENT:
-        raise FetchError(f"{fetched.text} is longer than the {_LONGEST_ARGUMENT} characters that the kernel takes")
     refusal = type_refusal(fetched.text, fetched.type)
     if refusal:
         raise FetchError(refusal, is_mistake=True)
     if not name.isascii():
         raise FetchError(f"the kernel takes no name with other letters than ASCII: give NAME={request.asked}")
     type_name = c_type.name if c_type is not None else ""
-    return Argument(
+    argument = Argument(
         name=name,
         fetch=fetched.text,
         type=fetched.type,
@@ -315,6 +318,9 @@ def _checked_argument(request: ArgumentRequest, name: str, fetched: Fetch, c_typ
         asked=request.asked,
         value_type=None if request.type else c_type,
     )
+    if len(argument.value) > _LONGEST_ARGUMENT:
+        raise FetchError(f"{fetched.text} is longer than the {_LONGEST_ARGUMENT} characters that the kernel takes")
+    return argument
 
 
 def _with_unique_names(arguments: list[Argument]) -> tuple[Argument, ...]:

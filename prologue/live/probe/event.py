@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -21,6 +21,8 @@ _LONGEST_LINE: Final = 4094  # WRITE_BUFSIZE, without newline and NUL
 _LARGEST: Final = 3072  # MAX_PROBE_EVENT_SIZE
 _CHAR: Final = (6, 3)  # ASSIGN_FETCH_TYPE_ALIAS(char, ...)
 _ENTRY_AT_RETURN: Final = (6, 9)  # store_entry_arg
+_LONG: Final = (7, 3)  # MAX_ARGSTR_LEN was 63 before
+_LONGEST_BEFORE: Final = 63
 _DEFAULT_GROUPS: Final = {"p": "kprobes", "r": "kprobes", "f": "fprobes"}
 EventKind = Literal["p", "r", "f"]
 
@@ -115,14 +117,25 @@ def without_newer(
     """
     kept, omitted = [], []
     for argument in arguments:
-        is_char = argument.type.startswith("char")
-        since = _CHAR if is_char else _ENTRY_AT_RETURN if returns and "$arg" in argument.fetch else (0, 0)
-        if release is not None and release < since:
-            feature = "the type char" if is_char else "$argN at a return"
-            omitted.append(Omitted(argument.asked, f"{feature} is of releases from {since[0]}.{since[1]} on", True))
+        features = _features(argument, returns=returns)
+        newer = next((each for each in features if release is not None and release < each[1]), None)
+        if newer is not None:
+            feature, since = newer
+            reason = f"{feature} of releases from {since[0]}.{since[1]} on"
+            omitted.append(Omitted(argument.asked, reason, is_mistake=since != _LONG))
         else:
             kept.append(argument)
     return tuple(kept), tuple(omitted)
+
+
+def _features(argument: Argument, *, returns: bool) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield what an argument needs of the kernel, and the first release that has it."""
+    if argument.type.startswith("char"):
+        yield "the type char is", _CHAR
+    if returns and "$arg" in argument.fetch:
+        yield "$argN at a return is", _ENTRY_AT_RETURN
+    if len(argument.value) > _LONGEST_BEFORE:
+        yield f"arguments of more than {_LONGEST_BEFORE} characters, as {argument.fetch} is, are", _LONG
 
 
 def size_of(argument: Argument) -> int:

@@ -118,3 +118,13 @@ def test_parameters_at_a_return_are_of_later_releases() -> None:
     assert without_newer(arguments, (6, 12), returns=True)[0] == arguments
     assert without_newer(arguments, (6, 1), returns=True)[0] == ()
     assert without_newer(arguments, (6, 1), returns=False)[0] == arguments
+
+
+def test_long_arguments_are_of_later_releases() -> None:
+    asked = tuple(map(parse_argument, ("+0(" * 5 + f"%x0{')' * 5}:u64", f"{'+0x12345678(' * 5}%x0{')' * 5}:u64")))
+    arguments, omitted = find_arguments(asked, None, NoData())
+    assert (len(arguments), omitted) == (2, ())
+    assert without_newer(arguments, (7, 3), returns=False) == (arguments, ())
+    kept, omitted = without_newer(arguments, (7, 2), returns=False)
+    assert kept == arguments[:1]
+    assert "more than 63 characters" in omitted[0].reason
