@@ -9,6 +9,7 @@ import numpy as np
 
 from prologue.errors import Location
 from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED, why_refused
+from prologue.kernel.module import Module
 from prologue.live.probe.judge import KERNEL_REASONS, Judge, Reason
 from prologue.live.probe.probe_place import ProbePlace
 
@@ -93,6 +94,9 @@ def _notes(judge: Judge, vaddr: int, outcome: int, refused: Reason) -> list[str]
         notes.append("the first slot: it holds MOV X9, X30 when the kernel runs, and ftrace leaves it alone then")
     if refused:
         return notes
+    if isinstance(judge.kernel, Module) and judge.text.name.startswith(".init"):
+        # An event is set when the module comes, before its init function runs (trace_kprobe_module_callback).
+        notes.append("init text of a module, which is freed when it is loaded: set the event before that")
     if judge.replaced(vaddr):
         notes.append("boot may replace this instruction by an alternative")
     elif outcome & REFUSED:

@@ -1,4 +1,4 @@
-"""The data of a module, which events name as if it were the kernel's."""
+"""The data of a module, which events name as if it were the kernel's, and its init text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from prologue.kernel.module import Module
 from prologue.live.probe.arguments import find_arguments
 from prologue.live.probe.language import parse_argument
 from prologue.live.probe.module_judge import judge_module
+from prologue.live.probe.probe_place import ProbePlace
 from prologue.live.probe.probe_target import ProbeTarget, kernel_target
+from prologue.live.probe.verdict import verdict_on
 from tests.live.probe.made_kernel import TOOLS, make
 from tests.mini_kernel.build import run_command
 from tests.support.needs import needs_tools
@@ -30,6 +32,9 @@ traced:	.quad 3
 far:	.quad 4
 	.section .init.data, "aw"
 early:	.quad 5
+	.section .init.text, "ax"
+begin:	nop
+	ret
 """
 
 
@@ -60,6 +65,13 @@ def test_the_kernel_has_no_other_symbol_of_that_name(target: ProbeTarget) -> Non
 def test_data_that_no_event_can_read(target: ProbeTarget) -> None:
     assert "is freed" in target.read_refusal(_place(target, "early"))
     assert "CONFIG_KALLSYMS_ALL" in target.read_refusal(_place(target, "mine"))  # the kernel has no linux_banner
+
+
+def test_init_text_is_there_until_the_module_is_loaded(target: ProbeTarget) -> None:
+    for name, notes in (("begin", 1), ("start", 0)):
+        vaddr = _place(target, name)
+        verdict = verdict_on(target.judge_at(vaddr), ProbePlace(asked=name, vaddr=vaddr))
+        assert len([note for note in verdict.notes if "before" in note]) == notes
 
 
 def test_a_parameter_by_number(target: ProbeTarget) -> None:
