@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
@@ -81,6 +82,7 @@ def run(args: Namespace) -> int:
     elif args.script:
         print(script(kernel, probes, failures), end="")
     else:
+        _write_whole_lines()
         for line in _lines(args, probes, failures):
             print(line)
     if not args.json:
@@ -104,6 +106,12 @@ def _check_options(args: Namespace) -> None:
         raise UsageError("--list prints no events: leave --fprobe, --group and --name out")
     if (args.group or args.name) and not _wants_events(args):
         raise UsageError("--group and --name are of events: add --event, --fprobe or --script")
+
+
+def _write_whole_lines() -> None:
+    """Write each line by itself: ``kprobe_events`` takes the part of a line that ends a write for a whole one."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
 
 
 def _options(args: Namespace) -> EventOptions | None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,6 +58,22 @@ def test_events_are_lines_for_the_kernel(vmlinux: Path, capsys: pytest.CaptureFi
     assert lines[1].startswith("# hidden+0x4 ")
     assert lines[2].startswith("# far+0xc ")  # the kernel may refuse the next one
     assert lines[3] == "p:far_0xc far+0xc"
+
+
+def test_each_line_is_a_write_of_its_own(vmlinux: Path) -> None:
+    """A kernel takes what a write cuts off for a line: ``>>kprobe_events``."""
+    reader, writer = os.pipe2(os.O_DIRECT)  # a read returns what a write wrote
+    places = [f"hidden value{number}=%x{number % 30}:u64" for number in range(300)]
+    command = [sys.executable, "-m", "prologue", "probe", str(vmlinux), "--event", *places]
+    environment = {**os.environ, "PYTHONUNBUFFERED": ""}
+    stream = os.fdopen(reader, "rb", buffering=0)
+    with subprocess.Popen(command, stdout=writer, env=environment) as process, stream:
+        os.close(writer)
+        writes = list(iter(lambda: stream.read(65536), b""))
+    assert process.returncode == 0
+    assert len(b"".join(writes)) > 8192
+    assert [write.count(b"\n") for write in writes] == [1] * 300
+    assert all(write.endswith(b"\n") for write in writes)
 
 
 def test_quiet_is_silent_about_places_that_can(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
