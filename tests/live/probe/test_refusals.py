@@ -26,7 +26,7 @@ def prober(tmp_path_factory: pytest.TempPathFactory) -> Prober:
 @pytest.mark.parametrize(
     "fetch",
     [r"%x30", "%lr", "%sp", "$stack", "$stack3", "$arg8", "$comm", "@a_symbol", "@a_symbol+8", "@0xff", r"\-1",
-     r'\"text"', "+0(%x0)", "-0x10(+8(@a_symbol))", "+u8(%x1)", "$stack128", "$stack2048"],
+     r'\"text"', "+0(%x0)", "-0x10(+8(@a_symbol))", "+u8(%x1)", "++8(%x0)", "$stack128", "$stack2048"],
 )  # fmt: skip
 def test_a_fetch_argument_of_the_kernel(fetch: str) -> None:
     assert fetch_refusal(fetch) == ""
@@ -34,8 +34,9 @@ def test_a_fetch_argument_of_the_kernel(fetch: str) -> None:
 
 @pytest.mark.parametrize(
     "fetch",
-    ["%x31", "%x0:", "%fp", "$arg0", "$arg*", "$current", "@", "+0(%x0", "+(%x0)", "+0($comm)", r"\x", "$stack2049"],
-)
+    ["%x31", "%x0:", "%fp", "$arg0", "$arg*", "$current", "@", "+0(%x0", "+(%x0)", "--8(%x0)", "+0($comm)", r"\x",
+     "$stack2049"],
+)  # fmt: skip
 def test_no_fetch_argument(fetch: str) -> None:
     assert fetch_refusal(fetch)
 
