@@ -12,7 +12,7 @@ from prologue.live.probe.fetch import Fetch, FetchedValue, FetchError, fetch, fo
 from prologue.live.probe.language import ArgumentRequest
 from prologue.live.probe.refusals import fetch_refusal, symbol_of, type_refusal
 from prologue.live.probe.scopes import Variable
-from prologue.live.probe.storage import DECLARED, Address, InMemory, InRegister, Missing, Pieces, Storage
+from prologue.live.probe.storage import DECLARED, Address, InMemory, InRegister, Missing, Pieces, Storage, Sum
 from prologue.words import meant
 
 _LONGEST_NAME: Final = 32  # MAX_ARG_NAME_LEN of kernel/trace/trace_probe.h
@@ -249,7 +249,9 @@ def _with_symbol(storage: Storage, data: DataSymbols) -> Storage:
     symbol = data.symbol_at(storage.vaddr)
     if refusal or not symbol:
         raise FetchError(refusal or "no symbol is near it")
-    return InMemory(f"@{symbol}")
+    name, *offset = re.split(r"(?=[+-]\d+$)", symbol)
+    distance = int(offset[0]) if offset else 0
+    return Sum(f"@{name}", distance) if storage.is_value else InMemory(f"@{name}", distance)
 
 
 def _unknown_variable(name: str, variables: VariablesAt | None) -> FetchError:

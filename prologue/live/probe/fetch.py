@@ -8,6 +8,7 @@ from typing import Final
 from prologue.live.probe.c_types import MOST_ELEMENTS, CType
 from prologue.live.probe.language import MemberStep
 from prologue.live.probe.storage import (
+    ADDRESS_ONLY,
     COMPUTED,
     Constant,
     InMemory,
@@ -177,7 +178,9 @@ def _scalar(place: FetchedValue) -> str:
         return _memory(storage)
     if isinstance(storage, Constant):
         return f"\\{storage.value}"
-    raise FetchError(COMPUTED if isinstance(storage, Sum) else "it is in several registers: name a member")
+    if isinstance(storage, Sum):
+        raise FetchError(ADDRESS_ONLY if storage.register.startswith("@") else COMPUTED)
+    raise FetchError("it is in several registers: name a member")
 
 
 def _string(place: FetchedValue, wanted: str, user: bool) -> Fetch:

@@ -31,6 +31,7 @@ ENTRY_ONLY: Final = "only its value at the function's entry is known here: probe
 NO_FRAME: Final = "it is on the stack, and the function has made no room for it yet"
 NOT_SET_YET: Final = "it is said to be where a register points that the function may not have set yet"
 LEFT: Final = "it is on the stack, and the function has left its room already"
+ADDRESS_ONLY: Final = "it is an address that the compiler knows, which events cannot show: name what is there"
 COMPUTED: Final = "the compiler computes it from other values where it is used"
 
 
@@ -55,7 +56,7 @@ class InMemory:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """A register plus a number, which is stored nowhere and serves as an address only."""
+    """A register, or ``@SYMBOL``, plus a number, which is stored nowhere and serves as an address only."""
 
     register: str
     offset: int
@@ -77,9 +78,10 @@ class Pieces:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A static variable, at a link-time address."""
+    """A static variable, at a link-time address; ``is_value`` if the variable is that address itself."""
 
     vaddr: int
+    is_value: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +219,7 @@ def _dereferenced(operations: list[Any], state: Sum) -> Storage:
 def _plain(state: Storage) -> Storage:
     if isinstance(state, Sum) and state.offset == 0:
         return InRegister(state.register)
-    return state
+    return Address(state.vaddr, is_value=True) if isinstance(state, Address) else state
 
 
 class StackFrame:

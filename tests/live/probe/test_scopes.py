@@ -16,7 +16,7 @@ from prologue.live.probe.arguments import find_arguments
 from prologue.live.probe.debug_info import open_debug
 from prologue.live.probe.language import parse_argument
 from prologue.live.probe.scopes import Scope
-from prologue.live.probe.storage import ENTRY_ONLY, LEFT, NO_FRAME
+from prologue.live.probe.storage import ADDRESS_ONLY, ENTRY_ONLY, LEFT, NO_FRAME
 from tests.live.probe.made_kernel import TEXT, TOOLS, make
 from tests.mini_kernel.build import run_command
 from tests.support.needs import needs_tools
@@ -56,6 +56,19 @@ long in_two_parts(long first, long second)
 static inline int has_bit(unsigned int code, unsigned long *bits, unsigned int most)
 {
 	return code <= most && bits[0] >> code & 1;
+}
+
+struct pair numbers = { 1, 2, 3 };
+char word[] = "text";
+static inline long second_of(struct pair *pair, const char *text)
+{
+	__asm__ volatile("" :: "r"(pair->two));
+	return pair->two + text[0];
+}
+
+long constant_pointers(void)
+{
+	return second_of(&numbers, word);
 }
 
 void slow(unsigned long *bits, unsigned int type, unsigned int code, int value);
@@ -100,6 +113,13 @@ class Everything(NoData):
 
     def address_of(self, name: str) -> int | None:
         return TEXT
+
+
+class Somewhere(NoData):
+    """A file whose symbols are not where its variables are."""
+
+    def symbol_at(self, vaddr: int) -> str:
+        return "any+16"
 
 
 NO_DATA = NoData()
@@ -168,6 +188,22 @@ def test_arguments_by_name(tmp_path: Path, version: int) -> None:
     # A global variable of the same name is another one.
     assert arguments_at(out, end, data=Everything()) == last
     assert arguments_at(out, TEXT - 4) is None
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_pointer_that_is_a_known_address_is_not_what_is_there(tmp_path: Path, version: int) -> None:
+    """The address itself is in no register and in no memory: only what it points to can be had."""
+    made = described(tmp_path, version)
+    function = Kernel(made).symbols.find("constant_pointers")
+    assert function is not None
+    lines, reasons = set(), set()
+    for vaddr in range(function.vaddr, function.vaddr + function.size, 4):
+        at = arguments_at(made, vaddr, "pair", "pair->two", "text:string", "text[1]", data=Somewhere())
+        assert at is not None
+        lines |= set(at[0])
+        reasons |= {(asked, reason) for asked, reason in at[1].items() if "no variable" not in reason}
+    assert lines == {"two=@any+24:s64", "text=@any+16:string", "text_1=@any+17:u8"}
+    assert ("pair", ADDRESS_ONLY) in reasons
 
 
 @pytest.mark.parametrize("version", [4, 5])
