@@ -21,6 +21,7 @@ from prologue.live.probe.statements import (
     declared,
     function_statements,
     is_of_header,
+    is_split,
     unit_statements,
 )
 from prologue.words import meant
@@ -168,7 +169,8 @@ def _inlined(target: ProbeTarget, request: ProbeRequest, vaddrs: list[int]) -> I
     for unit in units if vaddrs else debug.units_naming(request.function):
         for abstract in unit.named(request.function, "DW_TAG_subprogram"):
             if not request.file or ends_path(declared(unit, abstract)[0], request.file):
-                yield from (Instance(unit, outer, entry) for outer, entry in unit.inlined(abstract))
+                copies = ((outer, entry) for outer, entry in unit.inlined(abstract) if not is_split(abstract, entry))
+                yield from (Instance(unit, outer, entry) for outer, entry in copies)
 
 
 def instances(target: ProbeTarget, request: ProbeRequest) -> list[Instance]:

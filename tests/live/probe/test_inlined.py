@@ -1,0 +1,69 @@
+"""Inlined code, as GCC describes it."""
+
+from __future__ import annotations
+
+import pytest
+
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.load import open_binary
+from prologue.kernel.module import Module
+from prologue.live.probe.language import parse_request
+from prologue.live.probe.module_judge import judge_module
+from prologue.live.probe.places import find_places
+from prologue.live.probe.probe_target import ProbeTarget, kernel_target
+from tests.live.probe.made_kernel import TOOLS, make
+from tests.mini_kernel.build import run_command
+from tests.support.needs import needs_tools
+
+# Line 10 is where split() is declared, and where one of its callers calls it, as if GCC had separated a part of it.
+# Line 50 calls twice(), whose code has that line once more, as if GCC had copied a part of it.
+_SOURCE = """
+#line 10 "some.c"
+static inline __attribute__((always_inline)) void split(long number) { __asm__ volatile("nop" :: "r"(number)); }
+#line 8
+void itself(long own)
+{
+	split(own);
+}
+void caller(long own)
+{
+	split(own + 1);
+}
+#line 30
+static inline __attribute__((always_inline)) void twice(long number)
+{
+	__asm__ volatile("nop" :: "r"(number));
+#line 50
+	__asm__ volatile("hint 1" :: "r"(number));
+}
+#line 48
+void calls(long own)
+{
+	twice(own);
+}
+"""
+
+
+@pytest.fixture(scope="module", params=[4, 5])
+def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ProbeTarget:
+    needs_tools(*TOOLS)
+    directory = tmp_path_factory.mktemp("inlined")
+    source, made = directory / "some.c", directory / "some.ko"
+    source.write_text(_SOURCE)
+    flags = ["-O2", "-g", f"-gdwarf-{request.param}", "-ffreestanding"]
+    run_command(["aarch64-linux-gnu-gcc", *flags, "-c", str(source), "-o", str(made)])
+    kernel, module = kernel_target(Kernel(make(directory))), open_binary(made)
+    assert isinstance(module, Module)
+    return ProbeTarget(judge_module(kernel.judge_at(0), module), "some", kernel)
+
+
+def places(target: ProbeTarget, asked: str) -> list[tuple[str, str, str]]:
+    """Symbol and offset of each place, the function whose variables are meant, and what that is inlined in."""
+    return [
+        (target.place_text(place.vaddr).partition(":")[2], place.function, place.inlined_in)
+        for place in find_places(target, parse_request(asked))
+    ]
+
+
+def test_a_part_of_a_function_is_not_a_call_of_it(target: ProbeTarget) -> None:
+    assert [inlined_in for _, _, inlined_in in places(target, "split")] == ["caller"]
