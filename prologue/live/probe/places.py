@@ -20,6 +20,7 @@ from prologue.live.probe.statements import (
     Statement,
     declared,
     function_statements,
+    is_call,
     is_of_header,
     is_split,
     unit_statements,
@@ -256,7 +257,7 @@ def _places_of_file(target: ProbeTarget, request: ProbeRequest, sources: Sources
         for row in _statements_of(own, _wanted_lines(target, request, 0, text, request.file)):
             function = unit.function_at(row.vaddr)
             if function is not None:
-                places.append(_place_of(request, function, _innermost(unit, function, row.vaddr), row))
+                places.append(_place_of(request, function, _innermost(unit, function, row), row))
     if not places:
         raise _no_line(target, request, known)
     yield from places
@@ -273,8 +274,8 @@ def _place_of(request: ProbeRequest, outer: Any, inner: Any, row: Statement) -> 
     )
 
 
-def _innermost(unit: Unit, entry: Any, vaddr: int) -> Any:
-    """Return the innermost function, inlined or not, that an address is in."""
+def _innermost(unit: Unit, entry: Any, row: Statement) -> Any:
+    """Return the innermost function, inlined or not, that a statement is in: a call is in the function that calls."""
     result, queue = entry, [entry]
     while queue:
         inside = queue.pop()
@@ -282,7 +283,8 @@ def _innermost(unit: Unit, entry: Any, vaddr: int) -> Any:
         queue += [
             child for child in inside.iter_children()
             if child.tag in ("DW_TAG_inlined_subroutine", "DW_TAG_lexical_block")
-            and any(low <= vaddr < high for low, high in code_of(unit.debug.dwarf, child))
+            and any(low <= row.vaddr < high for low, high in code_of(unit.debug.dwarf, child))
+            and not (child.tag in INSTANCES and is_call(unit, child, row))
         ]  # fmt: skip
     return result
 

@@ -56,22 +56,38 @@ def declared(unit: Unit, function: Any) -> tuple[str, int]:
 def function_statements(unit: Unit, function: Any) -> list[Statement]:
     """Return the statements of a function, inlined or not, without those of functions that are inlined into it.
 
-    A call of such a function is the statement that has its first instruction, as for ``perf probe``
-    (tools/perf/util/dwarf-aux.c, ``die_walk_lines``, 6.1).
+    A call of such a function is a statement: it begins with its first instruction, and with those in it that have the
+    line of the call, as ``perf probe`` has it (tools/perf/util/dwarf-aux.c, ``die_walk_lines``, 6.1).
     """
     dwarf, names = unit.debug.dwarf, file_names(unit)
-    runs, inner = list(code_of(dwarf, function)), list(_inlined(function, 0))
-    taken = [run for entry in inner for run in code_of(dwarf, entry)]
-    result = {row for row in unit_statements(unit) if _inside(row.vaddr, runs) and not _inside(row.vaddr, taken)}
+    runs = list(code_of(dwarf, function))
+    inner = [(entry, list(code_of(dwarf, entry)), _call(names, entry)) for entry in _inlined(function, 0)]
+    result = {
+        row
+        for row in unit_statements(unit)
+        if _inside(row.vaddr, runs)
+        and all(call == (row.file, row.line) or not _inside(row.vaddr, taken) for _, taken, call in inner)
+    }
     file, line = declared(unit, function)
     start = entry_pc(dwarf, function)
     if start is not None:
         result.add(Statement(start, file, line))
-    for entry in inner:
-        start, number = entry_pc(dwarf, entry), _own_number(entry, "DW_AT_call_file")
-        if start is not None and number < len(names):
-            result.add(Statement(start, names[number], _own_number(entry, "DW_AT_call_line")))
+    for entry, _, call in inner:
+        start = entry_pc(dwarf, entry)
+        if start is not None and call is not None:
+            result.add(Statement(start, *call))
     return sorted(result)
+
+
+def is_call(unit: Unit, entry: Any, row: Statement) -> bool:
+    """Return whether a statement has the line of an inlined function's call, whose code may be there several times."""
+    return _call(file_names(unit), entry) == (row.file, row.line)
+
+
+def _call(names: list[str], entry: Any) -> tuple[str, int] | None:
+    """Return file and line of an inlined function's call; None if they are not known."""
+    number = _own_number(entry, "DW_AT_call_file")
+    return (names[number], _own_number(entry, "DW_AT_call_line")) if number < len(names) else None
 
 
 def is_split(abstract: Any, entry: Any) -> bool:

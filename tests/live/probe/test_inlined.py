@@ -1,4 +1,4 @@
-"""Inlined code, as GCC describes it."""
+"""Inlined code, and lines that call it, as GCC describes them."""
 
 from __future__ import annotations
 
@@ -67,3 +67,8 @@ def places(target: ProbeTarget, asked: str) -> list[tuple[str, str, str]]:
 
 def test_a_part_of_a_function_is_not_a_call_of_it(target: ProbeTarget) -> None:
     assert [inlined_in for _, _, inlined_in in places(target, "split")] == ["caller"]
+
+
+@pytest.mark.parametrize("asked", ["calls:2", "some.c:50"])
+def test_a_call_is_everywhere_that_its_line_is(target: ProbeTarget, asked: str) -> None:
+    assert places(target, asked) == [("calls", "calls", ""), ("calls+0x4", "calls", "")]
