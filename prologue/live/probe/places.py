@@ -279,7 +279,8 @@ def _innermost(unit: Unit, entry: Any, row: Statement) -> Any:
     result, queue = entry, [entry]
     while queue:
         inside = queue.pop()
-        result = inside if inside.tag in INSTANCES else result
+        if inside.tag in INSTANCES and declared(unit, inside)[0] == row.file:
+            result = inside
         queue += [
             child for child in inside.iter_children()
             if child.tag in ("DW_TAG_inlined_subroutine", "DW_TAG_lexical_block")

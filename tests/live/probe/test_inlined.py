@@ -41,6 +41,14 @@ void calls(long own)
 {
 	twice(own);
 }
+#line 5 "other.h"
+static inline __attribute__((always_inline)) void foreign(long number) { __asm__ volatile("nop" :: "r"(number)); }
+#line 80 "some.c"
+void before(long own)
+{
+	__asm__ volatile("" :: "r"(own));
+	foreign(own);
+}
 """
 
 
@@ -72,3 +80,8 @@ def test_a_part_of_a_function_is_not_a_call_of_it(target: ProbeTarget) -> None:
 @pytest.mark.parametrize("asked", ["calls:2", "some.c:50"])
 def test_a_call_is_everywhere_that_its_line_is(target: ProbeTarget, asked: str) -> None:
     assert places(target, asked) == [("calls", "calls", ""), ("calls+0x4", "calls", "")]
+
+
+def test_a_line_before_a_call_is_not_of_what_is_called(target: ProbeTarget) -> None:
+    """Both begin at the same instruction."""
+    assert places(target, "some.c:82") == [("before", "before", "")]
