@@ -251,7 +251,7 @@ def _with_symbol(storage: Storage, data: DataSymbols) -> Storage:
         raise FetchError(refusal or "no symbol is near it")
     name, *offset = re.split(r"(?=[+-]\d+$)", symbol)
     distance = int(offset[0]) if offset else 0
-    return Sum(f"@{name}", distance) if storage.is_value else InMemory(f"@{name}", distance)
+    return Sum(f"@{name}", distance) if storage.is_value else InMemory(f"@{name}", distance, is_symbol=True)
 
 
 def _unknown_variable(name: str, variables: VariablesAt | None) -> FetchError:

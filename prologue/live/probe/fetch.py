@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from prologue.live.probe.c_types import MOST_ELEMENTS, CType
@@ -101,7 +101,7 @@ def _part(place: FetchedValue, kind: CType, distance: int) -> FetchedValue:
     """Return the part of a struct or array that is so many bytes into it."""
     storage = place.storage
     if isinstance(storage, InMemory):
-        return FetchedValue(kind, InMemory(storage.base, storage.offset + distance, storage.user))
+        return FetchedValue(kind, replace(storage, offset=storage.offset + distance))
     if isinstance(storage, InRegister):
         return FetchedValue(kind, storage, place.bit_offset + 8 * distance)
     if isinstance(storage, Pieces):
@@ -129,13 +129,13 @@ def dereferenced(place: FetchedValue, user: bool = False) -> InMemory:
     if isinstance(storage, InMemory):
         return InMemory(_memory(storage), 0, user)
     if isinstance(storage, Sum):
-        return InMemory(storage.register, storage.offset, user)
+        return InMemory(storage.register, storage.offset, user, is_symbol=storage.register.startswith("@"))
     raise FetchError(storage.reason if isinstance(storage, Missing) else "it is no pointer in a register or in memory")
 
 
 def _memory(storage: InMemory) -> str:
     """Return memory as a fetch argument."""
-    if storage.base.startswith("@"):
+    if storage.is_symbol:
         return f"{storage.base}{storage.offset:+d}" if storage.offset else storage.base
     sign = "u" if storage.user else ""
     return f"{'-' if storage.offset < 0 else '+'}{sign}{abs(storage.offset)}({storage.base})"

@@ -44,14 +44,16 @@ class InRegister:
 
 @dataclass(frozen=True, slots=True)
 class InMemory:
-    """A value in memory: at ``base`` plus ``offset``; ``base`` is a fetch argument, or ``@SYMBOL``.
+    """A value in memory: at ``offset`` from where ``base``, a fetch argument, points to.
 
-    ``user`` if it is memory of a process.
+    ``is_symbol`` if ``base`` is ``@SYMBOL``, and it is at ``offset`` from that symbol. ``user`` if it is memory of a
+    process.
     """
 
     base: str
     offset: int = 0
     user: bool = False
+    is_symbol: bool = False
 
 
 @dataclass(frozen=True, slots=True)

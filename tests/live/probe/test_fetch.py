@@ -1,12 +1,13 @@
-"""Bit fields that lie across words of memory, or in one of several registers."""
+"""Bit fields that lie across words of memory, or in one of several registers, and pointers in memory."""
 
 from __future__ import annotations
 
 import pytest
 
-from prologue.live.probe.c_types import CType
-from prologue.live.probe.fetch import FetchedValue, FetchError, fetch
-from prologue.live.probe.storage import InMemory, InRegister, Missing, Pieces, Storage
+from prologue.live.probe.c_types import CType, Member, pointer_to
+from prologue.live.probe.fetch import FetchedValue, FetchError, fetch, follow
+from prologue.live.probe.language import parse_argument
+from prologue.live.probe.storage import InMemory, InRegister, Missing, Pieces, Storage, Sum
 
 U32 = CType(kind="int", name="u32", size=4)
 U64 = CType(kind="int", name="u64", size=8)
@@ -40,3 +41,32 @@ def test_a_bit_field(storage: Storage, type_: CType, bit_offset: int, bits: int,
 def test_no_such_bit_field(storage: Storage, bit_offset: int, bits: int, reason: str) -> None:
     with pytest.raises(FetchError, match=reason):
         fetch(FetchedValue(U64, storage, bit_offset, bits))
+
+
+@pytest.mark.parametrize(
+    ("storage", "asked", "text"),
+    [
+        (InMemory("@ptr", is_symbol=True), "ptr", "@ptr"),
+        (InMemory("@ptr", is_symbol=True), "ptr->second", "+4(@ptr)"),
+        (InMemory("@some", 16, is_symbol=True), "ptr->second", "+4(@some+16)"),
+        (InMemory("@some", 16, is_symbol=True), "ptr->next->second", "+4(+8(@some+16))"),
+        (InMemory("%sp", 16), "ptr->second", "+4(+16(%sp))"),
+        (Sum("@some", 16), "ptr->second", "@some+20"),
+        (Sum("%x1", 16), "ptr->second", "+20(%x1)"),
+    ],
+)
+def test_what_a_pointer_points_to(storage: Storage, asked: str, text: str) -> None:
+    members = Member("first", U32, 0, 0), Member("second", U32, 32, 0)
+
+    def struct() -> CType:
+        return CType(
+            kind="struct", name="struct s", size=16, find_members=lambda: (*members, Member("next", ptr, 64, 0))
+        )
+
+    ptr = pointer_to(struct, "struct s")
+    assert fetch(follow(FetchedValue(ptr, storage), parse_argument(asked).steps)).text == text
+
+
+def test_text_by_a_pointer_of_the_kernel() -> None:
+    text = pointer_to(lambda: CType(kind="int", name="char", size=1), "char")
+    assert fetch(FetchedValue(text, InMemory("@ptr", is_symbol=True)), "string").text == "+0(@ptr)"
