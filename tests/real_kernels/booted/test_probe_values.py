@@ -24,7 +24,8 @@ pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 PLACES: Final = (
     "written=vfs_write file->f_path.dentry->d_name.name:string count initial=file->f_path.dentry->d_name.name[0]",
     "wrote=vfs_write%return",
-    "global=vfs_write linux_banner:string overflowuid saved_command_line:string",
+    "global=vfs_write linux_banner:string overflowuid",
+    "pointed=vfs_write saved_command_line:string init_nsproxy.uts_ns->name.sysname:string",
     "line=vfs_write:1 count name=file->f_path.dentry->d_name.name:string raw=%x2:u64",
     "twice=vfs_write $params count count",
     "opened=do_sys_openat2 filename:ustring",
@@ -103,8 +104,9 @@ def test_lines_are_taken_and_values_are_right(suite: str, tmp_path: Path, capsys
     assert "10" in {each["retval"] for each in values(trace, "wrote")}
     banner = Kernel(vmlinux).release
     assert all(banner in line for line in trace if " global: " in line)
-    assert all("console=" in each["saved_command_line"] for each in values(trace, "global"))  # by a pointer
     assert {each["overflowuid"] for each in values(trace, "global") if "overflowuid" in each} <= {"65534"}
+    pointed = values(trace, "pointed")
+    assert {("console=" in each["saved_command_line"], each["sysname"]) for each in pointed} == {(True, '"Linux"')}
     assert {("10", '"known-name"')} <= {(each["count"], each["name"]) for each in values(trace, "line")}
     assert all(each["count"] == each["count_1"] == each["count_2"] for each in values(trace, "twice"))
     assert '"/tmp/known-name"' in {each["filename"] for each in values(trace, "opened")}
