@@ -18,6 +18,7 @@ from prologue.live.probe.scopes import INSTANCES
 from prologue.live.probe.statements import (
     Sources,
     Statement,
+    call_statements,
     declared,
     function_statements,
     is_call,
@@ -254,10 +255,15 @@ def _places_of_file(target: ProbeTarget, request: ProbeRequest, sources: Sources
         own = [row for row in unit_statements(unit) if ends_path(row.file, request.file)]
         known |= {row.line for row in own}
         text = sources.lines(unit, own[0].file) if own else []
-        for row in _statements_of(own, _wanted_lines(target, request, 0, text, request.file)):
+        wanted = _wanted_lines(target, request, 0, text, request.file)
+        for row in _statements_of(own, wanted):
             function = unit.function_at(row.vaddr)
             if function is not None:
                 places.append(_place_of(request, function, _innermost(unit, function, row), row))
+        lines = wanted - {row.line for row in own}
+        calls = [call for call in call_statements(unit) if ends_path(call.row.file, request.file)] if lines else []
+        known |= {call.row.line for call in calls}
+        places += [_place_of(request, call.outer, call.caller, call.row) for call in calls if call.row.line in lines]
     if not places:
         raise _no_line(target, request, known)
     yield from places

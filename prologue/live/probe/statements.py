@@ -79,6 +79,37 @@ def function_statements(unit: Unit, function: Any) -> list[Statement]:
     return sorted(result)
 
 
+class CallStatement(NamedTuple):
+    """A statement that calls inlined code, the function that makes the call, and the one that has both in its code."""
+
+    row: Statement
+    caller: Any
+    outer: Any
+
+
+def call_statements(unit: Unit) -> Iterator[CallStatement]:
+    """Yield each call of inlined code in a unit: the line table need not have the line of a call."""
+    names = file_names(unit)
+    for offset in unit.entries.tagged("DW_TAG_subprogram"):
+        function = unit.entry(offset)
+        yield from _calls(unit, names, CallStatement(Statement(0, "", 0), function, function), function, 0)
+
+
+def _calls(unit: Unit, names: list[str], outside: CallStatement, entry: Any, depth: int) -> Iterator[CallStatement]:
+    if depth > DEEPEST:
+        return
+    for child in entry.iter_children():
+        inside = outside
+        if child.tag == "DW_TAG_inlined_subroutine":
+            start, call = entry_pc(unit.debug.dwarf, child), _call(names, child)
+            if start is not None and call is not None:
+                yield outside._replace(row=Statement(start, *call))
+            inside = outside._replace(caller=child)
+        elif child.tag != "DW_TAG_lexical_block":
+            continue
+        yield from _calls(unit, names, inside, child, depth + 1)
+
+
 def is_call(unit: Unit, entry: Any, row: Statement) -> bool:
     """Return whether a statement has the line of an inlined function's call, whose code may be there several times."""
     return _call(file_names(unit), entry) == (row.file, row.line)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from prologue.kernel.kernel import Kernel
@@ -49,16 +51,29 @@ void before(long own)
 	__asm__ volatile("" :: "r"(own));
 	foreign(own);
 }
+#line 100
+static inline __attribute__((always_inline)) void between(long number)
+{
+	foreign(number + 1);
+}
+void outer(long own)
+{
+	__asm__ volatile("nop" :: "r"(own));
+	between(own);
+}
 """
 
 
 @pytest.fixture(scope="module", params=[4, 5])
 def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ProbeTarget:
+    return compiled(tmp_path_factory.mktemp("inlined"), f"-gdwarf-{request.param}")
+
+
+def compiled(directory: Path, *more: str) -> ProbeTarget:
     needs_tools(*TOOLS)
-    directory = tmp_path_factory.mktemp("inlined")
     source, made = directory / "some.c", directory / "some.ko"
     source.write_text(_SOURCE)
-    flags = ["-O2", "-g", f"-gdwarf-{request.param}", "-ffreestanding"]
+    flags = ["-O2", "-g", *more, "-ffreestanding"]
     run_command(["aarch64-linux-gnu-gcc", *flags, "-c", str(source), "-o", str(made)])
     kernel, module = kernel_target(Kernel(make(directory))), open_binary(made)
     assert isinstance(module, Module)
@@ -85,3 +100,12 @@ def test_a_call_is_everywhere_that_its_line_is(target: ProbeTarget, asked: str) 
 def test_a_line_before_a_call_is_not_of_what_is_called(target: ProbeTarget) -> None:
     """Both begin at the same instruction."""
     assert places(target, "some.c:82") == [("before", "before", "")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "function", "inlined_in"), [("some.c:102", "between", "outer"), ("some.c:107", "outer", "")]
+)
+def test_a_line_that_only_calls_inlined_code(tmp_path: Path, asked: str, function: str, inlined_in: str) -> None:
+    """The line table lacks it: what it calls begins with code of another line."""
+    target = compiled(tmp_path, "-gno-statement-frontiers")
+    assert places(target, asked) == [("outer+0x4", function, inlined_in)]
