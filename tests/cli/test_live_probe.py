@@ -91,7 +91,7 @@ def test_json(vmlinux: Path, log: Path, capsys: pytest.CaptureFixture[str]) -> N
         (["traced", "trced"], (2, "did you mean traced")),
         (["traced nothing"], (1, "no debug information describes this function")),
         (["traced+4"], (1, "no: the second slot")),
-        (["traced %x31"], (2, "the kernel does not know %x31")),
+        (["traced %x31"], (2, "%x31 is not known here")),
         (["traced+"], (2, "is not a place")),
     ],
 )

@@ -24,7 +24,10 @@ _BIT_FIELD: Final = re.compile(r"b(\d+)@(\d+)/(\d+)", re.ASCII)
 
 
 def fetch_refusal(fetch: str) -> str:
-    """Return the reason why no kernel takes this fetch argument; empty if kernels do."""
+    """Return the reason why no kernel takes this fetch argument, or that it is not known; empty if kernels do.
+
+    ``$arg*`` (6.4), which takes arguments on the stack from other places, and ``$current`` (7.3) are not passed on.
+    """
     inner, depth = fetch, 0
     while (match := _DEREFERENCE.fullmatch(inner)) is not None:
         inner, depth = match["inner"], depth + 1
@@ -38,7 +41,8 @@ def fetch_refusal(fetch: str) -> str:
     if any(form.fullmatch(inner) for form in (_REGISTER, _VARIABLE, _MEMORY, _IMMEDIATE)):
         return ""
     return (
-        f"the kernel does not know {inner}: give %x0 to %x30, %sp, $arg1 to $arg8, $stackN, $comm, @SYMBOL or +N(...)"
+        f"{inner} is not known here: give %x0 to %x30, %sp, $arg1 to $arg8, $stackN, $comm, @SYMBOL or +N(...); "
+        "all parameters are $params"
     )
 
 

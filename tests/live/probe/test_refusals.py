@@ -83,7 +83,7 @@ def test_no_part_of_a_place_is_passed_over(prober: Prober, asked: str, said: str
         ("hidden @nowhere", "no symbol nowhere"),
         ("hidden+8 $arg1", "of a function's entry"),
         ("hidden +0($retval)", "FUNC%return"),
-        ("hidden %x31", "does not know %x31"),
+        ("hidden %x31", "%x31 is not known here"),
     ],
 )
 def test_a_bad_argument_is_no_part_of_the_line(prober: Prober, asked: str, said: str) -> None:
