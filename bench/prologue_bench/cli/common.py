@@ -49,7 +49,7 @@ def add_counters(added: argparse.ArgumentParser) -> None:
 def add_margin(added: argparse.ArgumentParser) -> None:
     """Add the margin of equivalence."""
     added.add_argument(
-        "--margin", type=_margin, default=MARGIN, metavar="PERCENT",
+        "--margin", type=percent, default=MARGIN, metavar="PERCENT",
         help=f"differences inside it count as equivalent (default: {100 * MARGIN:g})",
     )  # fmt: skip
 
@@ -59,7 +59,8 @@ def add_format(added: argparse.ArgumentParser, schema: str, *more: str) -> None:
     arguments.add_format(added, schema, "markdown", "csv", *more)
 
 
-def _margin(text: str) -> float:
+def percent(text: str) -> float:
+    """Read a percentage; raises ArgumentTypeError."""
     try:
         value = float(text.removesuffix("%"))
     except ValueError:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from argparse import Namespace
 from pathlib import Path
 from typing import Any, Final
 
 from prologue.cli.arguments import number_from
+from prologue.cli.trace_notes import print_notes
 from prologue.words import counted
-from prologue_bench.cli.common import add_margin
+from prologue_bench.cli.common import add_margin, percent
 from prologue_bench.model.effects import CampaignSize, CoreEffects, Expected, expect, plan_campaign
 from prologue_bench.model.executed_code import WINDOW, ExecutedCode, read_executed_code
-from prologue_bench.model.pipeline import IN_ORDER, Pipelines, known_cores
+from prologue_bench.model.pipeline import IN_ORDER, Pipelines
 
 SCHEMA: Final = "prologue.bench-expect/1"
 _CORES: Final = "a53,a57,n1"
@@ -31,11 +31,11 @@ def add_options(added: argparse.ArgumentParser) -> None:
         help=f"by LLVM's names, such as cortex-a76, or a76 (default: {_CORES})",
     )  # fmt: skip
     added.add_argument(
-        "--boots-vary", type=_percent, default=_VARY, metavar="PERCENT",
+        "--boots-vary", type=percent, default=_VARY, metavar="PERCENT",
         help=f"standard deviation of boots of one kernel, as your board has it (default: {100 * _VARY:g})",
     )  # fmt: skip
     added.add_argument(
-        "--layouts-vary", type=_percent, default=_VARY, metavar="PERCENT",
+        "--layouts-vary", type=percent, default=_VARY, metavar="PERCENT",
         help=f"and of the effect between layouts, as bench compare has it (default: {100 * _VARY:g})",
     )  # fmt: skip
     added.add_argument("--boots", type=number_from(1), default=3, metavar="N", help="blocks a link (default: 3)")
@@ -46,8 +46,9 @@ def add_options(added: argparse.ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Run the models, and print a row for each core."""
     pipelines = Pipelines()
+    cores = [pipelines.core(name) for name in args.cores.split(",")]
     code = read_executed_code(args.trace, args.vmlinux, args.memory)
-    effects = [expect(code, core, pipelines) for core in known_cores(args.cores.split(","))]
+    effects = [expect(code, core, pipelines) for core in cores]
     campaign = plan_campaign(
         args.margin, boots_vary=args.boots_vary, layouts_vary=args.layouts_vary, pairs=args.boots
     )  # fmt: skip
@@ -55,7 +56,18 @@ def run(args: Namespace) -> int:
         print(json.dumps(_document(args, code, effects, campaign, pipelines.version), indent=2))
         return 0
     print("\n".join(_text(args, code, effects, campaign, pipelines.version)))
+    print_notes(_notes(code))
     return 0
+
+
+def _notes(code: ExecutedCode) -> list[str]:
+    """Say what of the trace was not used, and that the text is not what ran."""
+    if not (code.impossible or code.left_out):
+        return []
+    return [
+        f"warning: the text is not what ran ({counted(code.impossible, 'impossible step')}, "
+        f"{counted(code.left_out, 'instruction')} left out): give --memory; prologue trace check names the words"
+    ]
 
 
 def _text(
@@ -118,6 +130,8 @@ def _document(
         "instructions": code.instructions,
         "of_kernel": code.of_kernel,
         "prologues": code.prologues,
+        "left_out": code.left_out,
+        "steps_impossible": code.impossible,
         "windows": len(code.windows),
         "window": WINDOW,
         "cores": [
@@ -141,13 +155,3 @@ def _interval(expected: Expected) -> dict[str, float | None]:
 
 def _percents(expected: Expected) -> str:
     return f"{100 * expected.effect:+.2f}%" + ("" if expected.half is None else f" ± {100 * expected.half:.2f}")
-
-
-def _percent(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < 100:
-        raise argparse.ArgumentTypeError(f"expected percent above 0 and below 100, found {text!r}")
-    return value / 100

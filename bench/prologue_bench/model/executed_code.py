@@ -15,7 +15,7 @@ from prologue.trace.path.check import ImageCheck
 from prologue.trace.path.kernel_images import HostImage, open_kernels
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.steps import lanes
-from prologue.trace.ranges import AARCH32, count_instructions
+from prologue.trace.ranges import AARCH32, SAMPLE, count_instructions
 from prologue.trace.readers.sources import open_trace
 from prologue.trace.views.stats import first_slots
 
@@ -36,12 +36,18 @@ class ExecutedWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutedCode:
-    """Windows of a trace, evenly spaced, and counts of the whole: all instructions, the kernel's, and first slots."""
+    """Windows of a trace, evenly spaced, and counts of the whole: all instructions, the kernel's, and first slots.
+
+    ``left_out`` instructions cannot have run with this text, and are in no other number; ``impossible`` steps say that
+    some of it is not what ran.
+    """
 
     windows: tuple[ExecutedWindow, ...]
     instructions: int
     of_kernel: int
     prologues: int
+    left_out: int
+    impossible: int
 
     @property
     def share(self) -> float:
@@ -74,7 +80,7 @@ class _Windows:
 
     def _keep(self, vaddrs: U64, words: U32) -> None:
         if self.met % self.every == 0:
-            self.kept.append((vaddrs, words))
+            self.kept.append((vaddrs.copy(), words.copy()))  # not a batch's whole array with it
             if len(self.kept) == 2 * WINDOWS:
                 self.kept = self.kept[::2]
                 self.every *= 2
@@ -96,11 +102,12 @@ def read_executed_code(source: str, vmlinux: Path, memory: str | None = None) ->
         if first is None:
             raise UsageError(f"{vmlinux}: has no patch sites, so nothing of it can be expected")
         firsts, windows, instructions, of_kernel, prologues = np.sort(first), _Windows(), 0, 0, 0
-        for batch, numbers in ImageCheck(known, trace).executed(trace):
-            table = known.table[numbers]
-            own: Bool = (table["program"] == 0) & (table["piece"] >= 0)
-            own &= batch.ranges["flags"] & np.uint8(AARCH32) == 0
-            instructions += int(count_instructions(batch.ranges).sum())
+        check = ImageCheck(known, trace)
+        for batch, numbers in check.executed(trace):
+            table, flags = known.table[numbers], batch.ranges["flags"]
+            ran: Bool = flags & np.uint8(SAMPLE) == 0
+            own: Bool = ran & (table["program"] == 0) & (table["piece"] >= 0) & (flags & np.uint8(AARCH32) == 0)
+            instructions += int(count_instructions(batch.ranges[ran]).sum())
             lane = lanes(batch.ranges)
             for cpu in np.unique(lane[own]).tolist():
                 vaddrs, words, _ = known.code(numbers[own & (lane == cpu)])
@@ -108,10 +115,20 @@ def read_executed_code(source: str, vmlinux: Path, memory: str | None = None) ->
                 prologues += int(np.isin(vaddrs, firsts).sum())
                 windows.add(cpu, vaddrs, words)
     if not windows.kept:
-        raise UsageError(f"{source}: the kernel executed {of_kernel:,} instructions: {WINDOW:,} at least are needed")
+        rest = f", and {check.left_out[1]:,} are left out, since the text is not what ran" if check.left_out[1] else ""
+        raise UsageError(
+            f"{source}: the kernel executed {of_kernel:,} instructions{rest}: {WINDOW:,} at least are needed"
+        )
     kept = windows.kept[:: max(len(windows.kept) // WINDOWS, 1)][:WINDOWS]
     made = tuple(ExecutedWindow(words=words, slots=_slots(vaddrs, firsts)) for vaddrs, words in kept)
-    return ExecutedCode(windows=made, instructions=instructions, of_kernel=of_kernel, prologues=prologues)
+    return ExecutedCode(
+        windows=made,
+        instructions=instructions,
+        of_kernel=of_kernel,
+        prologues=prologues,
+        left_out=check.left_out[1],
+        impossible=check.impossible,
+    )
 
 
 def _slots(vaddrs: U64, firsts: U64) -> npt.NDArray[np.uint8]:

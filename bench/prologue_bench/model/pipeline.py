@@ -10,13 +10,15 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from prologue.arrays import U32
+from prologue.errors import UsageError
+from prologue.words import meant
 from prologue_bench.errors import BenchError, MissingToolError
 
 _OLDEST, _NEWEST = 19, 40
@@ -26,7 +28,7 @@ _TARGET: Final = ("-triple=aarch64", "-mattr=+all")
 _CALLS: Final = ((re.compile(r"^bl\t"), "b\t"), (re.compile(r"^blr\t"), "br\t"))
 _INVALID: Final = re.compile(r"^<stdin>:(\d+):\d+: warning: invalid instruction encoding", re.MULTILINE)
 IN_ORDER: Final = frozenset(
-    f"cortex-{name}" for name in ("a34", "a35", "a53", "a55", "a510", "a520", "a65", "a65ae")
+    f"cortex-{name}" for name in ("a34", "a35", "a53", "a55", "a510", "a520", "a520ae", "r82", "r82ae")
 )  # fmt: skip
 
 
@@ -55,11 +57,24 @@ class Pipelines:
         version = re.search(r"LLVM version ([\w.]+)", done.stdout)
         return f"LLVM {version[1]}" if version else "LLVM"
 
+    @cached_property
+    def _cores(self) -> frozenset[str]:
+        command = [f"llvm-mca{self._suffix}", "-mtriple=aarch64", "-mcpu=help"]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        return frozenset(re.findall(r"^ *(\S+) +- Select the \1 processor", done.stderr + done.stdout, re.MULTILINE))
+
+    def core(self, name: str) -> str:
+        """Return a core by LLVM's name: ``a53`` is cortex-a53, ``n1`` neoverse-n1; raises UsageError."""
+        names = [known for known in (name, f"cortex-{name}", f"neoverse-{name}") if known in self._cores]
+        if not names:
+            raise UsageError(f"--cores {name}: {self.version} has no model of it{_near(name, self._cores)}")
+        return names[0]
+
     def run(self, core: str, words: U32) -> Simulated:
         """Run instructions one after the other, shape (n,).
 
         Raises:
-            BenchError: LLVM has no model of that core.
+            BenchError: LLVM fails.
 
         """
         self._disassemble(np.unique(words))
@@ -69,9 +84,9 @@ class Pipelines:
             "-instruction-info=0", "-resource-pressure=0", "-skip-unsupported-instructions=lack-sched", "--json",
         ]  # fmt: skip
         done = subprocess.run(command, input="\n".join(lines) + "\n", capture_output=True, text=True, check=False)
-        if done.returncode or "is not a recognized processor" in done.stderr:
-            reason = next((line for line in done.stderr.splitlines() if "warning" not in line), "no reason given")
-            raise BenchError(f"{core}: {command[0]} has no model of it: {reason}")
+        if done.returncode:
+            reason = next((line for line in done.stderr.splitlines() if "error" in line), "no reason given")
+            raise BenchError(f"{command[0]} -mcpu={core} failed: {reason}")
         summary = json.loads(done.stdout)["CodeRegions"][0]["SummaryView"]
         return Simulated(
             cycles=summary["TotalCycles"],
@@ -99,6 +114,11 @@ class Pipelines:
             raise BenchError(f"{command[0]} printed more instructions than it was given")
 
 
+def _near(name: str, cores: frozenset[str]) -> str:
+    near = meant(f"cortex-{name}", sorted(cores)) or meant(name, sorted(cores))
+    return f": {near}" if near else ""
+
+
 def _newest() -> str:
     for suffix in (*(f"-{number}" for number in range(_NEWEST, _OLDEST - 1, -1)), ""):
         if not all(shutil.which(f"{name}{suffix}") for name in ("llvm-mca", "llvm-mc")):
@@ -108,8 +128,3 @@ def _newest() -> str:
         if version and int(version[1]) >= _OLDEST:
             return suffix
     raise MissingToolError(f"llvm-mca {_OLDEST} or later is not installed (Debian package llvm-{_OLDEST})")
-
-
-def known_cores(names: Sequence[str]) -> tuple[str, ...]:
-    """Return cores by LLVM's names: ``a53`` is cortex-a53, ``n1`` neoverse-n1."""
-    return tuple(re.sub(r"^(?=[ax]\d)", "cortex-", re.sub(r"^(?=[env]\d)", "neoverse-", name)) for name in names)

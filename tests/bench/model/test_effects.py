@@ -10,12 +10,12 @@ import pytest
 
 import prologue
 from prologue.cli.main import main
+from prologue.errors import UsageError
 from prologue.examples.place import place_example
 from prologue.insn import a64
-from prologue_bench.errors import BenchError
 from prologue_bench.model.effects import plan_campaign
 from prologue_bench.model.executed_code import WINDOW, read_executed_code
-from prologue_bench.model.pipeline import Pipelines, known_cores
+from prologue_bench.model.pipeline import Pipelines
 from tests.support.needs import needs_tools
 from tests.trace.made import recording
 
@@ -78,12 +78,31 @@ def test_what_a_model_does_not_know_is_counted() -> None:
 
 
 def test_names_of_cores() -> None:
-    assert known_cores(["a53", "n1", "v2", "x2", "cortex-a76", "ampere1", "apple-m1", "tsv110"]) == (
-        "cortex-a53", "neoverse-n1", "neoverse-v2", "cortex-x2", "cortex-a76", "ampere1", "apple-m1", "tsv110",
-    )  # fmt: skip
     needs_tools("llvm-mca-19", "llvm-mc-19")
-    with pytest.raises(BenchError, match=r"cortex-a1: .* has no model of it"):
-        Pipelines().run("cortex-a1", np.array([a64.NOP], np.uint32))
+    pipelines = Pipelines()
+    names = ("a53", "n1", "v2", "x2", "cortex-a76", "a64fx", "ampere1", "tsv110")
+    assert [pipelines.core(name) for name in names] == [
+        "cortex-a53", "neoverse-n1", "neoverse-v2", "cortex-x2", "cortex-a76", "a64fx", "ampere1", "tsv110",
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match=r"--cores a7x: .* has no model of it: did you mean cortex-a7"):
+        pipelines.core("a7x")
+
+
+def test_text_that_is_not_what_ran_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file has a branch to itself where the kernel that ran had another one."""
+    needs_tools("llvm-mca-19", "llvm-mc-19")
+    path, vmlinux = made(tmp_path / "trace", 160)
+    assert main(["bench", "expect", str(path), "--vmlinux", str(vmlinux), "--cores", "a57"]) == 0
+    assert capsys.readouterr().err == ""
+    code = read_executed_code(str(path), vmlinux)
+    start = int(np.flatnonzero(code.windows[0].slots == 1)[0])
+    content = vmlinux.read_bytes()
+    before = code.windows[0].words[start : start + 5].astype("<u4").tobytes()
+    assert before in content
+    stale = tmp_path / "stale"
+    stale.write_bytes(content.replace(before, before[:16] + 0x14000000.to_bytes(4, "little")))
+    assert main(["bench", "expect", str(path), "--vmlinux", str(stale), "--cores", "a57"]) == 0
+    assert "warning: the text is not what ran" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("margin", "links"), [(0.01, 6), (0.003, 20)])
