@@ -58,6 +58,13 @@ class Unit:
         """Top-level entries of the unit."""
         return TopEntries(self.cu, self.debug.info_bytes(self.offset, self.cu.size))
 
+    @cached_property
+    def row_starts(self) -> list[int]:
+        """First address of each row of the unit's line table, ascending."""
+        program = self.debug.dwarf.line_program_for_CU(self.cu)
+        states = (entry.state for entry in program.get_entries()) if program is not None else ()
+        return sorted({state.address for state in states if state is not None})
+
     def entry(self, offset: int) -> Any:
         """Parse the entry at an offset from the start of the unit."""
         return self.cu.get_DIE_from_refaddr(self.offset + offset)

@@ -12,13 +12,27 @@ import numpy as np
 
 from prologue.elf.dwarf_entries import DEEPEST, code_of, entry_pc, text_of
 from prologue.insn.a64 import INSN_SIZE
+from prologue.insn.rows import must_write
 from prologue.live.probe.c_types import VOID, CType
 from prologue.live.probe.debug_info import Unit
 from prologue.live.probe.entry_types import type_of
 from prologue.live.probe.procedure_call import passed
-from prologue.live.probe.storage import NOT_SET_YET, Missing, StackFrame, Storage, register_of_address, storage_at
+from prologue.live.probe.statements import row_start
+from prologue.live.probe.storage import (
+    FRAME_POINTER,
+    NOT_SET_YET,
+    OVERWRITTEN,
+    Missing,
+    StackFrame,
+    Storage,
+    location_start,
+    register_of_address,
+    registers_of,
+    storage_at,
+)
 
 _EPILOGUE: Final = 128  # bytes that hold the end of a function: loads of ten registers, SP, and the return
+_LONGEST_STATEMENT: Final = 512  # bytes
 _VARIABLES = ("DW_TAG_formal_parameter", "DW_TAG_variable")
 INSTANCES = ("DW_TAG_subprogram", "DW_TAG_inlined_subroutine")
 
@@ -151,10 +165,26 @@ class Scope:
         storage = storage_at(self._dwarf, entry, self._before, self._frame)
         if isinstance(storage, Missing) and self._before != self._vaddr:
             storage = storage_at(self._dwarf, entry, self._vaddr, self._frame)
+        elif self._is_overwritten(entry, storage):
+            storage = Missing(OVERWRITTEN)
         register = register_of_address(entry)
         if register is not None and not self._before_it.has_set(register):
             storage = self._passed.get(entry.offset, Missing(NOT_SET_YET))
         return Variable(text_of(entry, "DW_AT_name"), kind, Missing("it has no type") if kind is VOID else storage)
+
+    def _is_overwritten(self, entry: Any, storage: Storage) -> bool:
+        """Return whether a register of a storage was written since its location holds, in the same statement.
+
+        At the start of a statement such a write is an assignment that the compiler knows of. Within one it may belong
+        to an instruction of the compiler's that is several of the machine: it has no location for these.
+        """
+        registers, end = registers_of(storage) - {FRAME_POINTER}, self._before
+        if not registers:
+            return False
+        start = max(location_start(self._dwarf, entry, end), self._frame.start, end - _LONGEST_STATEMENT)
+        words = self._unit.debug.image.words(np.arange(start, end, INSN_SIZE, dtype=np.uint64))
+        writes = np.flatnonzero(np.any([must_write(words, number) for number in registers], axis=0))
+        return len(writes) > 0 and start + INSN_SIZE * int(writes[-1]) >= row_start(self._unit, end)
 
     @cached_property
     def _passed(self) -> dict[int, Storage]:

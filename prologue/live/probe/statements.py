@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -45,6 +46,16 @@ def unit_statements(unit: Unit) -> list[Statement]:
             name = names[state.file] if state.file < len(names) else ""
             result.append(Statement(state.address, name, state.line))
     return sorted(result)
+
+
+def row_start(unit: Unit, vaddr: int) -> int:
+    """Return the start of the row of the line table that has an address; the address itself if none has it.
+
+    A compiler begins a row before an instruction of its own, not within one that is several of the machine: inline
+    assembly, or GCC's stack protector. What it says of variables is right only where such an instruction begins.
+    """
+    index = bisect_right(unit.row_starts, vaddr)
+    return unit.row_starts[index - 1] if index else vaddr
 
 
 def declared(unit: Unit, function: Any) -> tuple[str, int]:

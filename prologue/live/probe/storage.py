@@ -6,6 +6,7 @@ is Xn, 31 is SP.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +17,7 @@ from prologue.insn.effect import loads, raises_sp
 from prologue.insn.table import FlowKind, row_of
 
 _REG0, _BREG0, _LIT0 = 0x50, 0x70, 0x30
-_FRAME_POINTER: Final = 29
+FRAME_POINTER: Final = 29
 _LAST: Final = 31
 # Of DW_OP_: constants with their bytes, and whether they are signed; LEB128 has 0 bytes.
 _CONSTANTS: Final = {0x08: (1, False), 0x09: (1, True), 0x0A: (2, False), 0x0B: (2, True), 0x0C: (4, False),
@@ -32,6 +33,7 @@ NO_FRAME: Final = "it is on the stack, and the function has made no room for it 
 NOT_SET_YET: Final = "it is said to be where a register points that the function may not have set yet"
 LEFT: Final = "it is on the stack, and the function has left its room already"
 ADDRESS_ONLY: Final = "it is an address that the compiler knows, which events cannot show: name what is there"
+OVERWRITTEN: Final = "an instruction before this one of the same statement wrote the register that had it"
 COMPUTED: Final = "the compiler computes it from other values where it is used"
 
 
@@ -113,13 +115,33 @@ def register_name(number: int) -> str:
     return "%sp" if number == _LAST else f"%x{number}"
 
 
+def registers_of(storage: Storage) -> set[int]:
+    """Return the registers that a storage depends on, by number, other than SP."""
+    match storage:
+        case InRegister(text) | Sum(text) | InMemory(text):
+            return {int(number) for number in re.findall(r"%x(\d+)", text)}
+        case Pieces(parts):
+            return set().union(*(registers_of(part) for _, part in parts))
+        case _:
+            return set()
+
+
+def location_start(dwarf: Any, entry: Any, vaddr: int) -> int:
+    """Return the first address of the run of instructions with the location that a variable has at ``vaddr``.
+
+    It is 0 if the location holds wherever the variable is in scope.
+    """
+    location = entry.attributes.get("DW_AT_location")
+    return _location_at(dwarf, entry, location, vaddr)[0] if location is not None else 0
+
+
 def storage_at(dwarf: Any, entry: Any, vaddr: int, frame: StackFrame) -> Storage:
     """Return the storage of a variable when the instruction at ``vaddr`` is about to run."""
     constant = entry.attributes.get("DW_AT_const_value")
     location = entry.attributes.get("DW_AT_location")
     if location is None:
         return Constant(constant.value) if constant is not None and isinstance(constant.value, int) else _nowhere(entry)
-    expression = _expression_at(dwarf, entry, location, vaddr)
+    _, expression = _location_at(dwarf, entry, location, vaddr)
     if not expression:
         return Missing(OPTIMISED_OUT)
     storage = _evaluate(dwarf, entry, expression, vaddr, frame)
@@ -132,13 +154,13 @@ def _nowhere(entry: Any) -> Storage:
     return Missing(DECLARED if "DW_AT_declaration" in entry.attributes else OPTIMISED_OUT)
 
 
-def _expression_at(dwarf: Any, entry: Any, location: Any, vaddr: int) -> list[int]:
-    """Return the bytes of the expression that holds at an instruction; empty if none does."""
+def _location_at(dwarf: Any, entry: Any, location: Any, vaddr: int) -> tuple[int, list[int]]:
+    """Return the expression that holds at an instruction, and where it begins to; it is empty if none does."""
     from elftools.dwarf.locationlists import BaseAddressEntry, LocationEntry, LocationExpr, LocationParser
 
     parsed = LocationParser(dwarf.location_lists()).parse_from_attribute(location, entry.cu["version"], entry)
     if isinstance(parsed, LocationExpr):
-        return list(parsed.loc_expr)
+        return 0, list(parsed.loc_expr)
     base = base_of(entry)
     for item in parsed:
         if isinstance(item, BaseAddressEntry):
@@ -146,8 +168,8 @@ def _expression_at(dwarf: Any, entry: Any, location: Any, vaddr: int) -> list[in
         elif isinstance(item, LocationEntry):  # not a view pair, which divides what is at one address
             start = 0 if item.is_absolute else base
             if start + item.begin_offset <= vaddr < start + item.end_offset:
-                return list(item.loc_expr)
-    return []
+                return start + item.begin_offset, list(item.loc_expr)
+    return 0, []
 
 
 def _evaluate(dwarf: Any, entry: Any, expression: list[int], vaddr: int, frame: StackFrame) -> Storage:
@@ -241,7 +263,7 @@ class StackFrame:
     ) -> None:
         self._dwarf = dwarf
         self._words = words
-        self._start = start
+        self.start = start
         self._register = base[0] - _REG0 if len(base) == 1 and base[0] != _CALL_FRAME_CFA else None
         self._is_entry = is_entry
         self._largest = -1  # distance from SP to the CFA in the whole frame; -1 if X29 shows that it is there
@@ -249,7 +271,7 @@ class StackFrame:
 
     def begins(self, vaddr: int) -> bool:
         """Return whether an instruction is the first of the function, or before it, as the slots may be."""
-        return self._is_entry and vaddr <= self._start
+        return self._is_entry and vaddr <= self.start
 
     def base(self, vaddr: int, offset: int) -> Storage:
         """Return the frame base plus an offset at an instruction."""
@@ -260,13 +282,13 @@ class StackFrame:
 
         For all instructions of a function, Clang gives the X29 and SP that it has after setting them up.
         """
-        if self._register is not None and register in (_FRAME_POINTER, _LAST):
+        if self._register is not None and register in (FRAME_POINTER, _LAST):
             rule = self._rule(vaddr)
-            if rule is None or (rule.reg != _FRAME_POINTER and (register != _LAST or rule.offset != self._largest)):
+            if rule is None or (rule.reg != FRAME_POINTER and (register != _LAST or rule.offset != self._largest)):
                 above = offset - self._made.get(register, offset + 1)
                 # The caller's memory, which has the ninth argument and later ones, needs no frame.
                 return self.cfa(vaddr, above) if above >= 0 else Missing(NO_FRAME)
-            if (rule.reg == _FRAME_POINTER or rule.offset) and self._is_left(register):
+            if (rule.reg == FRAME_POINTER or rule.offset) and self._is_left(register):
                 return Missing(LEFT)
         return Sum(register_name(register), offset)
 
@@ -276,7 +298,7 @@ class StackFrame:
         Clang's ``.debug_frame`` (14) does not say that a frame ends.
         """
         for word in self._words:
-            if loads(word, register) if register == _FRAME_POINTER else raises_sp(word):
+            if loads(word, register) if register == FRAME_POINTER else raises_sp(word):
                 return False
             flow = row_of(word).flow
             if flow is not FlowKind.PLAIN:
@@ -285,7 +307,7 @@ class StackFrame:
 
     def cfa(self, vaddr: int, offset: int) -> Storage:
         """Return the CFA plus an offset at an instruction."""
-        if vaddr == self._start and self._is_entry:
+        if vaddr == self.start and self._is_entry:
             return Sum("%sp", offset)
         rule = self._rule(vaddr)
         if rule is None or rule.reg is None:
@@ -300,18 +322,18 @@ class StackFrame:
             return None
         # An entry has its function's address after length and CIE pointer: only that one is parsed.
         section.stream.seek(0)
-        data, needle = bytes(section.stream.read(section.size)), self._start.to_bytes(8, "little")
+        data, needle = bytes(section.stream.read(section.size)), self.start.to_bytes(8, "little")
         at = data.find(needle)
         while at >= 0:
             if at >= 8:
                 info = CallFrameInfo(section.stream, section.size, section.address, self._dwarf.structs)
                 entry = info._parse_entry_at(at - 8)
-                if isinstance(entry, FDE) and entry["initial_location"] == self._start:
+                if isinstance(entry, FDE) and entry["initial_location"] == self.start:
                     table = entry.get_decoded().table
                     rules = [row["cfa"] for row in table]
-                    has_pointer = any(rule.reg == _FRAME_POINTER for rule in rules)
+                    has_pointer = any(rule.reg == FRAME_POINTER for rule in rules)
                     self._largest = -1 if has_pointer else max((rule.offset for rule in rules), default=-1)
-                    shown = _FRAME_POINTER if has_pointer else _LAST
+                    shown = FRAME_POINTER if has_pointer else _LAST
                     self._made = {shown: max((rule.offset for rule in rules if rule.reg == shown), default=0)}
                     rows = [row for row in table if row["pc"] <= vaddr]
                     return rows[-1]["cfa"] if rows else None
