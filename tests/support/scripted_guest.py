@@ -23,7 +23,9 @@ mount -t tracefs tracefs /sys/kernel/tracing
 _TAIL: Final = "\necho 'script: done'\npoweroff -f\n"
 
 
-def run_script(image: Path, script: str, files: Mapping[str, bytes], log: Path, machine: Machine) -> list[str]:
+def run_script(
+    image: Path, script: str, files: Mapping[str, bytes], log: Path, machine: Machine, *, timeout: float = 300
+) -> list[str]:
     """Boot, run the script in busybox's shell, power off; the lines of the console.
 
     ``files`` go into the guest's root, all of them executable. The last command must not end the shell.
@@ -34,7 +36,7 @@ def run_script(image: Path, script: str, files: Mapping[str, bytes], log: Path, 
     archive = log.with_suffix(".cpio")
     archive.write_bytes(build_initramfs().read_bytes() + pack(content, sorted(directories)))
     append = "console=ttyAMA0 loglevel=4 panic=-1 oops=panic rdinit=/script"
-    lines, _, ended = run_console(machine.command(image, archive, append), log, 300)
+    lines, _, ended = run_console(machine.command(image, archive, append), log, timeout)
     assert ended, log
     assert "script: done" in lines, lines[-20:]
     return lines
