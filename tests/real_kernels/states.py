@@ -94,17 +94,22 @@ def states(vmlinux: Path) -> tuple[State, ...]:
     return tuple(found)
 
 
-def swung() -> State:
-    """Tracers that are switched on and off without a pause, under load."""
+def swung(vmlinux: Path) -> State:
+    """Under load and without a pause: tracers are switched, modules come and go, BPF programs are attached."""
     trace, events = f"{TRACING}/current_tracer", f"{TRACING}/events/sched/enable"
-    loop = (
-        f"while [ -e /tmp/swing ]; do echo function >{trace}; echo 1 >{events}; echo nop >{trace}; echo 0 >{events};"
-        f" echo function_graph >{trace}; echo nop >{trace}; echo x >>/tmp/swing; done"
-    )
-    load = "while [ -e /tmp/swing ]; do hackbench -g 2 -l 50; done"
+    loops = [
+        f"echo function >{trace}; echo 1 >{events}; echo nop >{trace}; echo 0 >{events};"
+        f" echo function_graph >{trace}; echo nop >{trace}; echo x >>/tmp/swing",
+        "hackbench -g 2 -l 50",
+        "for m in /later/*.ko; do insmod $m; done;"
+        " for m in $(ls -r /later | sed 's/^[0-9]*-//; s/[.]ko$//; s/-/_/g'); do rmmod $m; done",
+    ]
+    if ids := _bpf_ids(vmlinux):
+        loops.append(f"/more/fentry {' '.join(map(str, ids))} & sleep 2; kill $!; wait $!")
+    started = " ".join(f"(while [ -e /tmp/swing ]; do {loop}; done) >/dev/null 2>&1 </dev/null &" for loop in loops)
     return State(
         "swung",
-        f"touch /tmp/swing; ({loop}) >/dev/null 2>&1 </dev/null & ({load}) >/dev/null 2>&1 </dev/null & sleep 3",
+        f"touch /tmp/swing; {started} sleep 3",
         "rm /tmp/swing; sleep 5",
         "grep -c x /tmp/swing; true",
     )

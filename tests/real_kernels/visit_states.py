@@ -29,14 +29,14 @@ def main() -> int:
     parser.add_argument("--append", default="", help="for the kernel's command line")
     parser.add_argument("--processed", action="store_true", help="stock-process kernel and modules first")
     parser.add_argument("--capture", action="store_true", help="captures by ssh in place of dumps by QEMU")
-    parser.add_argument("--only", help="states by name, with commas; swung: tracers that are switched meanwhile")
+    parser.add_argument("--only", help="states by name, with commas; swung: all of it changes meanwhile")
     parser.add_argument("--times", type=int, default=1, help="how often each state is audited")
     parser.add_argument("-o", "--output", type=Path, required=True)
     args = parser.parse_args()
     args.output.mkdir(parents=True)
     failed = 0
     with booted(args) as guest:
-        known = (*states(guest.vmlinux), swung())
+        known = (*states(guest.vmlinux), swung(guest.vmlinux))
         chosen = [
             state for state in known if (state.name in args.only.split(",") if args.only else state.name != "swung")
         ]
