@@ -10,7 +10,7 @@ from typing import Final
 
 from prologue.live.probe.arguments import Argument
 from prologue.live.probe.prober import Probe
-from prologue.live.probe.storage import ADDRESS_ONLY, COMPUTED, NO_FRAME
+from prologue.live.probe.storage import ADDRESS_ONLY, COMPUTED, NO_FRAME, OVERWRITTEN
 from tests.real_kernels.kprobes.perf_lines import PerfAnswer
 
 EQUAL: Final = "equal"
@@ -23,6 +23,7 @@ _PART: Final = "an array or struct: perf has its first eight bytes"
 _ONLY_PERF: Final = {
     ADDRESS_ONLY: _READS_THERE,
     COMPUTED: _READS_THERE,
+    OVERWRITTEN: "its register is overwritten already, within one instruction of the compiler: perf reads that",
     NO_FRAME: "on the stack, before the function has made room for it: perf reads below the stack pointer",
 }
 
