@@ -85,7 +85,8 @@ def test_image_equals_objcopy(case: Case) -> None:
         assert same(ours, theirs)
 
 
-KILLS = 6  # of each kernel
+KILLS = 6  # of each kernel, at least
+UNFINISHED = 2  # of them in the middle of the writing, at least
 
 
 def test_killed_at_random_and_finished(case: Case, capfd: pytest.CaptureFixture[str]) -> None:
@@ -96,8 +97,10 @@ def test_killed_at_random_and_finished(case: Case, capfd: pytest.CaptureFixture[
     stage = json.loads(case.plan.read_text())["stages"][0]["edits"]
     offsets = np.array([edit[1] for edit in stage])
     seed = random.Random(3)  # noqa: S311 - not a secret
-    unfinished = 0
-    for _ in range(KILLS):
+    kills = unfinished = 0
+    # On a busy machine, this process may not run while the other one writes, which is then killed too late.
+    while kills < KILLS or unfinished < UNFINISHED:
+        kills += 1
         _run_and_kill(command, work, int(offsets[seed.randrange(len(offsets))]), seed.random() < 0.2, seed)
         unfinished += Kernel(work).state == "unfinished"
         assert main(command) == 0
@@ -106,8 +109,6 @@ def test_killed_at_random_and_finished(case: Case, capfd: pytest.CaptureFixture[
     assert same(work, case.vmlinux)
     work.unlink()
     capfd.readouterr()
-    # If fewer were caught half-way, this test would not test what it says.
-    assert unfinished >= KILLS // 5, unfinished
 
 
 def _run_and_kill(command: list[str], path: Path, offset: int, blind: bool, seed: random.Random) -> None:
