@@ -54,6 +54,7 @@ def run(args: argparse.Namespace) -> int:
         0.
 
     """
+    from prologue.cli.trace_progress import steps_on_terminal
     from prologue.trace.etm.linked_text import linked_text
     from prologue.trace.etm.snapshot import write_snapshot
     from prologue.trace.readers.recording import invalid_records, load_recording
@@ -69,14 +70,15 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"damaged: {count:,} of its records make no sense", path=args.recording)
     levels = tuple(sorted(set(args.level or _LEVELS)))
     _require_levels(levels, records)
+    advance = steps_on_terminal("writing", "records", len(records))
     if args.perf:
         from prologue.cli.trace_etm_perf import write_perf
 
-        streams = write_perf(args, header, records, levels)
+        streams = write_perf(args, header, records, levels, advance)
     else:
         text = linked_text(args.vmlinux, header)
         other = None if args.decoder_vmlinux is None else linked_text(args.decoder_vmlinux, header)
-        streams = write_snapshot(records, text, args.output, levels=levels, memory=other)
+        streams = write_snapshot(records, text, args.output, levels=levels, memory=other, advance=advance)
     if args.json:
         cpus = [_data(cpu, stream, is_perf=args.perf) for cpu, stream in streams.items()]
         data = {"schema": SCHEMA, "output": str(args.output), "cpus": cpus}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,7 +42,11 @@ if TYPE_CHECKING:
 
 
 def write_perf(
-    args: argparse.Namespace, header: RecordingHeader, records: TraceRecords, levels: tuple[int, ...]
+    args: argparse.Namespace,
+    header: RecordingHeader,
+    records: TraceRecords,
+    levels: tuple[int, ...],
+    advance: Callable[[int], None],
 ) -> dict[int, EtmStream]:
     """Write the file, or with ``--memory`` the directory.
 
@@ -62,7 +66,7 @@ def write_perf(
     if args.memory is None:
         text, image = linked_text(args.vmlinux, header), ElfImage(args.vmlinux)
         kernel = TracedKernel(text=text, place=_place(image, Symbols(image), slide), build_id=gnu_build_id(image))
-        return write_perf_trace(args.output, header, records, kernel, levels=levels)
+        return write_perf_trace(args.output, header, records, kernel, levels=levels, advance=advance)
     files = None if args.modules is None else module_files(args.modules)
     system = RunningSystem(args.vmlinux, open_memory(args.memory), files)
     require_recorded(system.image, header)
@@ -83,7 +87,7 @@ def write_perf(
     with new_directory(args.output):
         (args.output / "kcore_dir").mkdir()
         kcore.write(args.output / "kcore_dir")
-        return write_perf_trace(args.output / "data", header, records, kernel, levels=levels)
+        return write_perf_trace(args.output / "data", header, records, kernel, levels=levels, advance=advance)
 
 
 def _place(image: ElfImage, symbols: Symbols, slide: int) -> KernelMap:

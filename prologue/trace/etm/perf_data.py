@@ -6,7 +6,7 @@ Form: tools/perf/Documentation/perf.data-file-format.txt, tools/perf/util/cs-etm
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -78,8 +78,14 @@ class TracedKernel:
     build_id: str = ""
 
 
-def write_perf_trace(
-    out: Path, header: RecordingHeader, records: TraceRecords, kernel: TracedKernel, *, levels: tuple[int, ...]
+def write_perf_trace(  # noqa: PLR0913 - the last one is optional, and named
+    out: Path,
+    header: RecordingHeader,
+    records: TraceRecords,
+    kernel: TracedKernel,
+    *,
+    levels: tuple[int, ...],
+    advance: Callable[[int], None] | None = None,
 ) -> dict[int, EtmStream]:
     """Write the file.
 
@@ -89,6 +95,7 @@ def write_perf_trace(
         records: of the recording, with notes; at least one.
         kernel: the kernel that ran.
         levels: exception levels that are traced.
+        advance: takes numbers of records that got encoded.
 
     Returns:
         The stream of each CPU.
@@ -105,7 +112,7 @@ def write_perf_trace(
     known = records if processes.earlier is None else hide(records, processes.earlier)
     for unit in units:
         of_cpu = records["cpu"] == unit.cpu
-        streams[unit.cpu] = encode(known[of_cpu], kernel.text, levels, unit, processes.texts)
+        streams[unit.cpu] = encode(known[of_cpu], kernel.text, levels, unit, processes=processes.texts, advance=advance)
         buffer = AuxData(unit.cpu, pack_frames(streams[unit.cpu].data, unit.trace_id))
         buffers.append(buffer)
         own += _buffer_records(buffer, records[of_cpu])

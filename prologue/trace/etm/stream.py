@@ -7,7 +7,7 @@ unit's registers decide whether it has VMIDs, processes and times.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -71,6 +71,7 @@ class EtmStream:
     unknown: int = 0
 
 
+_BLOCK: Final = 1 << 14  # records that are encoded between two reports of progress
 _NO_PROCESSES: Final[Mapping[int, ProgramText]] = MappingProxyType({})
 
 
@@ -80,12 +81,14 @@ class _Context(NamedTuple):
     process: int = -1
 
 
-def encode(
+def encode(  # noqa: PLR0913 - the last two are optional, and named
     records: TraceRecords,
     text: ProgramText,
     levels: tuple[int, ...],
     unit: TraceUnit,
+    *,
     processes: Mapping[int, ProgramText] = _NO_PROCESSES,
+    advance: Callable[[int], None] | None = None,
 ) -> EtmStream:
     """Write packets for the records (``RECORD``, with notes) of one CPU, in their order.
 
@@ -98,9 +101,16 @@ def encode(
         levels: exception levels that are traced.
         unit: the trace unit; its registers decide what else is traced.
         processes: the words that a thread executed at EL0; those without an entry executed ``text``.
+        advance: takes numbers of records that got encoded.
 
     """
-    return _Encoder(text, levels, unit, processes).run(records)
+    encoder = _Encoder(text, levels, unit, processes)
+    for at in range(0, len(records), _BLOCK):
+        block = records[at : at + _BLOCK]
+        encoder.encode(block)
+        if advance is not None:
+            advance(len(block))
+    return encoder.finish()
 
 
 class _Encoder:
@@ -113,14 +123,14 @@ class _Encoder:
         self._context = _Context()
         self._time = 0  # of the last timestamp
         self._timed = not unit.has_times  # whether one came after the last context
+        self._returns: int | None = None  # of the note before
 
-    def run(self, records: TraceRecords) -> EtmStream:
-        returns: int | None = None
+    def encode(self, records: TraceRecords) -> None:
         names = ("start", "count", "level", "flags", "vmid", "task", "time")
         rows: Any = zip(*(records[name].tolist() for name in names), strict=True)
         for start, count, level, flags, vmid, task, time in rows:
             if not count:
-                returns = start if flags == EXCEPTION else returns
+                self._returns = start if flags == EXCEPTION else self._returns
                 if flags & (GAP | LOST):
                     self._stop()
                 continue
@@ -132,13 +142,15 @@ class _Encoder:
                 self._stream.filtered += 0 if traced else count
                 self._stream.unknown += count if traced else 0
             else:
-                self._step(start, flags, self._context_of(level, vmid, task), returns, time)
+                self._step(start, flags, self._context_of(level, vmid, task), self._returns, time)
                 self._stream.starts.append(start)
                 self._stream.counts.append(count)
                 for taken in code.inside:
                     self._stream.data += _ATOM[taken]
                 self._last = (start, start + 4 * count, code)
-            returns = None
+            self._returns = None
+
+    def finish(self) -> EtmStream:
         self._stop()
         return self._stream
 
