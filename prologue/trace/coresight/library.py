@@ -7,7 +7,7 @@ element is longer, with all that is read here at the same place.
 from __future__ import annotations
 
 import ctypes
-from ctypes import CDLL, PYFUNCTYPE, PyDLL, Structure, c_char_p, c_int, c_uint8, c_uint32, c_uint64, c_void_p
+from ctypes import CDLL, PYFUNCTYPE, PyDLL, Structure, c_char_p, c_int, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 from typing import Any, Final
 
 import numpy as np
@@ -205,6 +205,15 @@ class DecodeTree:
         """
         done = self._c.ocsd_dt_add_callback_trcid_mem_acc(self._handle, first, last, space, on_memory, None)
         _require(done, "takes no callback for memory")
+
+    def read_directly(self) -> None:
+        """Let decoders read memory where it is, if this version can be told so (1.5.5 can): buffers need no copies.
+
+        The library copies 2 KB at once, which a trace that goes everywhere has done for each of its ranges.
+        """
+        switch = getattr(self._c, "ocsd_dt_set_mem_acc_cacheing", None)
+        if switch is not None:
+            _require(switch(c_void_p(self._handle), 0, c_uint16(0), 0), "keeps copies of memory")
 
     def text_changed(self) -> None:
         """Let decoders read memory again: the library keeps copies, which it drops if it has to remove memory.

@@ -11,8 +11,9 @@ import os
 import resource
 import signal
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from ctypes import c_char
 from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -226,18 +227,6 @@ def _be_child(job: DecodeJob, version: LibraryVersion, first: int, reading: int,
         os._exit(code)
 
 
-class _Views(dict[int, memoryview]):
-    """The bytes of an element at an address; decoders have a few elements, which they use again."""
-
-    def __missing__(self, address: int) -> memoryview:
-        from ctypes import c_char
-
-        if len(self) >= _MOST_ADDRESSES:
-            self.clear()
-        view = self[address] = memoryview((c_char * ELEMENT.itemsize).from_address(address)).cast("B")
-        return view
-
-
 class _Child:
     def __init__(self, job: DecodeJob, version: LibraryVersion, writing: int) -> None:
         self._job, self._writing = job, writing
@@ -312,7 +301,9 @@ class _Child:
             for memory in self._memory:
                 with suppress(OSError):  # another piece covers this address already
                     tree.add_memory(*memory)
-            if self._job.user is not None:
+            if self._job.user is None:
+                tree.read_directly()
+            else:
                 in_vmid = any(unit.process_in_vmid for unit in source.units)
                 self._users[number] = UserMemory(self._job.user, tree, self._guests, in_vmid=in_vmid)
         return tree
@@ -325,35 +316,55 @@ class _Child:
             self._flush()
 
     def _element(self) -> Any:
-        views, add, add_id, add_index = _Views(), self._elements.extend, self._ids.append, self._indexes.append
+        """Return the callback for elements. It runs for each of them, so it only copies where nothing asks for more."""
+        views: dict[int, memoryview] = {}  # by address; decoders have a few elements, which they use again
+        add, add_id, add_index = self._elements.extend, self._ids.append, self._indexes.append
+        followed, indexed = self._followed(), self._job.indexed
 
-        def on_indexed(_context: int, index: int, number: int, element: int) -> int:
-            add(views[element])
-            add_id(number)
-            add_index(index & _INDEX_MASK)
-            return 0
+        def view_of(element: int) -> memoryview:
+            if len(views) >= _MOST_ADDRESSES:
+                views.clear()
+            view = views[element] = memoryview((c_char * ELEMENT.itemsize).from_address(element)).cast("B")
+            return view
 
         def on_element(_context: int, _index: int, number: int, element: int) -> int:
-            add(views[element])
+            try:  # costs less than a dict with __missing__
+                view = views[element]
+            except KeyError:
+                view = view_of(element)
+            add(view)
             add_id(number)
             return 0
 
-        def on_changing(context: int, index: int, number: int, element: int) -> int:
+        def on_followed(context: int, index: int, number: int, element: int) -> int:
+            on_element(context, index, number, element)
+            if indexed:
+                add_index(index & _INDEX_MASK)
             view = views[element]
-            if view[0] == TIMESTAMP and text is not None and text.move_to(int.from_bytes(view[TICKS], "little")):
-                for tree in filter(None, self._trees):
-                    tree.text_changed()
-            return plain(context, index, number, element)
+            follow = followed.get(view[0])
+            if follow is not None:
+                follow(number, view)
+            return 0
 
-        def on_user(context: int, index: int, number: int, element: int) -> int:
-            view = views[element]
-            if view[0] == CONTEXT and self._user is not None:
-                self._user.take(number, view)
-            return inner(context, index, number, element)
+        return on_followed if followed or indexed else on_element
 
-        plain, text = on_indexed if self._job.indexed else on_element, self._text
-        inner = plain if text is None else on_changing
-        return inner if self._job.user is None else on_user
+    def _followed(self) -> dict[int, Callable[[int, memoryview], None]]:
+        """Return what follows elements of a kind: the processes that run, and text that changes."""
+        followed: dict[int, Callable[[int, memoryview], None]] = {}
+        if self._text is not None:
+            followed[TIMESTAMP] = self._on_timestamp
+        if self._job.user is not None:
+            followed[CONTEXT] = self._on_context
+        return followed
+
+    def _on_timestamp(self, _number: int, element: memoryview) -> None:
+        if self._text is not None and self._text.move_to(int.from_bytes(element[TICKS], "little")):
+            for tree in filter(None, self._trees):
+                tree.text_changed()
+
+    def _on_context(self, number: int, element: memoryview) -> None:
+        if self._user is not None:
+            self._user.take(number, element)
 
     def _message(self, _context: int, text: bytes | None, _size: int) -> None:
         self._flush()
