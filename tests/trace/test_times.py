@@ -55,6 +55,9 @@ def test_no_time_over_a_gap_and_none_that_goes_back(tmp_path: Path, capsys: pyte
     lost = [*made, {"flags": 17}, *rows(*CALL[2:])]
     assert functions(tmp_path, capsys, recording(lost))["vfs_read"]["ns"] == 0
     assert functions(tmp_path, capsys, recording(lost))["read_zero"]["ns"] == 300
+    late = [*made, {"flags": 17}, *rows(("vfs_read", 5, 1000), ("read_zero", 5, 5000), ("read_zero+24", 1, 5100))]
+    use = functions(tmp_path, capsys, recording(late))
+    assert (use["vfs_read"]["ns"], use["read_zero"]["ns"]) == (0, 100)  # the clock was not read before 5000
     back = [*made, *rows(("read_zero+24", 1, 900), ("vfs_read+20", 2, 950))]
     assert functions(tmp_path, capsys, recording(back))["read_zero"]["ns"] == 50
 

@@ -105,9 +105,8 @@ class ElementReader:
         self.names = BatchNames()
 
     def begin(self) -> None:
-        """Start a recording: nothing is known of what ran before it."""
-        for source in self._sources.values():
-            source.flags, source.last, source.failed, source.calls = GAP, None, False, None
+        """Start a recording: nothing is known of what ran before it, nor when."""
+        self._sources.clear()
 
     def failed(self, failure: Failed) -> None:
         """Note that decoding of a recording ended in the middle: a gap on each of its CPUs."""
@@ -285,7 +284,7 @@ class ElementReader:
         contexts = between.where(_CONTEXT)
         known = [(source.level, source.vmid, source.task, source.world)]
         fields = between.rows[["security", "level", "context", "vmid", "valid"]][contexts].tolist()
-        when = times[np.searchsorted(between.where(_TIMESTAMP), contexts)].tolist()
+        when = self._times_of(contexts, between, times).tolist()
         known += [self._context(context, time) for context, time in zip(fields, when, strict=True)]
         source.level, source.vmid, source.task, source.world = known[-1]
         levels, vmids, tasks, worlds = np.array(known, np.int64).T
@@ -300,6 +299,21 @@ class ElementReader:
         for process in np.unique(ranges["vmid"][host]).tolist():
             named = self.names.task(self.naming.task(process, source.time))
             ranges["task"][host & (ranges["vmid"] == process)] = named
+
+    @staticmethod
+    def _times_of(contexts: I64, between: _Between, times: U64) -> U64:
+        """Return the latest time that each context may be of.
+
+        A trace unit writes the timestamp after it. One that comes after a range, too, counts if there is no other.
+        """
+        stamps = between.where(_TIMESTAMP)
+        after = np.searchsorted(stamps, contexts)
+        follows = after < len(stamps)
+        same = between.segments[stamps[after[follows]]] == between.segments[contexts[follows]]
+        follows[follows] = same | (times[after[follows]] == 0)
+        last = times[after + follows]
+        latest: U64 = np.maximum(times[after], last - (last != 0).astype(np.uint64))  # what is of ``last`` came later
+        return latest
 
     @staticmethod
     def _fill_in_cycles(between: _Between, ranges: TraceRanges, source: SourceState) -> None:

@@ -70,7 +70,7 @@ class FunctionTimes:
         self._split = SymbolSplit(known)
         self._ns, self._cycles = _Shares(), _Shares()
         self._first, self._last = np.zeros(0, np.uint64), np.zeros(0, np.uint64)
-        self._time: dict[int, int] = {}  # of the last range of each CPU
+        self._time: dict[int, tuple[int, bool]] = {}  # of the last range of each CPU, and whether it is of before a gap
         self.has_times = self.has_cycles = False
 
     def add(self, batch: Batch, numbers: I64, keep: Bool) -> None:
@@ -94,10 +94,15 @@ class FunctionTimes:
     def _time_marks(self, lane: int, ranges: npt.NDArray[np.void]) -> npt.NDArray[np.float64]:
         """Return the ns since the time before, at each range that has another time than the one before it."""
         time, gap = ranges["time"], ranges["flags"] & np.uint8(GAP) != 0
-        before = np.append(np.uint64(self._time.get(lane, 0)), time[:-1])
-        self._time[lane] = int(time[-1])
-        known = ~gap & (before != 0) & (time > before)
-        marks = np.where(gap | (time != before), 0.0, np.nan)
+        last, was_stale = self._time.get(lane, (0, False))
+        before = np.append(np.uint64(last), time[:-1])
+        is_mark = gap | (time != before)
+        # After a gap the time is that of before it, until the clock is read again.
+        mark = np.maximum.accumulate(np.where(is_mark, np.arange(1, len(time) + 1), 0))
+        stale = np.append(was_stale, gap & (time == before))[mark]
+        self._time[lane] = int(time[-1]), bool(stale[-1])
+        known = ~gap & (before != 0) & (time > before) & ~np.append(was_stale, stale[:-1])
+        marks = np.where(is_mark, 0.0, np.nan)
         marks[known] = time[known] - before[known]
         return marks
 

@@ -1,0 +1,65 @@
+"""Recordings (AUX records) of perf.data: nothing of one is known in the next, and times of its tasks are its own."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from prologue.cli.main import main
+from tests.support.cs_etm import CsTrace, record, sample, write
+from tests.support.cs_recording import ROUND, stream, trace, with_process
+from tests.trace.made import KERNEL
+
+pytestmark = pytest.mark.usefixtures("opencsd")
+
+CONVERSION: Final = record(79, 0, struct.pack("<QQQ", 1, 4, 500))  # perf's clock began at 500 and counts 2 ns a tick
+CONTEXTS, TIMES = 1 << 6, 1 << 11  # of TRCCONFIGR
+_FILLING: Final = b"\x70"  # a packet that says nothing
+
+
+def timed(data: bytes, ticks: int = 1000) -> bytes:
+    """A stream with a timestamp after its first address and context; 1000 ticks are 2500 ns."""
+    at = data.index(b"\x85") + 9
+    at += 5 if data[at] & 0x80 else 1
+    return data[:at] + b"\x02" + bytes([ticks & 0x7F | 0x80, ticks >> 7]) + data[at:]
+
+
+def made(*recordings: bytes, configr: int = TIMES, extra: tuple[bytes, ...] = (), **how: Any) -> CsTrace:
+    """Raw recordings of CPU 0, all of one size."""
+    size = -(-max(map(len, recordings)) // 16) * 16
+    own = [CONVERSION, *extra]
+    built = trace(3, configr=configr, raw=True, timed=1, parts=len(recordings), extra=own, **how)
+    built.streams = {0: b"".join(data.ljust(size, _FILLING) for data in recordings)}
+    return built
+
+
+def ranges(tmp_path: Path, content: CsTrace, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    path, vmlinux = write(tmp_path / "perf.data", content), KERNEL.write(tmp_path / "vmlinux")
+    assert main(["trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "jsonl"]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()[1:]]
+
+
+def test_a_recording_does_not_begin_at_the_last_time_of_the_one_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What ran before its first timestamp has no time, and so no task of that time."""
+    content = made(timed(stream(3)), stream(3), extra=(record(14, 0, sample(77, 100, 0)),), comms={77: "cat"})
+    rows, count = ranges(tmp_path, content, capsys), len(ROUND) * 3
+    assert [row.get("time", 0) for row in rows] == [2500] * count + [0] * count
+    assert [row.get("comm", "") for row in rows] == ["cat"] * count + [""] * count
+
+
+@pytest.mark.parametrize("before", [[], [timed(stream(3), 900)]], ids=["the first recording", "another one before it"])
+def test_a_context_has_the_name_of_its_time(
+    before: list[bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A trace unit writes the context first, then the time; by the end of the file the task is another program."""
+    executed = struct.pack("<ii", 77, 77) + b"dd".ljust(8, b"\0") + sample(77, 3000, 0)
+    recordings = [*before, timed(with_process(stream(3), 77)), timed(with_process(stream(3), 77), 2000)]
+    content = made(*recordings, configr=TIMES | CONTEXTS, extra=(record(3, 1 << 13, executed),), comms={77: "sh"})
+    rows = ranges(tmp_path, content, capsys)
+    assert {(row["time"], row["comm"]) for row in rows if row.get("comm")} == {(2500, "sh"), (4500, "dd")}
