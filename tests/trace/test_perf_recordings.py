@@ -1,4 +1,4 @@
-"""Recordings (AUX records) of perf.data: nothing of one is known in the next, and times of its tasks are its own."""
+"""Recordings (AUX records) of perf.data: nothing of one is known in the next, and its tasks have their names."""
 
 from __future__ import annotations
 
@@ -63,3 +63,13 @@ def test_a_context_has_the_name_of_its_time(
     content = made(*recordings, configr=TIMES | CONTEXTS, extra=(record(3, 1 << 13, executed),), comms={77: "sh"})
     rows = ranges(tmp_path, content, capsys)
     assert {(row["time"], row["comm"]) for row in rows if row.get("comm")} == {(2500, "sh"), (4500, "dd")}
+
+
+@pytest.mark.parametrize("vhe", [False, True])
+def test_the_idle_task_is_process_0(vhe: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As perf has it; a trace without context IDs names no task."""
+    idle = with_process(stream(3), 0, vhe=vhe)
+    configr = 1 << 7 | 1 << 15 if vhe else CONTEXTS
+    rows = ranges(tmp_path, made(idle, configr=configr, idr2=0x1088 if vhe else 0x888), capsys)
+    assert {(row["comm"], row["pid"], row["tid"]) for row in rows} == {("swapper", 0, 0)}
+    assert {row.get("comm") for row in ranges(tmp_path, made(stream(3)), capsys)} == {None}

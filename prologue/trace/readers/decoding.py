@@ -273,6 +273,7 @@ def _naming(
         process_in_vmid=in_vmid,
         checks_images=version >= _CHECKING,
         return_stack=any(unit.has_return_stack for unit in source.units),
+        names_idle=True,  # kernels with a driver for ETMv4 write all processes (CORESIGHT_SOURCE_ETM4X, 5.10-7.3)
     )
 
 

@@ -64,7 +64,8 @@ class ElementNaming:
 
     ``cpu`` returns the CPU of a trace ID, ``time`` ns of ticks, ``task`` the task of a process number at a time (ns).
     ``process_in_vmid``: an element's VMID is CONTEXTIDR_EL2, at every level. ``checks_images``: the library reports
-    bad images. ``return_stack``: trace units leave out addresses that their return stack predicts.
+    bad images. ``return_stack``: trace units leave out addresses that their return stack predicts. ``names_idle``:
+    process 0 is the idle task, not a register that nobody writes.
     """
 
     cpu: Callable[[int], int]
@@ -73,6 +74,7 @@ class ElementNaming:
     process_in_vmid: bool = False
     checks_images: bool = False
     return_stack: bool = False
+    names_idle: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,13 +334,13 @@ class ElementReader:
     def _context(self, fields: tuple[int, int, int, int, int], time: int) -> tuple[int, int, int, int]:
         security, level, context, vmid, valid = fields
         own_vmid = vmid if valid & _HAS_VMID and vmid <= HIGHEST_VMID else NO_VMID
-        process = context if valid & _HAS_CONTEXT else 0
-        if self.naming.process_in_vmid and valid & _HAS_VMID:
-            process = vmid
+        in_vmid = self.naming.process_in_vmid and valid & _HAS_VMID
+        process = vmid if in_vmid else context
+        is_known = (in_vmid or valid & _HAS_CONTEXT) and (process or self.naming.names_idle)
         return (
             level if valid & _HAS_LEVEL and 0 <= level <= 3 else NO_LEVEL,
             own_vmid,
-            self.names.task(self.naming.task(process, time)) if process else 0,
+            self.names.task(self.naming.task(process, time)) if is_known else 0,
             0 if security == _NONSECURE else OTHER_WORLD,
         )
 
