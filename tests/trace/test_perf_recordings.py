@@ -73,3 +73,15 @@ def test_the_idle_task_is_process_0(vhe: bool, tmp_path: Path, capsys: pytest.Ca
     rows = ranges(tmp_path, made(idle, configr=configr, idr2=0x1088 if vhe else 0x888), capsys)
     assert {(row["comm"], row["pid"], row["tid"]) for row in rows} == {("swapper", 0, 0)}
     assert {row.get("comm") for row in ranges(tmp_path, made(stream(3)), capsys)} == {None}
+
+
+def test_trace_of_a_unit_that_is_not_described_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """CPU 1 came online after perf wrote which trace units there are."""
+    rows = ranges(tmp_path, trace(3, cpus=[0], ids={0: 0x10, 1: 0x12}, parts=2), capsys)
+    assert {row["cpu"] for row in rows} == {0}
+    assert main(["trace", "check", str(tmp_path / "perf.data"), "--vmlinux", str(tmp_path / "vmlinux")]) == 0
+    expected = "2 recordings with bytes of a trace ID that no decoder here takes (0x12): left out\n"
+    assert expected in capsys.readouterr().err
+    ranges(tmp_path, trace(3), capsys)
+    assert main(["trace", "check", str(tmp_path / "perf.data"), "--vmlinux", str(tmp_path / "vmlinux")]) == 0
+    assert "no decoder" not in capsys.readouterr().err

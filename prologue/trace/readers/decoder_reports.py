@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -14,6 +15,7 @@ HIGHEST_VMID: Final = (1 << 31) - 1
 OF_IMAGE: Final = frozenset(("OCSD_ERR_BAD_DECODE_IMAGE", "OCSD_ERR_INVALID_OPCODE"))
 """Errors that blame the program image: trace packets do not fit its branches, or its words are no instructions."""
 _MOST_KINDS: Final = 64  # of errors and unknown elements that are named
+_MOST_NAMED: Final = 4  # trace IDs
 _NO_PACKETS: Final = Packets()
 
 
@@ -62,6 +64,14 @@ class DecoderReports:
             kind = ", others"
         self._kinds.add(kind)
         self._account.add(plural + kind, singular=singular + kind)
+
+    def count_undescribed(self, numbers: Sequence[int]) -> None:
+        """Count a recording in which trace IDs have bytes that no decoder takes."""
+        if numbers:
+            more = ", ..." if len(numbers) > _MOST_NAMED else ""
+            named = ", ".join(f"{number:#x}" for number in numbers[:_MOST_NAMED]) + more
+            kind = f" of a trace ID that no decoder here takes ({named}): left out"
+            self.count_kind("recordings with bytes", kind, "recording with bytes")
 
     def count_rollback(self) -> None:
         """Count a transaction that failed: all since its start was undone."""

@@ -20,6 +20,7 @@ from prologue.perf.address_spaces import AddressSpaces
 from prologue.perf.coresight import TraceProtocol, TraceUnit
 from prologue.perf.session import AuxFragment, TaskNames, TraceSession, read_session
 from prologue.trace.coresight.changing_text import TextChanges
+from prologue.trace.coresight.frames import frame_ids
 from prologue.trace.coresight.library import ALIGNED, LibraryVersion, require_library
 from prologue.trace.coresight.process import (
     Begin,
@@ -35,6 +36,7 @@ from prologue.trace.coresight.snapshot import SnapshotBuffer, read_snapshot
 from prologue.trace.coresight.user_memory import UserCode
 from prologue.trace.ranges import Batch, BatchNames, Tally, TracedTask, TraceRanges
 from prologue.trace.readers.by_perf import TraceByPerf, can_decode, trace_by_perf
+from prologue.trace.readers.decoder_reports import DecoderReports
 from prologue.trace.readers.elements import ElementNaming, ElementReader, plain_task, same_number
 from prologue.trace.readers.opencsd import Counter
 
@@ -131,13 +133,16 @@ class DecodedTrace:
                 raise InternalError("a trace is read before its program is known")
             job = replace(job, memory=self._memory, changes=self.changes, user=self.user_code)
         reader = ElementReader(self.account, namings[0], self.processes.why_not if self.processes else None)
+        reports = DecoderReports(self.account)
         for message in decode(job, self.version):
             if isinstance(message, Begin):
-                reader.naming = namings[job.parts[message.part].source]
+                part = job.parts[message.part]
+                reader.naming = namings[part.source]
                 reader.begin()
+                reports.count_undescribed(_undescribed(job, part))
                 if self.progress:
                     self.progress(done, total)
-                done += job.parts[message.part].size
+                done += part.size
             elif isinstance(message, Elements):
                 ranges = reader.ranges(message)
                 if self.name_tasks is not None:
@@ -148,6 +153,15 @@ class DecodedTrace:
                 reader.text(message)
             else:
                 reader.failed(message)
+
+
+def _undescribed(job: DecodeJob, part: TracePart) -> list[int]:
+    """Return the trace IDs in a part that no trace unit of its source has."""
+    source = job.sources[part.source]
+    if not source.framed or source.flags != ALIGNED:
+        return []
+    described = {unit.trace_id for unit in source.units}
+    return [number for number in frame_ids(job.path, part.at, part.size) if number not in described]
 
 
 def open_snapshot(directory: Path, account: Tally, counter: Counter | None) -> DecodedTrace:
