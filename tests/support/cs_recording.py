@@ -30,7 +30,8 @@ def walk(rounds: int, *, vmid: int = -1, level: int = 1) -> np.ndarray[Any, np.d
 def stream(rounds: int, **how: Any) -> bytes:
     """The same as packets."""
     text = ProgramText([(KERNEL.base, np.array(KERNEL.words, np.uint32))])
-    return bytes(encode(walk(rounds, **how), text, (0, 1, 2), bare_unit(0, vmids=True)).data)
+    unit = bare_unit(0, vmids="vmid" in how)
+    return bytes(encode(walk(rounds, **how), text, (0, 1, 2), unit).data)
 
 
 def trace(rounds: int = 20, **how: Any) -> CsTrace:

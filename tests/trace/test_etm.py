@@ -17,6 +17,7 @@ from prologue.trace.etm.unit import bare_unit
 from prologue.trace.etm.waypoints import RangeCode, Waypoint, describe
 from prologue.trace.ranges import EXCEPTION, GAP
 from prologue.trace.readers.recording import RECORD, RecordingHeader
+from prologue.trace.readers.sources import open_trace
 from tests.mini_kernel.build import Spec
 from tests.support.assembler import assemble
 from tests.support.built import Mini
@@ -95,6 +96,19 @@ def test_opencsd_reads_every_kind_of_step(tmp_path: Path) -> None:
     assert said.count("OCSD_GEN_TRC_ELEM_EXCEPTION") == 4  # three interrupts, and where the window ends
     assert "EL2N" in said
     assert "VMID=0x1234" in said
+
+
+@pytest.mark.usefixtures("opencsd")
+def test_what_is_of_no_guest_has_no_guest_s_vmid(tmp_path: Path) -> None:
+    """A trace unit's packets leave out what stays as it was."""
+    host, guest, hypervisor = ((BASE, 4, GAP, *context) for context in ((1, -1), (1, 5), (2, -1)))
+    path = [host, guest, hypervisor, guest, host]
+    write_snapshot(recorded(path), ProgramText(PROGRAM), tmp_path / "snapshot", levels=(1, 2))
+    with open_trace(str(tmp_path / "snapshot")) as trace:
+        ranges = np.concatenate([batch.ranges for batch in trace.batches])
+    at = ranges["start"] == BASE
+    assert ranges[["level", "vmid"]][at].tolist() == [(1, 0), (1, 5), (2, 0), (1, 5), (1, 0)]
+    assert not ranges["task"].any()
 
 
 def test_without_text_nothing_is_said(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def without_the_call() -> bytes:
     records["level"], records["vmid"] = 1, -1
     records["flags"][:1] = GAP
     return bytes(
-        encode(records, ProgramText([(KERNEL.base, np.array(words, np.uint32))]), (1,), bare_unit(0, vmids=True)).data
+        encode(records, ProgramText([(KERNEL.base, np.array(words, np.uint32))]), (1,), bare_unit(0, vmids=False)).data
     )
 
 

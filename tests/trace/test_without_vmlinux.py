@@ -49,7 +49,7 @@ def test_what_ran_in_processes_is_counted_by_name(tmp_path: Path, capsys: pytest
     user = walk(5, level=0)
     user["start"] += np.uint64(base - KERNEL.base & (1 << 64) - 1)
     text = ProgramText([(base, np.array(KERNEL.words, np.uint32))])
-    own = with_process(bytes(encode(user, text, (0,), bare_unit(0, vmids=True)).data), 77)
+    own = with_process(bytes(encode(user, text, (0,), bare_unit(0, vmids=False)).data), 77)
     made = trace(5, comms={77: "cat"}, **CONTEXT)
     made.streams = {0: data + own}
     code, out, err = run(capsys, "trace", "check", str(write(tmp_path / "perf.data", made)), "--vmlinux", str(vmlinux))

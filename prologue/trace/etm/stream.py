@@ -157,7 +157,9 @@ class _Encoder:
     def _context_of(self, level: int, vmid: int, task: int) -> _Context:
         if self._unit.process_in_vmid:
             return _Context(level, task)
-        return _Context(level, vmid, task if self._unit.has_process else -1)
+        # A VMID that a packet leaves out is the one before: a guest's, once it ran.
+        own_vmid = max(vmid, 0) if self._unit.has_vmid else -1
+        return _Context(level, own_vmid, task if self._unit.has_process else -1)
 
     def _step(self, start: int, flags: int, context: _Context, returns: int | None, time: int) -> None:
         """Write the packets between the last range and one that starts at ``start``."""
