@@ -111,6 +111,17 @@ def test_what_is_of_no_guest_has_no_guest_s_vmid(tmp_path: Path) -> None:
     assert not ranges["task"].any()
 
 
+@pytest.mark.usefixtures("opencsd")
+@pytest.mark.parametrize(("configr", "tid"), [(0x80, -1), (0x8080, 7)])
+def test_a_vmid_is_a_process_if_the_trace_unit_was_told_so(configr: int, tid: int, tmp_path: Path) -> None:
+    """TRCCONFIGR.VMIDOPT: CONTEXTIDR_EL2, otherwise VTTBR_EL2, which at EL2 is that of the last guest."""
+    write_snapshot(recorded([(BASE, 4, GAP, 2, 7)]), ProgramText(PROGRAM), tmp_path / "snapshot", levels=(1, 2))
+    settings = tmp_path / "snapshot" / "etm0.ini"
+    settings.write_text(settings.read_text().replace("TRCCONFIGR(0x004)=0x80", f"TRCCONFIGR(0x004)={configr:#x}"))
+    with open_trace(str(tmp_path / "snapshot")) as trace:
+        assert {batch.tasks[row].tid for batch in trace.batches for row in batch.ranges["task"].tolist()} == {tid}
+
+
 def test_without_text_nothing_is_said(tmp_path: Path) -> None:
     stream = encode(recorded(PATH), ProgramText(PROGRAM[1:]), (1, 2), bare_unit(0, vmids=True))
     assert stream.starts == [IRQ] * 3

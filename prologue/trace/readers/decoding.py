@@ -186,7 +186,9 @@ def open_snapshot(directory: Path, account: Tally, counter: Counter | None) -> D
     jobs = []
     for buffer in usable:
         has_stack = any(unit.has_return_stack for unit in buffer.source.units)
-        jobs.append((_snapshot_job(buffer), (replace(naming, return_stack=has_stack),)))
+        in_vmid = any(unit.process_in_vmid for unit in buffer.source.units)
+        own = replace(naming, return_stack=has_stack, process_in_vmid=in_vmid)
+        jobs.append((_snapshot_job(buffer), (own,)))
     return DecodedTrace(version=version, jobs=tuple(jobs), account=account, own_memory=True)
 
 

@@ -294,13 +294,6 @@ class ElementReader:
         ranges["vmid"] = between.spread(contexts, vmids)
         ranges["task"] = between.spread(contexts, tasks)
         ranges["flags"] |= between.spread(contexts, worlds.astype(np.uint8))
-        # Only a VHE host's kernel runs at EL2 at a kernel's address, and its process is in CONTEXTIDR_EL2.
-        if self.naming.process_in_vmid or not ((levels == 2) & (vmids > 0)).any():
-            return
-        host = (ranges["level"] == 2) & (ranges["start"] >= np.uint64(KERNEL_HALF)) & (ranges["vmid"] > 0)
-        for process in np.unique(ranges["vmid"][host]).tolist():
-            named = self.names.task(self.naming.task(process, source.time))
-            ranges["task"][host & (ranges["vmid"] == process)] = named
 
     @staticmethod
     def _times_of(contexts: I64, between: _Between, times: U64) -> U64:
