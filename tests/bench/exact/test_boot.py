@@ -25,6 +25,7 @@ from prologue_bench.exact import boot
 from prologue_bench.exact.boot import Counts, LineCounts, MaintenanceCounts, WordCounts, count_boot
 from prologue_bench.exact.emulator import ONE_CPU, run_plugin
 from prologue_bench.exact.places import find_places, load_address
+from tests.support.cases import one_tested
 from tests.support.needs import needs_kernel, needs_tools
 
 LOAD = 0x40200000  # where QEMU's virt board loads an Image whose text_offset is 0
@@ -273,7 +274,7 @@ def test_report_fits_a_mail_and_json_has_it_all(script: ModuleType) -> None:
 
 @pytest.mark.kernel
 @pytest.mark.qemu
-@pytest.mark.parametrize("suite", ["bookworm", "trixie"])
+@pytest.mark.parametrize("suite", one_tested("trixie", "bookworm"))
 def test_what_processing_saves_on_a_debian_kernel(suite: str, tmp_path: Path) -> None:
     needs_tools("qemu-system-aarch64", "gcc", "aarch64-linux-gnu-gcc")
     vmlinux = needs_kernel(suite).vmlinux
