@@ -6,17 +6,19 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from prologue.elf.symbols import Symbols
-from prologue.errors import InputError, PrologueError
+from prologue.errors import InputError, PrologueError, UndecidedError
 from prologue.live.audit.audit_kernel import KernelFacts
 from prologue.live.audit.audit_module import audit_module
 from prologue.live.audit.audited import Audited
 from prologue.live.audit.exports import global_places
+from prologue.live.memory.state import KernelState
 from prologue.live.system.module_files import ModuleFile
 from prologue.live.system.module_placer import ModulePlacer, undefined_names
 from prologue.live.system.running_module import RunningModule
 from prologue.live.system.running_system import RunningSystem
 
 _NO_TABLES: Final = "memory does not say where its tables are, and so which words may change: take a capture"
+_MOVING: Final = "it was being loaded or unloaded, and the kernel did not say where its sections are: audit again"
 
 
 class AuditedModules(NamedTuple):
@@ -34,8 +36,8 @@ def audit_modules(system: RunningSystem, facts: KernelFacts) -> AuditedModules:
     errors: list[PrologueError] = []
     unlooked: list[str] = []
     for loaded, file, failed in system.open_modules(lambda file: file):
-        if file is not None and not loaded.sections:  # perf's data: its text alone has a place, by names
-            failed.append(InputError(_NO_TABLES, path=file.image.path))
+        if file is not None and not loaded.sections:
+            failed.append(_no_sections(file, system.state))
         if file is not None and loaded.sections:
             chosen.append(file)
         else:
@@ -53,6 +55,13 @@ def audit_modules(system: RunningSystem, facts: KernelFacts) -> AuditedModules:
             errors.append(error)
             unlooked.append(f"{file.loaded.name}: all of its text ({error.message})")
     return AuditedModules(tuple(done), tuple(unlooked), tuple(errors))
+
+
+def _no_sections(file: ModuleFile, state: KernelState) -> PrologueError:
+    """Return the reason why no section of a module has a place: perf's data have that of the text alone, by names."""
+    if any(module.sections for module in state.modules):
+        return UndecidedError(_MOVING, path=file.image.path)
+    return InputError(_NO_TABLES, path=file.image.path)
 
 
 def _modules_symbols(chosen: Sequence[ModuleFile], wanted: set[str]) -> dict[str, int]:

@@ -6,7 +6,7 @@ import json
 import shutil
 import struct
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -267,6 +267,14 @@ def test_perf_does_not_say_which_words_of_a_module_may_change(loaded: Loaded) ->
     assert [file.name for file in done.files] == ["kernel"]
     assert [error.message.partition(",")[0] for error in done.errors] == ["memory does not say where its tables are"]
     assert not done.passed
+
+
+def test_a_module_that_is_being_unloaded(loaded: Loaded, capsys: pytest.CaptureFixture[str]) -> None:
+    """/sys has no sections of it any more, and has those of the others."""
+    source = replace(loaded, places={}).capture()
+    command = ["live", "audit", str(loaded.vmlinux), str(source), "--modules", str(loaded.ko.parent)]
+    assert main(command) == 5
+    assert "it was being loaded or unloaded" in capsys.readouterr().err
 
 
 def test_outputs_of_many_files(loaded: Loaded, capsys: pytest.CaptureFixture[str]) -> None:
