@@ -29,7 +29,7 @@ class BranchStackExport:
 
     def __init__(self, subject: ExportSubject, stream: BinaryIO) -> None:
         self._stream, self._program = stream, subject.known.kernels.host
-        self._joiner, self._selection = RunJoiner(subject.known), Selection()
+        self._joiner, self._selection = RunJoiner(subject.known), Selection(apart=True)
         self._stacks: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
 
     def add(self, batch: Batch, numbers: I64, keep: Bool) -> None:

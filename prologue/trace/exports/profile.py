@@ -53,7 +53,7 @@ class KernelProfile:
 
     def __init__(self, subject: ExportSubject) -> None:
         self._program = subject.known.kernels.host
-        self._joiner, self._selection = RunJoiner(subject.known), Selection()
+        self._joiner, self._selection = RunJoiner(subject.known), Selection(apart=True)
         self._runs, self._branches = _Pairs(), _Pairs()
         self._elsewhere = 0
 

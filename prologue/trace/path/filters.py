@@ -17,7 +17,9 @@ from prologue.trace.readers.intern import by_lane, run_starts
 class Selection:
     """The ranges that pass; a gap before a range that does not pass is put before the next one of its lane."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, apart: bool = False) -> None:
+        """Start without gaps. ``apart``: a range that does not pass is a gap, too: no step leads over it."""
+        self._apart = apart
         self._lost: set[int] = set()  # lanes with a gap since their last range that passed
 
     def take(self, batch: Batch, numbers: I64, keep: Bool) -> tuple[Batch, I64]:
@@ -26,6 +28,8 @@ class Selection:
         if (keep.all() and not self._lost) or not len(keep):
             return batch, numbers
         ranges = batch.ranges
+        if self._apart:  # samples are not part of the flow
+            gaps |= ~keep & (ranges["flags"] & np.uint8(SAMPLE) == 0)
         if self._lost or (gaps & ~keep).any():
             ranges = ranges.copy()
             ranges["flags"][self._after_gaps(lanes(ranges), gaps, keep)] |= np.uint8(GAP)

@@ -224,3 +224,20 @@ def test_a_trace_s_name_need_not_be_text(tmp_path: Path) -> None:
     assert main(["trace", "export", str(trace), *options]) == 0
     names = [packet.track_descriptor.name for packet in read_perfetto(out) if packet.HasField("track_descriptor")]
     assert r"run\udcff" in names[0]
+
+
+CALLED = (("vfs_read", 5), ("read_zero", 5), ("read_zero+24", 1), ("vfs_read+20", 2), ("vfs_read+32", 2))
+
+
+@pytest.mark.parametrize("format_", ["bolt", "autofdo", "brstack"])
+def test_no_branch_over_what_a_filter_left_out(tmp_path: Path, format_: str) -> None:
+    """The call's own next instruction is not where it went."""
+    trace = tmp_path / "trace"
+    trace.write_bytes(recording([{"start": KERNEL.at(at), "count": count, "level": 1} for at, count in CALLED]))
+    traced = Traced(trace, KERNEL.write(tmp_path / "vmlinux"))
+    said = traced.export(format_, "--symbols", "vfs_read").read_text()
+    pairs = re.findall(r"([0-9a-f]{16})(?: |->|/0x)([0-9a-f]{16})", said)
+    branches = {(int(origin, 16), int(target, 16)) for origin, target in pairs} - {
+        (KERNEL.at(at), KERNEL.at(at) + 4 * count - 4) for at, count in CALLED  # runs
+    }  # fmt: skip
+    assert branches == {(KERNEL.at("vfs_read+24"), KERNEL.at("vfs_read+32"))}
