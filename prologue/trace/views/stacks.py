@@ -15,7 +15,7 @@ from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.steps import lanes
 from prologue.trace.ranges import GAP, Batch, count_instructions
 from prologue.trace.views.split import SymbolSplit
-from prologue.trace.views.walk import FORGET, Frame, StackChange, Walk
+from prologue.trace.views.walk import FORGET, SWITCH, Frame, StackChange, Walk
 
 ROOT: Final = 0
 """The node of the empty stack."""
@@ -147,7 +147,7 @@ class StackSegments:
             yield from _close(lane, state, int(columns.ends[place]))
             if change is not None:
                 self._follow(state.nodes, change)
-            forgot = change is not None and change.kind == FORGET
+            forgot = change is not None and change.kind in (FORGET, SWITCH)
             state.joined = not forgot and state.kept and (state.joined or state.instructions > 0)
             state.begin, state.instructions = int(columns.begins[place]), 0
             state.task, state.kept = int(columns.task[place]), bool(columns.kept[place])

@@ -8,9 +8,11 @@ from typing import Final
 from prologue.arrays import I64, Bool
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.ranges import Batch
-from prologue.trace.views.walk import ENTER, FORGET, LEAVE, POP, REENTER, REPLACE, Frame, StackChange, Walk
+from prologue.trace.views.walk import ENTER, FORGET, LEAVE, POP, REENTER, REPLACE, SWITCH, Frame, StackChange, Walk
 
 _HEAD: Final = "{seconds}.{rest:09} cpu {cpu} "
+_ENDS: Final = {FORGET: "gap", SWITCH: "another task"}
+"""Changes after which the stack is not known, however deep: a tree that they cut off says why."""
 
 
 class CallTrees:
@@ -41,9 +43,9 @@ class CallTrees:
         base, root = self._inside.get(lane, (None, top))
         if base is not None and change.kind == REPLACE and len(stack) == base + 1:
             self._inside[lane] = base, top
-        elif base is not None and (change.kind == FORGET or stack[base : base + 1] != [root]):
+        elif base is not None and (change.kind in _ENDS or stack[base : base + 1] != [root]):
             del self._inside[lane]
-            lines = [self._head(batch, change.row) + "(gap)\n"] if change.kind == FORGET else []
+            lines = [f"{self._head(batch, change.row)}({_ENDS[change.kind]})\n"] if change.kind in _ENDS else []
             base = None
         start = int(batch.ranges["start"][change.row])
         # A new task's first function (ret_from_fork) is entered by the return that ends cpu_switch_to.

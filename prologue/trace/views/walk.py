@@ -2,8 +2,9 @@
 
 A call pushes; a return pops up to the frame that it returns into; an exception pushes a frame that its return pops,
 with all above it, also if another exception comes at once; a branch to another function replaces the top frame (a
-tail call). After a gap, or a return to an address that no call came from (another task was chosen), the stack is
-unknown and begins anew.
+tail call). After a gap, where another task begins to run, and after a return to an address that no call came from, the
+stack is unknown and begins anew. Where a task begins to run is what the trace says, and the return from
+``cpu_switch_to`` (arch/arm64/kernel/entry.S), whose address is one that both tasks were called from.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from prologue.trace.path.branching import BL, CALL, CONDITIONAL, ERET, INDIRECT,
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.steps import Steps, lanes
 from prologue.trace.ranges import EXCEPTION, SAMPLE, Batch
+from prologue.trace.views.switches import TaskSwitches
 
-STAY, PUSH, POP, REPLACE, ENTER, LEAVE, REENTER, FORGET = range(8)
+STAY, PUSH, POP, REPLACE, ENTER, LEAVE, REENTER, FORGET, SWITCH = range(9)
+_SWITCHES: Final = ("cpu_switch_to",)
 _GUEST_ENTRIES: Final = ("__guest_enter", "__kvm_nvhe___guest_enter")
 _EXCEPTION: Final = -1
 """The frame is an exception's; stands for a return address."""
@@ -51,7 +54,7 @@ class Walk:
     def __init__(self, known: KnownRanges) -> None:
         self._known = known
         self._programs = known.kernels.programs
-        self._steps = Steps()
+        self._steps, self._switches = Steps(), TaskSwitches()
         self._kinds = np.zeros(0, np.uint8)
         self._functions = np.zeros(0, np.uint64)  # of each distinct range's start
         self._stacks: dict[int, list[Frame]] = {}
@@ -63,6 +66,8 @@ class Walk:
         self._learn()
         kinds = np.where(batch.ranges["flags"] & np.uint8(SAMPLE), np.uint8(STAY), np.uint8(FORGET))
         kinds[taken.rows] = self._kinds[taken.numbers]
+        switched = self._switches.take(batch, self._known.table["program"][numbers].astype(np.int64))
+        kinds[switched & (kinds != FORGET)] = SWITCH
         rows = np.flatnonzero(kinds != STAY)
         rows = rows[np.argsort(lane[rows], kind="stable")]
         table = self._known.table[numbers[rows]]
@@ -99,26 +104,26 @@ class Walk:
         kinds[(before["piece"] < 0) & moved] = FORGET
         kinds[moved & (kinds == STAY)] = REPLACE  # by going on
         kinds[np.isin(kind, (BL, CALL)) & (after["start"] != before["end"])] = PUSH
-        kinds[kind == RET] = POP
+        returned = np.flatnonzero(kind == RET)
+        kinds[returned] = np.where(self._in_function(before[returned], _SWITCHES), SWITCH, POP)
         kinds[kind == ERET] = LEAVE
         entered = np.isin(after["start"], np.concatenate([program.vectors for program in self._programs]))
         entered |= steps["flags"] & np.uint8(EXCEPTION) != 0
         kinds[entered] = np.where(np.isin(before["program"], (USER, WORLD)), FORGET, ENTER)[entered]
         returned = np.flatnonzero(entered & (kind == ERET))
-        kinds[returned[~self._in_guest_entry(before[returned])]] = REENTER
+        # The exception that ends a guest's run returns to KVM's callers: __guest_enter (arch/arm64/kvm/hyp/entry.S,
+        # 6.1-7.2), to whose caller __guest_exit returns.
+        kinds[returned[~self._in_function(before[returned], _GUEST_ENTRIES)]] = REENTER
         return kinds
 
-    def _in_guest_entry(self, ranges: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
-        """Tell which ranges end where KVM enters a guest: the exception that ends its run returns to KVM's callers.
-
-        ``__guest_enter`` (arch/arm64/kvm/hyp/entry.S, 6.1-7.2), to whose caller ``__guest_exit`` returns.
-        """
-        is_entry = np.zeros(len(ranges), np.bool_)
+    def _in_function(self, ranges: npt.NDArray[np.void], names: tuple[str, ...]) -> npt.NDArray[np.bool_]:
+        """Tell which ranges end in a function of one of these names."""
+        inside = np.zeros(len(ranges), np.bool_)
         for row, program in enumerate(self._programs):
-            places = [place for name in _GUEST_ENTRIES for place in program.find(name)]
+            places = [place for name in names for place in program.find(name)]
             own = np.flatnonzero(ranges["program"] == row)
-            is_entry[own] = np.isin(program.place_starts(ranges["end"][own] - np.uint64(4)), places)
-        return is_entry
+            inside[own] = np.isin(program.place_starts(ranges["end"][own] - np.uint64(4)), places)
+        return inside
 
 
 def _unwind(stack: list[Frame], back: int) -> None:
@@ -143,7 +148,7 @@ def _apply(stack: list[Frame], kind: int, frame: Frame, start: int) -> None:
     elif kind == REENTER:
         _unwind(stack, _EXCEPTION)
         stack.append(frame._replace(back=_EXCEPTION))
-    elif kind == FORGET:
+    elif kind in (FORGET, SWITCH):
         stack[:] = [frame._replace(back=0)]
     else:
         _unwind(stack, start if kind == POP else _EXCEPTION)
