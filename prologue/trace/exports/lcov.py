@@ -1,7 +1,8 @@
 """Line coverage as lcov's tracefile (geninfo(1)), for genhtml: source lines and functions, and how often each ran.
 
 The file has the units (C files with what they include) of which something ran; their other lines and functions have
-count 0. A line's count is that of its instruction that ran most often, a function's that of its first instruction.
+count 0. A line's count is that of its instruction that ran most often, a function's that of its first instruction; a
+header's function has a copy in each unit, and the sum of them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class LcovExport:
         self._program = subject.known.kernels.host
         self._runs = RunCounts()
         self._lines: defaultdict[str, dict[int, int]] = defaultdict(dict)
-        self._functions: defaultdict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
+        # Of each file and name, line and count by address.
+        self._functions: defaultdict[str, dict[str, dict[int, tuple[int, int]]]] = defaultdict(dict)
 
     def add(self, batch: Batch, numbers: I64, keep: Bool) -> None:
         """See ``Export``."""
@@ -79,14 +81,16 @@ class LcovExport:
         own = (rows >= 0) & (unit.addresses[rows] == linked)
         for place, row, count in zip(places[own].tolist(), rows[own], done.at(linked)[own].tolist(), strict=True):
             file = normpath(unit.files[int(unit.file[row])])
-            self._functions[file][self._program.name_at(place)] = int(unit.lines[row]), count
+            copies = self._functions[file].setdefault(self._program.name_at(place), {})
+            copies[place] = int(unit.lines[row]), count
 
     def _write(self, file: str) -> None:
-        functions, lines = self._functions[file], self._lines[file]
+        lines, copies = self._lines[file], {name: own.values() for name, own in self._functions[file].items()}
+        functions = {name: sum(count for _, count in own) for name, own in copies.items()}
         records = ["TN:", f"SF:{file}"]
-        records += [f"FN:{line},{name}" for name, (line, _) in functions.items()]
-        records += [f"FNDA:{count},{name}" for name, (_, count) in functions.items()]
-        records += [f"FNF:{len(functions)}", f"FNH:{sum(count > 0 for _, count in functions.values())}"]
+        records += [f"FN:{min(line for line, _ in own)},{name}" for name, own in copies.items()]
+        records += [f"FNDA:{count},{name}" for name, count in functions.items()]
+        records += [f"FNF:{len(functions)}", f"FNH:{sum(count > 0 for count in functions.values())}"]
         records += [f"DA:{line},{count}" for line, count in sorted(lines.items())]
         records += [f"LF:{len(lines)}", f"LH:{sum(count > 0 for count in lines.values())}", "end_of_record"]
         self._stream.write("".join(f"{record}\n" for record in records).encode("utf-8", "surrogateescape"))

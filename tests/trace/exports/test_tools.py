@@ -40,6 +40,9 @@ int caller(int n)
 }
 """
 BASE = 0xFFFF800080010000
+OPTIONS = ["--target=aarch64-linux-gnu", "-O1", "-g", "-gdwarf-4", "-gdwarf-aranges", "-nostdlib", "-static",
+           "-fdebug-info-for-profiling", "-fuse-ld=lld", "-Wl,-q", f"-Wl,-Ttext={BASE:#x}",
+           "-Wl,--build-id=none"]  # fmt: skip
 # Called perf2bolt-19, it takes itself for llvm-bolt.
 PERF2BOLT = "/usr/lib/llvm-19/bin/perf2bolt"
 
@@ -49,10 +52,7 @@ def traced(tmp_path: Path) -> Traced:
     """2,000 ranges of the program, with DWARF 4 and relocations, as these tools want it."""
     needs_tools("clang-19", "ld.lld-19")
     (tmp_path / "program.c").write_text(SOURCE)
-    options = ["--target=aarch64-linux-gnu", "-O1", "-g", "-gdwarf-4", "-gdwarf-aranges", "-nostdlib", "-static",
-               "-fdebug-info-for-profiling", "-fuse-ld=lld", "-Wl,-q", f"-Wl,-Ttext={BASE:#x}", "-Wl,-e,caller",
-               "-Wl,--build-id=none"]  # fmt: skip
-    command = ["clang-19", *options, "program.c", "-o", "vmlinux"]
+    command = ["clang-19", *OPTIONS, "-Wl,-e,caller", "program.c", "-o", "vmlinux"]
     subprocess.run(command, cwd=tmp_path, check=True)
     program = linked_program(tmp_path / "vmlinux", 0)
     rows = [{"start": start, "count": (end - start) // 4, "level": 1} for start, end in walk(program, 2000)]
@@ -136,6 +136,22 @@ def test_line_coverage(traced: Traced, tmp_path: Path, capsys: pytest.CaptureFix
     assert {"FN:4,leaf", "FN:10,never", "FN:13,caller"} <= set(lines)
     assert 0 < counts[5] < counts[4] == want["leaf"]  # the branch, and what it skips
     assert counts[10] == 0
+
+
+@pytest.mark.parametrize("ran", [(3, 0), (0, 3), (1, 2)])
+def test_line_coverage_of_a_function_in_several_units(tmp_path: Path, ran: tuple[int, int]) -> None:
+    """A header's function has a copy in each unit: it ran as often as all of them."""
+    needs_tools("clang-19", "ld.lld-19")
+    (tmp_path / "both.h").write_text("static __attribute__((noinline)) int both(int x)\n{\n\treturn x * 3;\n}\n")
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.c").write_text(f'#include "both.h"\nint {name}(int x)\n{{\n\treturn both(x) + 1;\n}}\n')
+    subprocess.run(["clang-19", *OPTIONS, "-Wl,-e,one", "one.c", "two.c", "-o", "vmlinux"], cwd=tmp_path, check=True)
+    program = linked_program(tmp_path / "vmlinux", 0)
+    counts = dict(zip(program.find("both"), ran, strict=True))
+    starts = [*program.find("one"), *program.find("two"), *(place for place in counts for _ in range(counts[place]))]
+    (tmp_path / "trace").write_bytes(recording({"start": start, "count": 1, "level": 1} for start in starts))
+    text = Traced(tmp_path / "trace", tmp_path / "vmlinux").export("lcov").read_text()
+    assert re.findall(r"^FNDA:(\d+),both$", text, re.MULTILINE) == ["3"]
 
 
 def test_branch_stacks_as_perf_prints_them(traced: Traced, tmp_path: Path) -> None:
