@@ -2,9 +2,10 @@
 
 A call pushes; a return pops up to the frame that it returns into; an exception pushes a frame that its return pops,
 with all above it, also if another exception comes at once; a branch to another function replaces the top frame (a
-tail call). After a gap, where another task begins to run, and after a return to an address that no call came from, the
-stack is unknown and begins anew. Where a task begins to run is what the trace says, and the return from
-``cpu_switch_to`` (arch/arm64/kernel/entry.S), whose address is one that both tasks were called from.
+tail call). An exception may come between a branch and the first instruction there: what the branch does to the stack,
+the return from that exception does. After a gap, where another task begins to run, and after a return to an address
+that no call came from, the stack is unknown and begins anew. Where a task begins to run is what the trace says, and the
+return from ``cpu_switch_to`` (arch/arm64/kernel/entry.S), whose address is one that both tasks were called from.
 """
 
 from __future__ import annotations
@@ -32,11 +33,17 @@ _EXCEPTION: Final = -1
 
 
 class Frame(NamedTuple):
-    """A function: the place of its symbol (0: none), its program's row, and the address that it returns to."""
+    """A function: the place of its symbol (0: none), its program's row, and the address that it returns to.
+
+    An exception's frame has the kind of the branch that it came after, ``STAY`` if it came after none, and the address
+    after that branch.
+    """
 
     function: int
     program: int
     back: int
+    due: int = STAY
+    after: int = 0
 
 
 class StackChange(NamedTuple):
@@ -56,6 +63,7 @@ class Walk:
         self._programs = known.kernels.programs
         self._steps, self._switches = Steps(), TaskSwitches()
         self._kinds = np.zeros(0, np.uint8)
+        self._dues = np.zeros(0, np.uint8)  # what a branch before an exception does to the stack
         self._functions = np.zeros(0, np.uint64)  # of each distinct range's start
         self._stacks: dict[int, list[Frame]] = {}
 
@@ -72,13 +80,14 @@ class Walk:
         rows = rows[np.argsort(lane[rows], kind="stable")]
         table = self._known.table[numbers[rows]]
         columns = (rows, lane[rows], kinds[rows], self._functions[numbers[rows]], table["program"], table["start"])
-        backs = np.zeros(len(numbers), np.uint64)
+        backs, dues = np.zeros(len(numbers), np.uint64), np.zeros(len(numbers), np.uint8)
+        dues[taken.rows] = self._dues[taken.numbers]
         backs[taken.rows] = self._known.table["end"][self._steps.table["before"][taken.numbers]]
-        fields = zip(*(column.tolist() for column in columns), backs[rows].tolist(), strict=True)
-        for row, own, kind, function, program, start, back in fields:
+        fields = zip(*(column.tolist() for column in (*columns, backs[rows], dues[rows])), strict=True)
+        for row, own, kind, function, program, start, back, due in fields:
             stack = self._stacks.setdefault(own, [])
-            _apply(stack, kind, Frame(function, program, back), start)
-            yield StackChange(row, own, kind, stack)
+            done = _apply(stack, kind, Frame(function, program, back, due, back), start)
+            yield StackChange(row, own, done, stack)
 
     def _learn(self) -> None:
         """Look at the distinct ranges and steps that are new."""
@@ -91,6 +100,7 @@ class Walk:
         steps, have = self._steps.table, len(self._kinds)
         if have < len(steps):
             self._kinds = np.concatenate([self._kinds, self._kinds_of(steps[have:])])
+            self._dues = np.concatenate([self._dues, _dues_of(flows(self._known.last_words(steps["before"][have:])))])
 
     def _kinds_of(self, steps: npt.NDArray[np.void]) -> npt.NDArray[np.uint8]:
         table = self._known.table
@@ -126,32 +136,79 @@ class Walk:
         return inside
 
 
-def _unwind(stack: list[Frame], back: int) -> None:
-    """Drop frames up to the one that goes on at ``back``; all, if it is not there."""
+def _dues_of(flow: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Return what branches do to the stack, by their kinds."""
+    dues = np.full(len(flow), STAY, np.uint8)
+    for kinds, due in (((BL, CALL), PUSH), ((RET,), POP), ((B, CONDITIONAL, INDIRECT), REPLACE)):
+        dues[np.isin(flow, kinds)] = due
+    return dues
+
+
+def _find(stack: list[Frame], back: int) -> int:
+    """Find the innermost frame that goes on at ``back``; return its depth, -1 if no such frame is in this exception."""
     for depth in range(len(stack) - 1, -1, -1):
         if stack[depth].back == back:
-            del stack[depth:]
-            return
+            return depth
         if stack[depth].back == _EXCEPTION:  # no return leads out of an exception
             break
-    stack.clear()
+    return -1
 
 
-def _apply(stack: list[Frame], kind: int, frame: Frame, start: int) -> None:
-    """Change a stack; ``start`` is where execution goes on."""
+def _unwind(stack: list[Frame], back: int) -> Frame | None:
+    """Drop frames up to the one that goes on at ``back``, and return that; drop all if it is not there."""
+    depth = _find(stack, back)
+    frame = stack[depth] if depth >= 0 else None
+    del stack[max(depth, 0) :]
+    return frame
+
+
+def _apply(stack: list[Frame], kind: int, frame: Frame, start: int) -> int:
+    """Change a stack, and return the kind of the change; ``start`` is where execution goes on."""
+    plain = frame._replace(due=STAY, after=0)
     if kind == PUSH:
-        stack.append(frame)
+        stack.append(plain)
     elif kind == ENTER:
         stack.append(frame._replace(back=_EXCEPTION))
     elif kind == REPLACE:
-        stack[-1:] = [frame._replace(back=stack[-1].back if stack else 0)]
-    elif kind == REENTER:
-        _unwind(stack, _EXCEPTION)
-        stack.append(frame._replace(back=_EXCEPTION))
+        _replace_top(stack, plain)
+    elif kind == REENTER:  # both came after the same branch
+        first = _unwind(stack, _EXCEPTION) or plain
+        stack.append(frame._replace(back=_EXCEPTION, due=first.due, after=first.after))
     elif kind in (FORGET, SWITCH):
-        stack[:] = [frame._replace(back=0)]
+        stack[:] = [plain._replace(back=0)]
+    elif kind == POP:
+        _unwind(stack, start)
+        _settle_top(stack, plain)
     else:
-        _unwind(stack, start if kind == POP else _EXCEPTION)
-        if not stack or (stack[-1].function, stack[-1].program) != (frame.function, frame.program):
-            # The function that it returned into began before the trace, or has another caller than was known.
-            stack[-1:] = [frame._replace(back=stack[-1].back if stack else 0)]
+        return _leave(stack, plain, start)
+    return kind
+
+
+def _leave(stack: list[Frame], frame: Frame, start: int) -> int:
+    """Return from an exception, and do what the branch before it does; return the kind of the change."""
+    left = _unwind(stack, _EXCEPTION)
+    due = STAY if left is None else left.due
+    if left is not None and due == PUSH and start != left.after:
+        stack.append(frame._replace(back=left.after))
+        return PUSH
+    if due == REPLACE and (not stack or frame[:2] != stack[-1][:2] or start == frame.function):
+        _replace_top(stack, frame)
+        return REPLACE
+    if due == POP and _find(stack, start) >= 0:
+        _unwind(stack, start)
+    _settle_top(stack, frame)
+    return LEAVE
+
+
+def _settle_top(stack: list[Frame], frame: Frame) -> None:
+    """Put a function in the place of the top frame, if it is another one.
+
+    The function that was returned into began before the trace, or has another caller than was known.
+    """
+    if not stack or stack[-1][:2] != frame[:2]:
+        _replace_top(stack, frame)
+
+
+def _replace_top(stack: list[Frame], frame: Frame) -> None:
+    top = stack[-1] if stack else Frame(0, USER, 0)
+    stack[-1:] = [top._replace(function=frame.function, program=frame.program)]
