@@ -19,7 +19,7 @@ from prologue.report.printable import printable
 from prologue.trace.exports.formats import FORMATS
 from prologue.trace.exports.subject import ExportSubject
 from prologue.trace.path.check import ImageCheck
-from prologue.trace.path.filters import Selection
+from prologue.trace.path.filters import Selection, count_samples, without_samples
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.ranges import Batch
 from prologue.trace.readers.sources import Trace
@@ -49,9 +49,10 @@ def run(args: Namespace) -> int:
             export, timed = form.start(subject, stream), False
             for batch, every in batches:
                 timed = timed or bool(batch.ranges["time"].any())
+                count_samples(batch, trace.account)
                 keep = filters.mask(batch, every, known)
                 summary.add(*selection.take(batch, every, keep))
-                export.add(batch, every, keep)
+                export.add(*without_samples(batch, every, keep))
             notes = export.finish()
         if form.timed and not by_time and args.axis is None:
             which = "the begin of the trace" if timed else "the trace"

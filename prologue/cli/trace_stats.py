@@ -18,10 +18,10 @@ from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched, war
 from prologue.errors import UsageError
 from prologue.outputs import require_distinct, write_text
 from prologue.trace.path.check import ImageCheck
-from prologue.trace.path.filters import Selection
+from prologue.trace.path.filters import Selection, count_samples, without_samples
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.programs import Program
-from prologue.trace.ranges import SAMPLE, TOP
+from prologue.trace.ranges import TOP
 from prologue.trace.views.stats import (
     Executed,
     FoldedStacks,
@@ -73,14 +73,14 @@ def run(args: Namespace) -> int:
         selection, stacks = Selection(), FoldedStacks(known) if _wants_stacks(args) else None
         times = FunctionTimes(known) if args.times else None
         for batch, every in check.executed(trace):
-            samples = int((batch.ranges["flags"] & np.uint8(SAMPLE) != 0).sum())
-            trace.account.add("instruction samples: not counted", samples, singular="instruction sample: not counted")
+            count_samples(batch, trace.account)
             keep = filters.mask(batch, every, known)
             summary.add(*selection.take(batch, every, keep))
+            ran = without_samples(batch, every, keep)
             if stacks is not None:
-                stacks.add(batch, every, keep)
+                stacks.add(*ran)
             if times is not None:
-                times.add(batch, every, keep)
+                times.add(*ran)
         rest = [
             *warnings(check, trace, args),
             *unmatched(args, filters, known),

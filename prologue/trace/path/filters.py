@@ -10,7 +10,7 @@ import numpy as np
 from prologue.arrays import I64, Bool
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.steps import lanes
-from prologue.trace.ranges import GAP, SAMPLE, Batch, TracedTask
+from prologue.trace.ranges import GAP, SAMPLE, Batch, Tally, TracedTask, TraceRanges
 from prologue.trace.readers.intern import by_lane, run_starts
 
 
@@ -29,14 +29,17 @@ class Selection:
             return batch, numbers
         ranges = batch.ranges
         if self._apart:  # samples are not part of the flow
-            gaps |= ~keep & (ranges["flags"] & np.uint8(SAMPLE) == 0)
+            gaps |= ~keep & ~_are_samples(ranges)
         if self._lost or (gaps & ~keep).any():
             ranges = ranges.copy()
-            ranges["flags"][self._after_gaps(lanes(ranges), gaps, keep)] |= np.uint8(GAP)
+            ranges["flags"][self._after_gaps(lanes(ranges), gaps, keep & ~_are_samples(ranges))] |= np.uint8(GAP)
         return batch._replace(ranges=ranges[keep]), numbers[keep]
 
     def _after_gaps(self, lane: I64, gaps: Bool, keep: Bool) -> I64:
-        """Return rows that pass and have a gap between them and the last row of their lane that passes."""
+        """Return rows that pass and have a gap between them and the last row of their lane that passes.
+
+        A sample does not pass here: it would keep the gap from the flow.
+        """
         order = by_lane(lane)
         order = np.arange(len(lane)) if order is None else order
         own, passes = lane[order], np.flatnonzero(keep[order])
@@ -51,6 +54,25 @@ class Selection:
         self._lost.update(np.delete(own[places], there).tolist())
         rows: I64 = order[passes[after[there]]]
         return rows
+
+
+def without_samples(batch: Batch, numbers: I64, keep: Bool) -> tuple[Batch, I64, Bool]:
+    """Return a batch without sampled instructions: ranges have them already, so they take no time and end no call."""
+    flow = ~_are_samples(batch.ranges)
+    return (
+        (batch, numbers, keep) if flow.all() else (batch._replace(ranges=batch.ranges[flow]), numbers[flow], keep[flow])
+    )
+
+
+def count_samples(batch: Batch, account: Tally) -> None:
+    """Count the samples of a batch, which what is counted by ranges leaves out."""
+    count = int(_are_samples(batch.ranges).sum())
+    account.add("instruction samples: not counted", count, singular="instruction sample: not counted")
+
+
+def _are_samples(ranges: TraceRanges) -> Bool:
+    samples: Bool = ranges["flags"] & np.uint8(SAMPLE) != 0
+    return samples
 
 
 @dataclass(slots=True, kw_only=True)
@@ -109,7 +131,7 @@ class Filters:
         ranges = batch.ranges
         keep = np.ones(len(ranges), np.bool_)
         if not self.samples:
-            keep &= ranges["flags"] & np.uint8(SAMPLE) == 0
+            keep &= ~_are_samples(ranges)
         if self.cpus:
             keep &= np.isin(ranges["cpu"], list(self.cpus))
         if self.levels:
