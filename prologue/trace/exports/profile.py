@@ -12,7 +12,7 @@ from prologue.trace.exports.runs import BRANCH, RunJoiner, Runs
 from prologue.trace.exports.subject import ExportSubject
 from prologue.trace.path.filters import Selection
 from prologue.trace.path.programs import Program
-from prologue.trace.ranges import TOP, Batch
+from prologue.trace.ranges import TOP, Batch, count_instructions
 from prologue.trace.readers.intern import Interner, RunCounts, mix_rows
 from prologue.words import counted
 
@@ -55,11 +55,13 @@ class KernelProfile:
         self._program = subject.known.kernels.host
         self._joiner, self._selection = RunJoiner(subject.known), Selection(apart=True)
         self._runs, self._branches = _Pairs(), _Pairs()
-        self._elsewhere = 0
+        self._elsewhere = 0  # instructions
 
     def add(self, batch: Batch, numbers: I64, keep: Bool) -> None:
         """Take in a batch; a range that is not kept is a gap."""
-        for runs in self._joiner.take(*self._selection.take(batch, numbers, keep)):
+        chosen, own = self._selection.take(batch, numbers, keep)
+        self._elsewhere += int(count_instructions(chosen.ranges).sum())  # T32's are not of four bytes each
+        for runs in self._joiner.take(chosen, own):
             self._add(runs)
 
     def finish(self) -> tuple[CountedPairs, CountedPairs, list[str]]:
@@ -73,8 +75,9 @@ class KernelProfile:
     def _add(self, runs: Runs) -> None:
         starts, there = linked_addresses(self._program, runs["start"], runs["end"])
         there &= runs["program"] == 0
-        self._elsewhere += int(((runs["end"] - runs["start"])[~there] // _WORD).sum())
-        self._runs.add(starts[there], starts[there] + (runs["end"] - runs["start"])[there] - _WORD)
+        sizes = (runs["end"] - runs["start"])[there]
+        self._elsewhere -= int((sizes // _WORD).sum())
+        self._runs.add(starts[there], starts[there] + sizes - _WORD)
         origins, known = linked_addresses(self._program, runs["origin"], runs["origin"] + _WORD)
         known &= there & (runs["before"] == 0) & (runs["entry"] == BRANCH)
         self._branches.add(origins[known], starts[known])

@@ -191,6 +191,19 @@ def test_a_run_ends_where_the_image_does(tmp_path: Path, capsys: Capture) -> Non
     assert "4 instructions not of" in capsys.readouterr().err
 
 
+def test_instructions_of_t32_that_are_left_out(tmp_path: Path, capsys: Capture) -> None:
+    """They are counted as ``stats`` counts them: some have two bytes."""
+    lines = ["TRACE_ON( [begin or filter])", "PE_CONTEXT((ISA=T32) EL0N; 32-bit; )"]
+    for start, end, count in ((0x10000, 0x1000A, 4), (0x10020, 0x10026, 3)):
+        lines.append(f"INSTR_RANGE(exec range=0x{start:x}:[0x{end:x}] num_i({count}) last_sz(2) (ISA=T32) E BR )")
+    trace = tmp_path / "trace"
+    trace.write_text("".join(f"Idx:{k}; ID:10; OCSD_GEN_TRC_ELEM_{line}\n" for k, line in enumerate(lines)))
+    traced = Traced(trace, KERNEL.write(tmp_path / "vmlinux"))
+    assert traced.stats(capsys)["instructions"] == 7
+    assert traced.export("bolt").read_text() == ""
+    assert "7 instructions not of" in capsys.readouterr().err
+
+
 def test_a_file_of_addresses_needs_the_vmlinux(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "trace").write_bytes(TRACES["a recording"])
     for format_ in ("autofdo", "bolt", "lcov", "brstack"):
