@@ -16,7 +16,7 @@ import numpy as np
 from prologue.arrays import I64, U64, Bool
 from prologue.trace.exports.profile import linked_addresses
 from prologue.trace.exports.subject import ExportSubject
-from prologue.trace.ranges import TOP, Batch
+from prologue.trace.ranges import TOP, Batch, count_instructions
 from prologue.trace.readers.intern import RunCounts
 from prologue.trace.views.source_lines import LineTables, UnitLines
 from prologue.trace.views.stats import Executed, executed
@@ -29,7 +29,7 @@ class LcovExport:
     def __init__(self, subject: ExportSubject, stream: BinaryIO) -> None:
         self._known, self._stream = subject.known, stream
         self._program = subject.known.kernels.host
-        self._runs = RunCounts()
+        self._runs, self._instructions = RunCounts(), 0
         self._lines: defaultdict[str, dict[int, int]] = defaultdict(dict)
         # Of each file and name, line and count by address.
         self._functions: defaultdict[str, dict[str, dict[int, tuple[int, int]]]] = defaultdict(dict)
@@ -37,6 +37,7 @@ class LcovExport:
     def add(self, batch: Batch, numbers: I64, keep: Bool) -> None:
         """See ``Export``."""
         self._runs.add(numbers[keep])
+        self._instructions += int(count_instructions(batch.ranges[keep]).sum())
 
     def finish(self) -> list[str]:
         """See ``Export``.
@@ -45,31 +46,42 @@ class LcovExport:
             InputError: the vmlinux has no line tables, or damaged ones.
 
         """
-        done, notes = self._linked(executed(self._known, self._runs.up_to(len(self._known.table)), 0))
+        done = self._linked(executed(self._known, self._runs.up_to(len(self._known.table)), 0))
+        has_line = np.zeros(len(done.vaddrs), np.bool_)
         for unit, start, stop in LineTables(self._program.kernel).units_of(done.vaddrs):
-            self._take_lines(unit, start, stop, done)
+            has_line |= self._take_lines(unit, start, stop, done)
             self._take_functions(unit, start, stop, done)
         for file in sorted(self._lines):
             self._write(file)
-        return notes
+        name, lineless = self._program.name, int(done.counts[~has_line].sum())
+        left_out = {
+            f"not of {name}": self._instructions - int(done.counts.sum()),
+            f"without a line in {name}": lineless,
+        }
+        return [f"{counted(count, 'instruction')} {why} left out" for why, count in left_out.items() if count]
 
-    def _linked(self, done: Executed) -> tuple[Executed, list[str]]:
+    def _linked(self, done: Executed) -> Executed:
         """Count what was executed by addresses of the kernel's file, some of which may be mapped twice."""
         places, there = linked_addresses(self._program, done.vaddrs, done.vaddrs + np.uint64(4))
         vaddrs, inverse = np.unique(places[there], return_inverse=True)
         counts = np.zeros(len(vaddrs), np.int64)
         np.add.at(counts, inverse, done.counts[there])
-        elsewhere = int(done.counts[~there].sum())
-        note = f"{counted(elsewhere, 'instruction')} of modules left out: the lines are of {self._program.name}"
-        return Executed(vaddrs, counts), [note] if elsewhere else []
+        return Executed(vaddrs, counts)
 
-    def _take_lines(self, unit: UnitLines, start: int, stop: int, done: Executed) -> None:
+    def _take_lines(self, unit: UnitLines, start: int, stop: int, done: Executed) -> Bool:
+        """Take the lines of a unit's span; return which instructions are of one of them."""
         begins, ends = unit.addresses, np.append(unit.addresses[1:], unit.addresses[-1:])
         own = (unit.lines > 0) & (begins < ends) & (begins >= np.uint64(start)) & (begins < np.uint64(stop))
         most = _most(done, begins[own], ends[own])
         for file, line, count in zip(unit.file[own].tolist(), unit.lines[own].tolist(), most.tolist(), strict=True):
             lines = self._lines[normpath(unit.files[file])]
             lines[line] = max(lines.get(line, 0), count)
+        bounds = np.searchsorted(done.vaddrs, np.stack([begins[own], ends[own]]))
+        depth = np.zeros(len(done.vaddrs) + 1, np.int64)
+        np.add.at(depth, bounds[0], 1)
+        np.add.at(depth, bounds[1], -1)
+        has_line: Bool = np.cumsum(depth[:-1]) > 0
+        return has_line
 
     def _take_functions(self, unit: UnitLines, start: int, stop: int, done: Executed) -> None:
         slide = self._program.kernel.slide

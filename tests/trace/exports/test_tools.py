@@ -154,6 +154,24 @@ def test_line_coverage_of_a_function_in_several_units(tmp_path: Path, ran: tuple
     assert re.findall(r"^FNDA:(\d+),both$", text, re.MULTILINE) == ["3"]
 
 
+def test_line_coverage_says_what_it_leaves_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Code without lines, as assembly may be, and processes: lines and notes have all that stats counts."""
+    needs_tools("clang-19", "ld.lld-19")
+    (tmp_path / "one.c").write_text("int one(int x)\n{\n\treturn x + 1;\n}\n")
+    (tmp_path / "two.S").write_text(".globl two\n.type two, %function\ntwo: nop\nret\n.size two, . - two\n")
+    options = [option for option in OPTIONS if option != "-g"]
+    subprocess.run(["clang-19", *options, "-c", "-g0", "two.S", "-o", "two.o"], cwd=tmp_path, check=True)
+    subprocess.run(["clang-19", *OPTIONS, "-Wl,-e,one", "one.c", "two.o", "-o", "vmlinux"], cwd=tmp_path, check=True)
+    program = linked_program(tmp_path / "vmlinux", 0)
+    spans = [(program.find("one")[0], 2, 1), (program.find("two")[0], 2, 1), (0x400000, 5, 0)]
+    rows = [{"start": start, "count": count, "level": level} for start, count, level in spans]
+    (tmp_path / "trace").write_bytes(recording(rows))
+    Traced(tmp_path / "trace", tmp_path / "vmlinux").export("lcov")
+    said = capsys.readouterr().err
+    assert f"5 instructions not of {tmp_path / 'vmlinux'} left out" in said
+    assert f"2 instructions without a line in {tmp_path / 'vmlinux'} left out" in said
+
+
 def test_branch_stacks_as_perf_prints_them(traced: Traced, tmp_path: Path) -> None:
     needs_tools("perf")
     lines = traced.export("brstack").read_text().splitlines(keepends=True)
