@@ -159,11 +159,20 @@ class TextHistory:
     def words(self, start: int, end: int, text: int, words: U32) -> U32:
         """Return the words of a range with a text; ``words`` are the image's."""
         low, high = np.searchsorted(self._addresses, np.array([start, end], np.uint64)).tolist()
-        span = self._spans[int(self._numbers(np.array([low << _HALF | high]))[0])]
+        span = self._spans[self._number(low, high)]
         at = ((span.addresses - np.uint64(start)) >> np.uint64(2)).astype(np.int64)
         changed = words.copy()
         changed[at] = np.where(span.known[text], span.words[text], changed[at])
         return changed
+
+    def part(self, start: int, end: int, text: int, part_start: int, part_end: int) -> int:
+        """Return the text of a part of a range that has a text."""
+        ends = np.array([start, end, part_start, part_end], np.uint64)
+        low, high, part_low, part_high = np.searchsorted(self._addresses, ends).tolist()
+        if part_low == part_high:
+            return NO_TEXT
+        whole, columns = self._spans[self._number(low, high)], slice(part_low - low, part_high - low)
+        return self._state(self._number(part_low, part_high), whole.words[text, columns], whole.known[text, columns])
 
     def _widen(self, batch: Batch, instants: Instants) -> None:
         """Move the times of the trace apart. Times of a batch may all be 0, before the first timestamp of its CPU."""
@@ -173,6 +182,19 @@ class TextHistory:
             self._begin, self._end = min(self._begin, int(times.min())), max(self._end, int(times.max()))
 
     # spans
+
+    def _number(self, low: int, high: int) -> int:
+        return int(self._numbers(np.array([low << _HALF | high]))[0])
+
+    def _state(self, number: int, words: U32, known: Bool) -> int:
+        """Return the text of a span that has these words; it gets one of no instant if there is none."""
+        span = self._spans[number]
+        same = np.flatnonzero((span.words == words).all(axis=1) & (span.known == known).all(axis=1))
+        if len(same):
+            return int(same[0])
+        more = replace(span, words=np.vstack([span.words, words]), known=np.vstack([span.known, known]))
+        self._spans[number] = more
+        return len(span.words)
 
     def _numbers(self, keys: I64) -> I64:
         """Return the row in ``_spans`` of each pair of rows of addresses."""
@@ -255,13 +277,7 @@ class TextHistory:
         columns = np.arange(len(span.addresses))
         at = ((span.addresses - np.uint64(start)) >> np.uint64(2)).astype(np.int64)
         texts = np.array(options)[fits[:, at].argmax(axis=0)]
-        words, known = span.words[texts, columns], span.known[texts, columns]
-        same = np.flatnonzero((span.words == words).all(axis=1) & (span.known == known).all(axis=1))
-        if len(same):
-            return int(same[0])
-        more = replace(span, words=np.vstack([span.words, words]), known=np.vstack([span.known, known]))
-        self._spans[number] = more
-        return len(span.words)
+        return self._state(number, span.words[texts, columns], span.known[texts, columns])
 
     def _fits(self, step: _Step) -> Bool:
         """Tell whether each word of a range may have run there; shape (instructions,)."""

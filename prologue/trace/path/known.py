@@ -60,6 +60,17 @@ class KnownRanges:
         """Return the row in ``table`` of each range of a batch, by the words of the images; shape (n,)."""
         return self._numbers(batch, self.kernels.rows(batch), None)
 
+    def parts(self, number: int, starts: list[int], ends: list[int]) -> I64:
+        """Return the rows in ``table`` of the parts of a range; a text that changed is that of the range."""
+        start, end, program, _, text = self.table[number].tolist()
+        texts = None
+        if self._history is not None:
+            texts = np.full(len(starts), NO_TEXT, np.int64)
+            if text != NO_TEXT:
+                texts[:] = [self._history.part(start, end, text, *part) for part in zip(starts, ends, strict=True)]
+        bounds = np.array([starts, ends], np.uint64)
+        return self._intern(bounds[0], bounds[1], np.full(len(starts), program, np.int64), texts)
+
     def words(self, number: int) -> U32:
         """Return the words of a range that is in an image."""
         start, end, program, piece, text = self.table[number].tolist()
@@ -97,20 +108,22 @@ class KnownRanges:
         return words
 
     def _numbers(self, batch: Batch, program: I64, texts: I64 | None) -> I64:
-        ranges = batch.ranges
-        columns = [ranges["start"], ranges["end"], program.view(np.uint64)]
+        return self._intern(batch.ranges["start"], batch.ranges["end"], program, texts)
+
+    def _intern(self, starts: U64, ends: U64, program: I64, texts: I64 | None) -> I64:
+        columns = [starts, ends, program.view(np.uint64)]
         keys = mix_rows(*columns) if texts is None else mix_rows(*columns, texts.view(np.uint64))
         numbers, fresh = self._interner.numbers(keys)
         if len(fresh):
             new = np.zeros(len(fresh), KNOWN)
-            new["start"], new["end"], new["program"] = ranges["start"][fresh], ranges["end"][fresh], program[fresh]
+            new["start"], new["end"], new["program"] = starts[fresh], ends[fresh], program[fresh]
             new["piece"], new["text"] = -1, NO_TEXT if texts is None else texts[fresh]
             for row, own in enumerate(self._programs):
                 rows = new["program"] == row
                 new["piece"][rows] = own.piece_of(new["start"][rows], new["end"][rows])
             self.table = np.concatenate([self.table, new])
         same = self.table[numbers]
-        alike = (same["start"] == ranges["start"]) & (same["end"] == ranges["end"]) & (same["program"] == program)
+        alike = (same["start"] == starts) & (same["end"] == ends) & (same["program"] == program)
         if not alike.all() or (texts is not None and (same["text"] != texts).any()):
             raise InternalError("two ranges have one key")
         return numbers

@@ -19,7 +19,7 @@ class SymbolSplit:
 
     def __init__(self, known: KnownRanges) -> None:
         self._known = known
-        self._parts: dict[int, list[int]] = {}
+        self._parts: dict[int, tuple[list[int], I64]] = {}
         self._spans = np.zeros(0, np.bool_)
 
     def take(self, batch: Batch, numbers: I64, keep: Bool) -> tuple[Batch, I64, Bool]:
@@ -28,28 +28,29 @@ class SymbolSplit:
         spans = self._spans[numbers]
         if not spans.any():
             return batch, numbers, keep
-        starts = {number: self._starts(number) for number in np.unique(numbers[spans]).tolist()}
+        split = [self._split(number) for number in numbers[spans].tolist()]
         parts = np.ones(len(numbers), np.int64)
-        parts[spans] = [len(starts[number]) for number in numbers[spans].tolist()]
+        parts[spans] = [len(starts) for starts, _ in split]
         owner = np.repeat(np.arange(len(numbers)), parts)
         ranges, is_part = batch.ranges[owner].copy(), np.repeat(spans, parts)
         first = np.append(True, owner[1:] != owner[:-1])
-        begins = [start for number in numbers[spans].tolist() for start in starts[number]]
-        ranges["start"][is_part] = np.array(begins, np.uint64)
+        ranges["start"][is_part] = np.array([start for starts, _ in split for start in starts], np.uint64)
         inner = np.flatnonzero(is_part & ~first)
         ranges["end"][inner - 1] = ranges["start"][inner]
         ranges["flags"][inner] &= ~_BEFORE
         ranges["cycles"][inner] = 0
         own = numbers[owner]
-        own[is_part] = self._known.numbers(batch._replace(ranges=ranges[is_part]))
+        own[is_part] = np.concatenate([rows for _, rows in split])
         self._learn()
         return batch._replace(ranges=ranges), own, keep[owner]
 
-    def _starts(self, number: int) -> list[int]:
+    def _split(self, number: int) -> tuple[list[int], I64]:
+        """Return where the parts of a range begin, and the number of each."""
         if number not in self._parts:
             start, end, program, _, _ = self._known.table[number].tolist()
             inner = self._known.kernels.programs[program].starts_within(start + 4, end)
-            self._parts[number] = [start, *(vaddr for vaddr in inner if not vaddr % 4)]
+            starts = [start, *(vaddr for vaddr in inner if not vaddr % 4)]
+            self._parts[number] = starts, self._known.parts(number, starts, [*starts[1:], end])
         return self._parts[number]
 
     def _learn(self) -> None:
