@@ -129,5 +129,8 @@ def _moved(symbols: Symbols, value: U64, around: dict[int, U32], layout: Layout)
         start = value[lone] - np.where(after_bti, np.uint64(8), np.uint64(4))
         begins = symbols.is_function_start(start)
         begins[begins] = ~symbols.is_function_start(value[lone][begins])
+        if layout == "4,2":  # a literal may follow a function that is no more than its landing pad
+            literal = (around[0] == a64.NOP) & (around[1] == a64.NOP)
+            begins &= ~(literal[lone] & symbols.is_function_start(value[lone] + np.uint64(8)))
         after_mov[lone] = begins
     return after_mov

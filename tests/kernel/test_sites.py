@@ -1,0 +1,56 @@
+"""Sites in code that looks like other sites: empty functions, and bodies that begin with NOPs."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from tests.mini_module.build import LINKER_SCRIPT
+from tests.support.needs import needs_tools
+
+_PADS = {"": "none", "bti c\n": "bti"}
+
+
+def function(name: str, layout: str, pad: str, body: str = "ret") -> str:
+    """A traced function as compilers write it."""
+    literal = f".L{name}: nop\nnop\n" if layout == "4,2" else ""
+    slots = "nop\nnop\n" if literal else f".L{name}: nop\nnop\n"
+    return (
+        f".text\n.balign 8\n{literal}.type {name}, %function\n{name}:\n{pad}{slots}{body}\n.size {name}, . - {name}\n"
+        f'.section __patchable_function_entries, "awo", %progbits, .text\n.xword .L{name}\n'
+    )
+
+
+def untraced(name: str, words: str) -> str:
+    return f".text\n.balign 8\n.type {name}, %function\n{name}:\n{words}\n.size {name}, . - {name}\n"
+
+
+def module(directory: Path, *code: str) -> Path:
+    needs_tools("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-ld")
+    compiled, out = directory / "sites.o", directory / "sites.ko"
+    assemble = ["aarch64-linux-gnu-gcc", "-c", "-x", "assembler", "-", "-o", str(compiled)]
+    subprocess.run(assemble, input="\n".join(code), text=True, check=True)
+    subprocess.run(["aarch64-linux-gnu-ld", "-r", "-T", LINKER_SCRIPT, "-o", out, compiled], check=True)
+    return out
+
+
+def require_round_trip(ko: Path) -> None:
+    """Process the module and give it back, with both readers, in place and as copies."""
+    before, processed, back = ko.read_bytes(), ko.with_name("processed.ko"), ko.with_name("back.ko")
+    assert main(["verify", str(ko)]) == 0
+    assert main(["patch", str(ko), "-o", str(processed), "--contract", "native"]) == 0
+    assert main(["verify", str(processed), "--against", str(ko)]) == 0
+    assert main(["patch", str(processed), "-o", str(back), "--reverse"]) == 0
+    assert back.read_bytes() == before
+    assert main(["patch", str(ko), "--in-place", "--reread", "--contract", "native"]) == 0
+    assert ko.read_bytes() == processed.read_bytes()
+
+
+def test_a_literal_after_a_landing_pad_and_padding_is_no_second_slot(tmp_path: Path) -> None:
+    """An untraced function of no more than its pad, then a NOP that aligns: like a pair, but a literal begins there."""
+    traced = [function(name, "4,2", "bti c\n") for name in ("first", "second", "third")]
+    ko = module(tmp_path, *traced[:2], untraced("empty", "bti c\nnop"), traced[2])
+    require_round_trip(ko)
