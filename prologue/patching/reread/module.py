@@ -38,9 +38,14 @@ def reread_module(content: bytes, path: Path, *, processed: bool) -> tuple[Place
     sections = list(binary.sections)
     text = {s.name: bytes(s.content) for s in sections if s.flags & 6 == 6 and s.size}
     expected = (_MOV if processed else _NOP, _NOP)
+    sizes = _function_sizes(binary, sections)
     places = []
     for section, offset in _records(binary, sections):
-        first = _first_slot(text.get(section, b""), offset)
+        code = text.get(section, b"")
+        padded = _word(code, offset - 4) in _LANDING_PADS
+        # A function that begins here, with room for the pair, has no literal before it, whatever its body looks like.
+        begins = sizes.get((section, offset), 0) >= 8 or (padded and sizes.get((section, offset - 4), 0) >= 12)
+        first = offset if begins else _first_slot(code, offset)
         pair = _word(text.get(section, b""), first), _word(text.get(section, b""), first + 4)
         if pair != expected:
             raise InternalError(
@@ -66,15 +71,22 @@ def _records(binary: Any, sections: list[Any]) -> list[Place]:
     return [(name, value + relocation.addend) for _, name, value, relocation in records]
 
 
+def _function_sizes(binary: Any, sections: list[Any]) -> dict[Place, int]:
+    """Return the size of the longest function at each place."""
+    sizes: dict[Place, int] = {}
+    for symbol in binary.symtab_symbols:
+        if symbol.is_function and 0 < symbol.shndx < len(sections):
+            place = sections[symbol.shndx].name, symbol.value
+            sizes[place] = max(symbol.size, sizes.get(place, 0))
+    return sizes
+
+
 def _word(code: bytes, offset: int) -> int:
     return int.from_bytes(code[offset : offset + 4], "little") if offset >= 0 else 0
 
 
 def _first_slot(code: bytes, record: int) -> int:
-    """Return where the pair starts: after a literal of two NOPs and a landing pad, if they are there.
-
-    A function never begins with four NOPs, so NOP; NOP; pair can only be CALL_OPS' literal.
-    """
+    """Return where the pair starts: after a literal of two NOPs and a landing pad, if they are there."""
     words = [_word(code, record + 4 * k) for k in range(5)]
     if words[:2] == [_NOP, _NOP]:
         if words[2] in _LANDING_PADS and words[3] in (_NOP, _MOV):
