@@ -223,6 +223,7 @@ def layout_of(image: ElfImage, symbols: Symbols, records: Records) -> Layout:
     plain = symbols.is_function_start(value)
     padded = symbols.is_function_start(value - np.uint64(4)) & (around[-1] & a64.BTI_MASK == a64.BTI)
     literal = symbols.is_function_start(value + np.uint64(8)) & (around[0] == a64.NOP) & (around[1] == a64.NOP)
+    literal &= around[-1] != a64.MOV_X9_X30  # the second slot of an empty function, whose record was moved
     votes_plain, votes_literal = int((plain | padded).sum()), int((literal & ~plain).sum())
     if votes_plain or votes_literal:
         return "4,2" if votes_literal > votes_plain else "2"

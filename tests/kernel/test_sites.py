@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from prologue.cli.main import main
+from tests.mini_kernel.build import Spec, build, link
 from tests.mini_module.build import LINKER_SCRIPT
 from tests.support.needs import needs_tools
 
@@ -28,11 +30,16 @@ def untraced(name: str, words: str) -> str:
     return f".text\n.balign 8\n.type {name}, %function\n{name}:\n{words}\n.size {name}, . - {name}\n"
 
 
-def module(directory: Path, *code: str) -> Path:
+def assembled(directory: Path, *code: str) -> Path:
     needs_tools("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-ld")
-    compiled, out = directory / "sites.o", directory / "sites.ko"
+    compiled = directory / "sites.o"
     assemble = ["aarch64-linux-gnu-gcc", "-c", "-x", "assembler", "-", "-o", str(compiled)]
     subprocess.run(assemble, input="\n".join(code), text=True, check=True)
+    return compiled
+
+
+def module(directory: Path, *code: str) -> Path:
+    compiled, out = assembled(directory, *code), directory / "sites.ko"
     subprocess.run(["aarch64-linux-gnu-ld", "-r", "-T", LINKER_SCRIPT, "-o", out, compiled], check=True)
     return out
 
@@ -64,3 +71,17 @@ def test_both_readers_agree_on_a_body_that_looks_like_slots(tmp_path: Path, layo
     code = [function(name, layout, pad, body) for name in ("first", "second", "third")]
     ko = module(tmp_path, *code, untraced("last", "ret"))
     require_round_trip(ko, "--ignore", "PL206")  # a pair in a body
+
+
+@pytest.mark.parametrize("marker", [1, 2])
+def test_an_empty_function_of_a_processed_kernel_has_no_literal(tmp_path: Path, marker: Literal[1, 2]) -> None:
+    """Its second slot, the NOP that aligns, and the next function: like CALL_OPS' literal, if records are moved."""
+    spec = Spec(bti=True, marker=marker)
+    build(spec, tmp_path)
+    empty = [function(name, "2", "bti c\n", body) for name, body in (("empty", ""), ("next", "ret"))]
+    vmlinux, processed = tmp_path / "vmlinux", tmp_path / "processed"
+    assembled(tmp_path, *empty)
+    link(spec, [str(path) for path in sorted(tmp_path.glob("*.o"))], vmlinux)
+    assert main(["verify", str(vmlinux)]) == 0
+    assert main(["patch", str(vmlinux), "-o", str(processed)]) == 0
+    assert main(["verify", str(processed), "--against", str(vmlinux)]) == 0
