@@ -305,3 +305,18 @@ def test_a_relocation_after_the_last_whole_word(mini: Mini, capsys: pytest.Captu
     elf.save(ko)
     assert main(["verify", str(ko), "--select", "PL302,PL304"]) in (0, 1, 2)
     assert "internal error" not in capsys.readouterr().err
+
+
+def test_relocations_of_no_symbol_table_are_refused_in_one_line(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    """The loader does not look at sh_link, and LIEF does: it reads records without symbols then."""
+    ko = mini(ModuleSpec())
+    elf = ElfEdit(ko)
+    index = next(k for k, s in enumerate(elf.elf.iter_sections()) if s.name == ".rela__patchable_function_entries")
+    struct.pack_into("<I", elf.data, elf.elf.header["e_shoff"] + 64 * index + 40, 1)
+    before = bytes(elf.save(ko).read_bytes())
+    assert patch(ko, "-o", ko.with_name("out.ko"), "--contract", "native") == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"prologue: {ko}: ")
+    assert "a record's relocation names no symbol" in error
+    assert ko.read_bytes() == before
+    assert not ko.with_name("out.ko").exists()

@@ -40,7 +40,7 @@ def reread_module(content: bytes, path: Path, *, processed: bool) -> tuple[Place
     expected = (_MOV if processed else _NOP, _NOP)
     sizes = _function_sizes(binary, sections)
     places = []
-    for section, offset in _records(binary, sections):
+    for section, offset in _records(binary, sections, path):
         code = text.get(section, b"")
         padded = _word(code, offset - 4) in _LANDING_PADS
         # A function that begins here, with room for the pair, has no literal before it, whatever its body looks like.
@@ -57,14 +57,18 @@ def reread_module(content: bytes, path: Path, *, processed: bool) -> tuple[Place
     return tuple(places)
 
 
-def _records(binary: Any, sections: list[Any]) -> list[Place]:
+def _records(binary: Any, sections: list[Any], path: Path) -> list[Place]:
     """Return the place that each record's relocation points at, in the order of the slots."""
     records = []
     for relocation in binary.object_relocations:
         if relocation.section is not None and relocation.section.name == _RECORDS:
             symbol = relocation.symbol
+            if symbol is None:
+                raise InternalError("LIEF: a record's relocation names no symbol", path=path)
             if symbol.shndx >= len(sections):
-                raise InputError(f"a record refers to section {symbol.shndx}, which is not there: damaged symbols")
+                raise InputError(
+                    f"a record refers to section {symbol.shndx}, which is not there: damaged symbols", path=path
+                )
             target = sections[symbol.shndx]
             records.append(((relocation.section.offset, relocation.address), target.name, symbol.value, relocation))
     records.sort(key=lambda item: item[0])
