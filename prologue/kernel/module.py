@@ -216,10 +216,11 @@ def layout_of(image: ElfImage, symbols: Symbols, records: Records) -> Layout:
 
     A function symbol stands at a record in layout ``2`` (one word before it, if that is a landing pad), and 8 bytes
     after it in ``4,2``. Records that were moved stand in the function in either; then the two NOPs before every
-    8-aligned function decide, which layout ``2`` has only by chance.
+    8-aligned function decide, which layout ``2`` has only by chance. So do the two NOPs before a pair if there are no
+    symbols of functions.
     """
     value = records.values[records.nonzero & image.in_text(records.values)]
-    around = image.words_around(value, range(-4, 3))
+    around = image.words_around(value, range(-4, 5))
     plain = symbols.is_function_start(value)
     padded = symbols.is_function_start(value - np.uint64(4)) & (around[-1] & a64.BTI_MASK == a64.BTI)
     literal = symbols.is_function_start(value + np.uint64(8)) & (around[0] == a64.NOP) & (around[1] == a64.NOP)
@@ -227,8 +228,20 @@ def layout_of(image: ElfImage, symbols: Symbols, records: Records) -> Layout:
     votes_plain, votes_literal = int((plain | padded).sum()), int((literal & ~plain).sum())
     if votes_plain or votes_literal:
         return "4,2" if votes_literal > votes_plain else "2"
+    if 2 * int(_literals_by_words(value, around).sum()) > len(value):
+        return "4,2"
     bti = around[-2] & a64.BTI_MASK == a64.BTI
     before = np.where(bti, around[-3], around[-2]), np.where(bti, around[-4], around[-3])
     entry = value - np.where(bti, np.uint64(8), np.uint64(4))
     reserved = (before[0] == a64.NOP) & (before[1] == a64.NOP) & (entry % np.uint64(8) == 0)
     return "4,2" if len(value) and bool(reserved.all()) else "2"
+
+
+def _literals_by_words(value: U64, around: dict[int, U32]) -> Bool:
+    """Return which records point at two NOPs before a pair, with or without a landing pad between."""
+    bti = around[2] & a64.BTI_MASK == a64.BTI
+    first, second = np.where(bti, around[3], around[2]), np.where(bti, around[4], around[3])
+    literal = (around[0] == a64.NOP) & (around[1] == a64.NOP) & (value % np.uint64(8) == 0)
+    begins = (around[-1] & a64.BTI_MASK == a64.BTI) | (around[-1] == a64.MOV_X9_X30)
+    is_literal: Bool = literal & ~begins & ((first == a64.NOP) | (first == a64.MOV_X9_X30)) & (second == a64.NOP)
+    return is_literal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 from typing import Literal
@@ -13,6 +14,7 @@ from tests.mini_kernel.build import Spec, build, link
 from tests.mini_module.build import LINKER_SCRIPT
 from tests.support.needs import needs_tools
 
+_NAMES = ("first", "next", "last")
 _PADS = {"": "none", "bti c\n": "bti"}
 
 
@@ -85,3 +87,26 @@ def test_an_empty_function_of_a_processed_kernel_has_no_literal(tmp_path: Path, 
     assert main(["verify", str(vmlinux)]) == 0
     assert main(["patch", str(vmlinux), "-o", str(processed)]) == 0
     assert main(["verify", str(processed), "--against", str(vmlinux)]) == 0
+
+
+@pytest.mark.parametrize("layout", ["2", "4,2"])
+@pytest.mark.parametrize("pad", _PADS, ids=_PADS.values())
+@pytest.mark.parametrize("is_processed", [False, True], ids=["untouched", "processed"])
+def test_a_module_without_symbols_of_functions_has_the_same_sites(
+    tmp_path: Path, layout: str, pad: str, is_processed: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``objcopy --strip-unneeded`` leaves none if all functions are static: the MOV belongs into no literal."""
+    ko, stripped = module(tmp_path, *(function(name, layout, pad) for name in _NAMES)), tmp_path / "stripped.ko"
+    goal, state = (["--reverse"], "processed") if is_processed else (["--contract", "native"], "untouched")
+    if is_processed:
+        assert main(["patch", str(ko), "--in-place", "--contract", "native"]) == 0
+    strip = ["aarch64-linux-gnu-objcopy", *(f"--strip-symbol={name}" for name in _NAMES)]
+    subprocess.run([*strip, ko, stripped], check=True)
+    capsys.readouterr()
+    assert main(["scan", str(stripped), "--json"]) == 0
+    (scanned,) = json.loads(capsys.readouterr().out)["files"]
+    assert (scanned["layout"], scanned["state"], scanned["sites"]) == (layout, state, len(_NAMES))
+    for path in (ko, stripped):
+        assert main(["patch", str(path), "--in-place", "--reread", *goal]) == 0
+    subprocess.run([*strip, ko, tmp_path / "expected.ko"], check=True)
+    assert stripped.read_bytes() == (tmp_path / "expected.ko").read_bytes()
