@@ -86,7 +86,7 @@ class Walk:
         fields = zip(*(column.tolist() for column in (*columns, backs[rows], dues[rows])), strict=True)
         for row, own, kind, function, program, start, back, due in fields:
             stack = self._stacks.setdefault(own, [])
-            done = _apply(stack, kind, Frame(function, program, back, due, back), start)
+            done = _apply(stack, kind, Frame(function, program, back), start, due)
             yield StackChange(row, own, done, stack)
 
     def _learn(self) -> None:
@@ -162,25 +162,27 @@ def _unwind(stack: list[Frame], back: int) -> Frame | None:
     return frame
 
 
-def _apply(stack: list[Frame], kind: int, frame: Frame, start: int) -> int:
-    """Change a stack, and return the kind of the change; ``start`` is where execution goes on."""
-    plain = frame._replace(due=STAY, after=0)
+def _apply(stack: list[Frame], kind: int, frame: Frame, start: int, due: int) -> int:
+    """Change a stack, and return the kind of the change.
+
+    ``start`` is where execution goes on; ``frame`` goes on after the last instruction before, which does ``due``.
+    """
     if kind == PUSH:
-        stack.append(plain)
+        stack.append(frame)
     elif kind == ENTER:
-        stack.append(frame._replace(back=_EXCEPTION))
+        stack.append(Frame(frame.function, frame.program, _EXCEPTION, due, frame.back))
     elif kind == REPLACE:
-        _replace_top(stack, plain)
+        _replace_top(stack, frame)
     elif kind == REENTER:  # both came after the same branch
-        first = _unwind(stack, _EXCEPTION) or plain
-        stack.append(frame._replace(back=_EXCEPTION, due=first.due, after=first.after))
+        first = _unwind(stack, _EXCEPTION) or frame
+        stack.append(Frame(frame.function, frame.program, _EXCEPTION, first.due, first.after))
     elif kind in (FORGET, SWITCH):
-        stack[:] = [plain._replace(back=0)]
+        stack[:] = [frame._replace(back=0)]
     elif kind == POP:
         _unwind(stack, start)
-        _settle_top(stack, plain)
+        _settle_top(stack, frame)
     else:
-        return _leave(stack, plain, start)
+        return _leave(stack, frame, start)
     return kind
 
 
@@ -211,4 +213,4 @@ def _settle_top(stack: list[Frame], frame: Frame) -> None:
 
 def _replace_top(stack: list[Frame], frame: Frame) -> None:
     top = stack[-1] if stack else Frame(0, USER, 0)
-    stack[-1:] = [top._replace(function=frame.function, program=frame.program)]
+    stack[-1:] = [Frame(frame.function, frame.program, *top[2:])]
