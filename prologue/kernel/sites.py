@@ -120,7 +120,8 @@ def _moved(symbols: Symbols, value: U64, around: dict[int, U32], layout: Layout)
     lone = ~after_mov & (around[0] == a64.NOP) & (around[-1] == a64.NOP)
     # A slot that was overwritten: the function's symbol says which of the two the record means.
     pad_before = around[-1] & a64.BTI_MASK == a64.BTI
-    lone |= ~after_mov & ((around[0] != a64.NOP) | (around[1] != a64.NOP))
+    patchable = (around[0] == a64.NOP) | (around[0] == a64.MOV_X9_X30)
+    lone |= ~after_mov & ~(patchable & (around[1] == a64.NOP))
     if 2 * int(after_mov.sum()) <= len(value):  # otherwise a pad there may be what overwrote a first slot
         lone &= ~pad_before
     lone &= ~(pad_before & (around[0] != a64.NOP))

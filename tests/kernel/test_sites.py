@@ -75,6 +75,14 @@ def test_both_readers_agree_on_a_body_that_looks_like_slots(tmp_path: Path, layo
     require_round_trip(ko, "--ignore", "PL206")  # a pair in a body
 
 
+def test_a_function_without_symbol_after_one_of_one_word_is_processed(tmp_path: Path) -> None:
+    """The leftover of an overridden weak function, say: its first slot is no second slot of what begins before it."""
+    traced = [function(name, "2", "") for name in _NAMES]
+    leftover = f"{untraced('one', 'ret')}.Lleftover: nop\nnop\nmov w0, 1\nret\n"
+    record = '.section __patchable_function_entries, "awo", %progbits, .text\n.xword .Lleftover\n'
+    require_round_trip(module(tmp_path, *traced, leftover + record))
+
+
 @pytest.mark.parametrize("marker", [1, 2])
 def test_an_empty_function_of_a_processed_kernel_has_no_literal(tmp_path: Path, marker: Literal[1, 2]) -> None:
     """Its second slot, the NOP that aligns, and the next function: like CALL_OPS' literal, if records are moved."""
