@@ -51,6 +51,7 @@ NAMED_TUPLES: Final = {
     **dict.fromkeys(("SampleId", "_Write"), "made for every record of a file"),
     "_Step": "the key of many look-ups",
     "InsnRow": "a row of a table",
+    "Frame": "made for every call of a trace",
 }
 
 

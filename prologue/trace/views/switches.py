@@ -39,7 +39,7 @@ class TaskSwitches:
         return switched
 
     def _learn(self, tasks: list[TracedTask]) -> None:
-        """Number new tasks: one that only has another name now, by ``execve``, is the same."""
+        """Give new tasks numbers: one that only has another name now, by ``execve``, is the same."""
         new = [_identity(task) for task in tasks[len(self._of_row) :]]
         numbers = [self._numbers.setdefault(identity, len(self._numbers)) for identity in new]
         self._of_row = np.append(self._of_row, np.array(numbers, np.int64))
