@@ -213,4 +213,4 @@ def _settle_top(stack: list[Frame], frame: Frame) -> None:
 
 def _replace_top(stack: list[Frame], frame: Frame) -> None:
     top = stack[-1] if stack else Frame(0, USER, 0)
-    stack[-1:] = [Frame(frame.function, frame.program, *top[2:])]
+    stack[-1:] = [top._replace(function=frame.function, program=frame.program)]
