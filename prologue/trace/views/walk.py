@@ -170,12 +170,12 @@ def _apply(stack: list[Frame], kind: int, frame: Frame, start: int, due: int) ->
     if kind == PUSH:
         stack.append(frame)
     elif kind == ENTER:
-        stack.append(Frame(frame.function, frame.program, _EXCEPTION, due, frame.back))
+        stack.append(frame._replace(back=_EXCEPTION, due=due, after=frame.back))
     elif kind == REPLACE:
         _replace_top(stack, frame)
     elif kind == REENTER:  # both came after the same branch
         first = _unwind(stack, _EXCEPTION) or frame
-        stack.append(Frame(frame.function, frame.program, _EXCEPTION, first.due, first.after))
+        stack.append(frame._replace(back=_EXCEPTION, due=first.due, after=first.after))
     elif kind in (FORGET, SWITCH):
         stack[:] = [frame._replace(back=0)]
     elif kind == POP:
