@@ -118,3 +118,13 @@ def test_a_module_without_symbols_of_functions_has_the_same_sites(
         assert main(["patch", str(path), "--in-place", "--reread", *goal]) == 0
     subprocess.run([*strip, ko, tmp_path / "expected.ko"], check=True)
     assert stripped.read_bytes() == (tmp_path / "expected.ko").read_bytes()
+
+
+def test_both_readers_agree_on_a_stripped_body_that_looks_like_slots(tmp_path: Path) -> None:
+    """Without a symbol, the other records say that there are no literals."""
+    traced = [function(name, "2", "", "ret") for name in _NAMES]
+    odd = function("odd", "2", "", "nop\nnop\nnop\nret")
+    ko, stripped = module(tmp_path, *traced, odd), tmp_path / "stripped.ko"
+    symbols = [f"--strip-symbol={name}" for name in ("odd", *_NAMES)]
+    subprocess.run(["aarch64-linux-gnu-objcopy", *symbols, ko, stripped], check=True)
+    require_round_trip(stripped)

@@ -36,16 +36,10 @@ def reread_module(content: bytes, path: Path, *, processed: bool) -> tuple[Place
     if binary is None:
         raise InternalError("LIEF cannot read the file", path=path)
     sections = list(binary.sections)
-    text = {s.name: bytes(s.content) for s in sections if s.flags & 6 == 6 and s.size}
+    text: dict[str, bytes] = {str(s.name): bytes(s.content) for s in sections if s.flags & 6 == 6 and s.size}
     expected = (_MOV if processed else _NOP, _NOP)
-    sizes = _function_sizes(binary, sections)
-    places = []
-    for section, offset in _records(binary, sections, path):
-        code = text.get(section, b"")
-        padded = _word(code, offset - 4) in _LANDING_PADS
-        # A function that begins here, with room for the pair, has no literal before it, whatever its body looks like.
-        begins = sizes.get((section, offset), 0) >= 8 or (padded and sizes.get((section, offset - 4), 0) >= 12)
-        first = offset if begins else _first_slot(code, offset)
+    places = _first_slots(text, _records(binary, sections, path), _function_sizes(binary, sections))
+    for section, first in places:
         pair = _word(text.get(section, b""), first), _word(text.get(section, b""), first + 4)
         if pair != expected:
             raise InternalError(
@@ -53,8 +47,7 @@ def reread_module(content: bytes, path: Path, *, processed: bool) -> tuple[Place
                 f"expected {expected[0]:08x} {expected[1]:08x}",
                 path=path,
             )
-        places.append((section, first))
-    return tuple(places)
+    return places
 
 
 def _records(binary: Any, sections: list[Any], path: Path) -> list[Place]:
@@ -87,6 +80,21 @@ def _function_sizes(binary: Any, sections: list[Any]) -> dict[Place, int]:
 
 def _word(code: bytes, offset: int) -> int:
     return int.from_bytes(code[offset : offset + 4], "little") if offset >= 0 else 0
+
+
+def _first_slots(text: dict[str, bytes], records: list[Place], sizes: dict[Place, int]) -> tuple[Place, ...]:
+    """Return where each pair starts. There are literals in all of the module or in none: most records decide."""
+    after = []
+    for section, offset in records:
+        code = text.get(section, b"")
+        padded = _word(code, offset - 4) in _LANDING_PADS
+        # A function that begins here, with room for the pair, has no literal before it, whatever its body looks like.
+        begins = sizes.get((section, offset), 0) >= 8 or (padded and sizes.get((section, offset - 4), 0) >= 12)
+        after.append(offset if begins else _first_slot(code, offset))
+    literals = sum(first != offset for first, (_, offset) in zip(after, records, strict=True))
+    if 2 * literals <= len(records):
+        return tuple(records)
+    return tuple((section, first) for first, (section, _) in zip(after, records, strict=True))
 
 
 def _first_slot(code: bytes, record: int) -> int:
