@@ -18,7 +18,10 @@ from prologue.live.system.running_module import RunningModule
 from prologue.live.system.running_system import RunningSystem
 
 _NO_TABLES: Final = "memory does not say where its tables are, and so which words may change: take a capture"
-_MOVING: Final = "it was being loaded or unloaded, and the kernel did not say where its sections are: audit again"
+_NO_SECTIONS: Final = (
+    "the kernel lists it and does not say where its sections are, as of one that is being loaded or unloaded: "
+    "audit again"
+)
 
 
 class AuditedModules(NamedTuple):
@@ -37,7 +40,7 @@ def audit_modules(system: RunningSystem, facts: KernelFacts) -> AuditedModules:
     unlooked: list[str] = []
     for loaded, file, failed in system.open_modules(lambda file: file):
         if file is not None and not loaded.sections:
-            failed.append(_no_sections(file, system.state))
+            failed.append(_without_sections(file, system.state))
         if file is not None and loaded.sections:
             chosen.append(file)
         else:
@@ -57,10 +60,10 @@ def audit_modules(system: RunningSystem, facts: KernelFacts) -> AuditedModules:
     return AuditedModules(tuple(done), tuple(unlooked), tuple(errors))
 
 
-def _no_sections(file: ModuleFile, state: KernelState) -> PrologueError:
-    """Return the reason why no section of a module has a place: perf's data have that of the text alone, by names."""
+def _without_sections(file: ModuleFile, state: KernelState) -> PrologueError:
+    """Return the error of a module whose sections have no place. In perf's data only text has one, by its names."""
     if any(module.sections for module in state.modules):
-        return UndecidedError(_MOVING, path=file.image.path)
+        return UndecidedError(_NO_SECTIONS, path=file.image.path)
     return InputError(_NO_TABLES, path=file.image.path)
 
 
