@@ -160,7 +160,7 @@ def of_perf_data(vmlinux: Path, code: Code, branches: int, script: float, direct
 
 
 def decoded_per_second(vmlinux: Path, path: Path) -> float:
-    """Decode a trace into ranges, and do nothing with these; CPU time is that of both processes."""
+    """Decode a trace into ranges, and do nothing with these; CPU time of both processes counts."""
     trace = open_perf_trace(path, Tally(), None)
     if not isinstance(trace, DecodedTrace):
         raise SystemExit("libopencsd is not here")

@@ -19,6 +19,7 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Final
 
+from prologue.errors import PrologueError
 from prologue_bench.guest.vm import Machine
 from tests.kernels.soak import COMPLAINTS, tool
 from tests.support.scripted_guest import run_script
@@ -73,10 +74,14 @@ def main() -> int:
     parser.add_argument("tree", type=Path, help="a source tree with a kernel in out/")
     args = parser.parse_args()
     said = {}
-    with tempfile.TemporaryDirectory() as name:
-        for form, image in images(args.tree / "out" / "vmlinux", Path(name)).items():
-            said[form] = outcomes(image, args.tree, Path(name) / f"{form}.log")
-            print(f"{form}: {summary(said[form])}", flush=True)
+    try:
+        with tempfile.TemporaryDirectory() as name:
+            for form, image in images(args.tree / "out" / "vmlinux", Path(name)).items():
+                said[form] = outcomes(image, args.tree, Path(name) / f"{form}.log")
+                print(f"{form}: {summary(said[form])}", flush=True)
+    except (PrologueError, OSError) as error:
+        print(f"selftests: {error}", file=sys.stderr)
+        return 2
     print(*said["linked"], sep="\n")
     different = list(unified_diff(said["linked"], said["processed"], "linked", "processed", lineterm=""))
     print(*different, sep="\n")

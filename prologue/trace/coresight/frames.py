@@ -1,4 +1,4 @@
-"""Frames of the CoreSight formatter: whose bytes are in them. OpenCSD passes over those of IDs that have no decoder.
+"""Trace IDs in frames of the CoreSight formatter. OpenCSD passes over an ID that has no decoder, and does not say so.
 
 Form: Arm CoreSight architecture specification, "Formatter": in each frame of 16 bytes, every other one is data or, if
 its low bit is set, a new ID.

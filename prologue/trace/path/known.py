@@ -61,7 +61,7 @@ class KnownRanges:
         return self._numbers(batch, self.kernels.rows(batch), None)
 
     def parts(self, number: int, starts: list[int], ends: list[int]) -> I64:
-        """Return the rows in ``table`` of the parts of a range; a text that changed is that of the range."""
+        """Return the rows in ``table`` of the parts of a range, which keep the range's text where text changes."""
         start, end, program, _, text = self.table[number].tolist()
         texts = None
         if self._history is not None:

@@ -1,4 +1,4 @@
-"""Places in a trace where another task begins to run: its stack is not that of the task before it."""
+"""Places in a trace where another task begins to run, with another stack."""
 
 from __future__ import annotations
 

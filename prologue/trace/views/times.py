@@ -97,7 +97,7 @@ class FunctionTimes:
         last, was_stale = self._time.get(lane, (0, False))
         before = np.append(np.uint64(last), time[:-1])
         is_mark = gap | (time != before)
-        # After a gap the time is that of before it, until the clock is read again.
+        # A range after a gap has the time of a range before it, until the clock is read again.
         mark = np.maximum.accumulate(np.where(is_mark, np.arange(1, len(time) + 1), 0))
         stale = np.append(was_stale, gap & (time == before))[mark]
         self._time[lane] = int(time[-1]), bool(stale[-1])

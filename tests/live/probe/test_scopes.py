@@ -16,7 +16,7 @@ from prologue.live.probe.arguments import find_arguments
 from prologue.live.probe.debug_info import open_debug
 from prologue.live.probe.language import parse_argument
 from prologue.live.probe.scopes import Scope
-from prologue.live.probe.storage import ADDRESS_ONLY, ENTRY_ONLY, LEFT, NO_FRAME, OVERWRITTEN
+from prologue.live.probe.storage import ADDRESS_ONLY, ENTRY_ONLY, LEFT, NO_FRAME
 from tests.live.probe.made_kernel import TEXT, TOOLS, make
 from tests.mini_kernel.build import run_command
 from tests.support.needs import needs_tools
@@ -84,25 +84,6 @@ __attribute__((noinline)) void slow(unsigned long *bits, unsigned int type, unsi
 {
 	__asm__ volatile("" :: "r"(bits), "r"(type), "r"(code), "r"(value));
 }
-
-long in_assembly(long first)
-{
-	long second;
-
-	__asm__ volatile("add %0, %1, #1; nop; add %0, %0, #1" : "=r"(second) : "r"(first));
-	return second;
-}
-
-void __stack_chk_fail(void) { for (;;); }
-unsigned long __stack_chk_guard;
-long protected_by_gcc(long first)
-{
-	char room[16];
-
-	__asm__ volatile("" :: "r"(room) : "memory");
-	complain(3);
-	return first;
-}
 """
 
 
@@ -158,12 +139,12 @@ def arguments_at(
         return [str(argument) for argument in arguments], {each.asked: each.reason for each in omitted}
 
 
-def described(directory: Path, version: int) -> Path:
+def described(directory: Path, version: int, text: str = _SOURCE, *more: str) -> Path:
+    """Compile and link a source, with debug information."""
     needs_tools(*TOOLS)
     source, made, out = (directory / name for name in ("some.c", "some.o", "some"))
-    source.write_text(_SOURCE)
-    flags = ["-O2", "-freorder-blocks-and-partition", "-g", f"-gdwarf-{version}", "-fno-pie", "-ffreestanding"]
-    flags += ["-fstack-protector"]  # of functions with arrays
+    source.write_text(text)
+    flags = ["-O2", "-freorder-blocks-and-partition", "-g", f"-gdwarf-{version}", "-fno-pie", "-ffreestanding", *more]
     run_command(["aarch64-linux-gnu-gcc", *flags, "-c", str(source), "-o", str(made)])
     run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "traced", "-o", str(out), str(made)])
     return out
@@ -234,23 +215,6 @@ def test_a_parameter_in_two_registers(tmp_path: Path, version: int) -> None:
     assert function is not None
     assert arguments_at(out, function.vaddr, "two") == (["two=%x0:x64", "two_8=%x1:x64"], {})
     assert arguments_at(out, function.vaddr + function.size - 4, "two") == ([], {"two": ENTRY_ONLY})
-
-
-@pytest.mark.parametrize("version", [4, 5])
-def test_one_instruction_of_the_compiler_that_is_several(tmp_path: Path, version: int) -> None:
-    """Within it, the compiler still says that a variable is in a register that has something else already."""
-    out = described(tmp_path, version)
-    symbols = Kernel(out).symbols
-    assembly, guarded = symbols.find("in_assembly"), symbols.find("protected_by_gcc")
-    assert assembly is not None
-    assert guarded is not None
-    had: tuple[list[str], dict[str, str]] = (["first=%x0:s64"], {})
-    overwritten: tuple[list[str], dict[str, str]] = ([], {"first": OVERWRITTEN})
-    at = [arguments_at(out, assembly.vaddr + offset, "first") for offset in (0, 4, 8)]
-    assert at == [had, overwritten, overwritten]
-    at = [arguments_at(out, vaddr, "first") for vaddr in range(guarded.vaddr, guarded.vaddr + guarded.size, 4)]
-    assert at[0] == had
-    assert at.count(overwritten) == 2
 
 
 def test_a_function_that_returns_nothing(tmp_path: Path) -> None:
