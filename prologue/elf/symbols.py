@@ -19,7 +19,7 @@ from prologue.errors import InputError, Location
 SYM = np.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("shndx", "<u2"), ("value", "<u8"), ("size", "<u8")])
 SHN_UNDEF, SHN_LORESERVE, SHN_ABS, SHN_XINDEX = 0, 0xFF00, 0xFFF1, 0xFFFF
 STB_LOCAL = 0
-STT_NOTYPE, STT_OBJECT, STT_FUNC = 0, 1, 2
+STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_GNU_IFUNC = 0, 1, 2, 10
 _END = re.compile(r"(^|_)(end|stop)(_|$)")  # a linker script's symbol for where something ends
 
 
@@ -228,8 +228,9 @@ class Symbols:
         kind, section = self.table["info"] & 15, self.table["shndx"]
         # $x and $d are mapping symbols (Arm ELF ABI, "Mapping symbols"), not names.
         named = (self._names != 0) & (self._string_bytes[self._names] != ord("$"))
-        rows = np.flatnonzero(named & (kind <= STT_FUNC) & (section != SHN_UNDEF) & (section != SHN_ABS))
-        rank = (kind[rows] == STT_FUNC) * 2 + (self.table["info"][rows] >> 4 != 0)
+        named &= (kind <= STT_FUNC) | (kind == STT_GNU_IFUNC)  # a library's: its code is what chooses the function
+        rows = np.flatnonzero(named & (section != SHN_UNDEF) & (section != SHN_ABS))
+        rank = (kind[rows] >= STT_FUNC) * 2 + (self.table["info"][rows] >> 4 != 0)
         order = rows[np.lexsort((rank, self._values[rows]))]
         return self._values[order], order
 
@@ -237,6 +238,22 @@ class Symbols:
     def place_starts(self) -> U64:
         """Addresses that ``locate`` names things by, ascending, each once."""
         return sorted_unique(self._places[0])
+
+    @cached_property
+    def place_sizes(self) -> U64:
+        """Sizes in bytes of what begins at each of ``place_starts``, the largest if there are several; 0: not said."""
+        values, rows = self._places
+        sizes = self.table["size"][rows].astype(np.uint64)
+        largest: U64 = np.maximum.reduceat(sizes, np.searchsorted(values, self.place_starts)) if len(rows) else sizes
+        return largest
+
+    @property
+    def place_bounds(self) -> tuple[U64, U64]:
+        """Addresses where what names an address changes, ascending, and the place that names what follows each.
+
+        A kernel's symbol goes on up to the next one, as in kallsyms: assembly has no sizes.
+        """
+        return self.place_starts, self.place_starts
 
     def locate(self, vaddr: int) -> Location:
         """Describe an address as symbol+offset and section+offset; a module's made-up address is left out."""

@@ -44,14 +44,14 @@ def executed_as_decoded(directory: Path, vmlinux: Path, modules: Path | None = N
         batches = list(trace.batches)
     ranges = np.concatenate([batch.ranges for batch in batches])
     tids = np.array([max(task.tid, 0) for task in batches[-1].tasks], np.int64)  # the idle task is nobody
-    return {cpu: _of_ranges(ranges[ranges["cpu"] == cpu], tids) for cpu in np.unique(ranges["cpu"]).tolist()}
+    return {cpu: executed_of_ranges(ranges[ranges["cpu"] == cpu], tids) for cpu in np.unique(ranges["cpu"]).tolist()}
 
 
 def _of_records(own: TraceRecords) -> Executed:
     return _each(own["start"], own["count"].astype(np.int64), own["time"], own["task"].astype(np.int64))
 
 
-def _of_ranges(own: npt.NDArray[Any], tids: npt.NDArray[np.int64]) -> Executed:
+def executed_of_ranges(own: npt.NDArray[Any], tids: npt.NDArray[np.int64]) -> Executed:
     sizes = (own["end"] - own["start"]).astype(np.int64) // 4
     return _each(own["start"], sizes, own["time"], tids[own["task"]])
 

@@ -84,7 +84,7 @@ class Program:
         self._sizes = np.array([4 * len(piece.words) for piece in self.pieces], np.uint64)
         self._names: dict[int, str] = {}
         self._data: dict[int, tuple[str, int]] = {}
-        self._tables: dict[int, U64] = {}
+        self._tables: dict[int, tuple[U64, U64]] = {}
         self._owners = tuple({id(piece.owner): piece.owner for piece in self.pieces}.values())
 
     def piece_of(self, starts: U64, ends: U64) -> I64:
@@ -141,29 +141,30 @@ class Program:
         starts = np.zeros(len(vaddrs), np.uint64)
         for row in np.unique(rows[rows >= 0]).tolist():
             inside = rows == row
-            table = self._table(row)
-            at = np.searchsorted(table, vaddrs[inside], side="right") - 1
-            if len(table):
-                starts[inside] = np.where(at >= 0, table[np.maximum(at, 0)], np.uint64(0))
+            bounds, places = self._table(row)
+            at = np.searchsorted(bounds, vaddrs[inside], side="right") - 1
+            if len(bounds):
+                starts[inside] = np.where(at >= 0, places[np.maximum(at, 0)], np.uint64(0))
         return starts
 
     def starts_within(self, start: int, end: int) -> list[int]:
-        """Return addresses of symbols in a range, ascending."""
+        """Return addresses in a range where another symbol names what follows, ascending."""
         row = self._row_of(start)
         if row < 0:
             return []
-        table = self._table(row)
-        low, high = np.searchsorted(table, np.array([start, end], np.uint64))
-        return [int(vaddr) for vaddr in table[low:high]]
+        bounds, _ = self._table(row)
+        low, high = np.searchsorted(bounds, np.array([start, end], np.uint64))
+        return [int(vaddr) for vaddr in bounds[low:high]]
 
-    def _table(self, row: int) -> U64:
-        """Return addresses of symbols in a piece, ascending."""
+    def _table(self, row: int) -> tuple[U64, U64]:
+        """Return addresses in a piece where another symbol names what follows, ascending, and where each begins."""
         if row not in self._tables:
             piece = self.pieces[row]
-            slide = np.uint64(piece.owner.slide & TOP)
-            places = piece.owner.symbols.place_starts + slide
-            size = np.uint64(4 * len(piece.words))
-            self._tables[row] = np.sort(places[places - np.uint64(piece.vaddr) < size])
+            base, size = np.uint64(piece.vaddr), np.uint64(4 * len(piece.words))
+            bounds, places = (each + np.uint64(piece.owner.slide & TOP) for each in piece.owner.symbols.place_bounds)
+            inside = bounds - base < size
+            order = np.flatnonzero(inside)[np.argsort(bounds[inside], kind="stable")]
+            self._tables[row] = bounds[order], np.where(places - base < size, places, np.uint64(0))[order]
         return self._tables[row]
 
     def name_at(self, place: int) -> str:
@@ -199,9 +200,9 @@ class Program:
         row = self._row_of(vaddr)
         if row < 0:
             return self._data_place(vaddr)
-        table = self._table(row)
-        at = int(table.searchsorted(np.uint64(vaddr), "right")) - 1
-        return (self.name_at(int(table[at])), vaddr - int(table[at])) if at >= 0 else ("", 0)
+        bounds, places = self._table(row)
+        at = int(bounds.searchsorted(np.uint64(vaddr), "right")) - 1
+        return (self.name_at(int(places[at])), vaddr - int(places[at])) if at >= 0 else ("", 0)
 
     def _row_of(self, vaddr: int) -> int:
         """Return the row of the piece that an address is in, or -1. For one address, faster than ``piece_of``."""

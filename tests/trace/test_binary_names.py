@@ -1,0 +1,100 @@
+"""Names of text in programs and libraries, which are stripped mostly: symbols have sizes there."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pytest
+
+from prologue.elf.image import ElfImage
+from prologue.trace.path.binary_names import BinaryNames
+from prologue.trace.path.programs import Owner, Program, TextPiece
+from tests.support.needs import needs_tools
+
+SOURCE: Final = """
+    .globl outer, inner, after, label, ahead, chosen
+    .type outer, %function; .type inner, %function; .type after, %function; .type chosen, %gnu_indirect_function
+    .text
+    nop
+outer: nop
+inner: nop
+    .size inner, 4
+    nop
+    .size outer, 12
+    bl elsewhere
+after: nop
+    .size after, 4
+    nop
+label: nop
+    nop
+    .section .text.more, "ax"
+    nop
+chosen: nop
+    .size chosen, 4
+    .data
+    .globl value
+value: .quad 0
+"""
+# Each word of the library's own text, by its symbol and by what it is without one.
+NAMES: Final = [".text", "outer", "inner", "outer+0x8", ".text+0x10", "after", ".text+0x18", "label", "label+0x4"]
+MORE: Final = [".text.more", "chosen"]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    needs_tools("aarch64-linux-gnu-gcc")
+    directory = tmp_path_factory.mktemp("library")
+    source, script, path = (directory / name for name in ("names.S", "keep.ld", "names.so"))
+    source.write_text(SOURCE)
+    script.write_text("SECTIONS { .text.more : { *(.text.more) } } INSERT AFTER .text;")
+    command = ["aarch64-linux-gnu-gcc", "-shared", "-nostdlib", "-Wl,-z,lazy", f"-Wl,-T,{script}", str(source)]
+    subprocess.run([*command, "-o", str(path)], check=True)
+    return path
+
+
+def named(image: ElfImage, section: str) -> list[str]:
+    """Name each word of a section where it runs."""
+    slide, names = 0x7F0000000000, BinaryNames(image)
+    owner = Owner("", image, names, slide)
+    pieces = [TextPiece(text.addr + slide, image.view(text, "<u4"), owner) for text in image.text_sections]
+    program = Program("names.so", owner, pieces)
+    text = next(each for each in image.text_sections if each.name == section)
+    vaddrs = np.arange(text.size // 4, dtype=np.uint64) * np.uint64(4) + np.uint64(text.addr + slide)
+    places = program.places(vaddrs)
+    assert places == [program.place(vaddr) for vaddr in vaddrs.tolist()]
+    assert names.locate_all((vaddrs - np.uint64(slide)).tolist()) == [
+        names.locate(vaddr - slide) for vaddr in vaddrs.tolist()
+    ]
+    return [name + f"+{offset:#x}" * bool(offset) for name, offset in places]
+
+
+@pytest.mark.parametrize("stripped", [False, True])
+def test_a_symbol_names_what_it_holds(library: Path, stripped: bool, tmp_path: Path) -> None:
+    path = tmp_path / "names.so"
+    path.write_bytes(library.read_bytes())
+    if stripped:
+        subprocess.run(["aarch64-linux-gnu-strip", str(path)], check=True)
+    image = ElfImage(path)
+    assert named(image, ".text") == NAMES
+    assert named(image, ".text.more") == MORE
+    plt = named(image, ".plt")
+    assert plt == [".plt", *(f".plt+{offset:#x}" for offset in range(4, 4 * len(plt), 4))]
+    (data,) = BinaryNames(image).with_prefix("value")
+    assert BinaryNames(image).locate(data.vaddr + 4).symbol == "value"
+
+
+def test_what_has_no_symbol_at_all(library: Path, tmp_path: Path) -> None:
+    """A program's dynamic symbols are often imports alone, and a static one has none."""
+    path = tmp_path / "names.so"
+    command = ["aarch64-linux-gnu-objcopy", "--strip-all", "-R", ".dynsym", "-R", ".gnu.hash", "-R", ".hash"]
+    subprocess.run(
+        [*command, "-R", ".rela.plt", "-R", ".rela.dyn", "-R", ".dynamic", str(library), str(path)], check=True
+    )
+    image = ElfImage(path)
+    assert not any(section.type in ("SHT_SYMTAB", "SHT_DYNSYM") for section in image.sections)
+    assert named(image, ".text") == [".text", *(f".text+{offset:#x}" for offset in range(4, 4 * len(NAMES), 4))]
+    assert BinaryNames(image).with_prefix(".text.m")[0].name == ".text.more"
+    assert BinaryNames(image).function_names() == []
