@@ -21,6 +21,7 @@ from prologue.live.audit.claims import ClaimFlags, Claims, Compared, claim
 from prologue.live.audit.ftrace_lists import ENABLED
 from prologue.live.audit.ftrace_state import FtraceState
 from prologue.live.audit.scene import Scene
+from prologue.live.memory.ranges import KERNEL_LOWEST
 
 _LINKED: Final = np.uint64(a64.NOP | a64.NOP << 32)  # a literal, as the compiler left it
 
@@ -80,14 +81,26 @@ class _Slots:
     def _direct_calls(self, runs: U64) -> tuple[Bool, Bool]:
         """Find calls of the code that ftrace sends them to, which the kernel has to name.
 
-        The second array has calls of other named code while ftrace is at work: ``modify_ftrace_direct`` moves them.
+        The second array has calls that ftrace may be at work on: ``modify_ftrace_direct`` moves them, and
+        ``unregister_ftrace_direct`` takes their ops off the list before it writes text.
         """
         direct, moving = np.zeros((2, len(self._second)), np.bool_)
         for k in np.flatnonzero(self._calls & ~self._to_ftrace).tolist():
             sent, target = self._sent(k, int(runs[k])), int(self._target[k])
             if sent is not None and self._state.is_code(target):
                 direct[k], moving[k] = sent == target, sent != target and self._state.busy
+            else:
+                moving[k] = self._is_leaving(k, target)
         return direct, moving
+
+    def _is_leaving(self, k: int, target: int) -> bool:
+        """Tell whether a direct call may be that of an ops which was just taken off the list."""
+        if self._literal is None:
+            return False
+        ops, state = int(self._literal[k]), self._state
+        if ops in state.ops.places or not state.may_be_leaving(ops):
+            return False
+        return state.restless or (state.direct_call(ops) == target and state.is_code(target))
 
     def _sent(self, k: int, place: int) -> int | None:
         """Return where ftrace sends the calls of a site directly: its literal's ops says it, or ``direct_functions``.
@@ -148,7 +161,7 @@ class _Slots:
         ops = np.array(sorted(fixed | state.ops.places), np.uint64)
         good: Bool = among(literal, ops)
         # Memory has not all ops: one that lies where data may be could be one of those.
-        maybe = (literal >> np.uint64(47) == 0x1FFFF) & (literal & np.uint64(7) == 0)
+        maybe = (literal >= np.uint64(KERNEL_LOWEST)) & (literal & np.uint64(7) == 0)
         unsure = ~good & maybe & (not state.ops.complete)
         for place in np.unique(literal[~good & maybe]).tolist() if state.busy else ():
             unsure |= (literal == np.uint64(place)) & state.may_be_leaving(place)

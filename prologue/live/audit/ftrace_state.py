@@ -40,6 +40,7 @@ class FtraceState:
         self._state = state
         self._slide = kernel.slide
         self._variables = variables
+        self.restless = restless
         self.busy = restless or is_held(variables, "ftrace_lock")
         self.idle_ops = variables.place("ftrace_nop_ops")
         self.list_ops = variables.place("ftrace_list_ops")
@@ -71,10 +72,10 @@ class FtraceState:
         """Return whether ``ops`` may be about to be ``removed_ops``: records are counted first, under ``ftrace_lock``.
 
         An ops has a function of the kernel's; the address that it sends calls to without that function has to be code
-        as well.
+        as well. If memory is of another moment than text, something else may have its place by now.
         """
-        if not self.busy:
-            return False
+        if self.restless or not self.busy:
+            return self.busy
         to_func = self._variables.layouts.get("ftrace_ops.func")
         func = None if to_func is None else self._variables.quad(ops + to_func)
         if func is None:  # a capture has registered ops only

@@ -19,6 +19,7 @@ from prologue.elf.sections import Section
 from prologue.errors import InputError
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.objects import NotKnownError
+from prologue.live.memory.ranges import KERNEL_LOWEST
 from prologue.words import counted
 
 _MASK: Final = (1 << 64) - 1
@@ -107,8 +108,8 @@ def _words(inventory: Inventory, section: Section, places: U64, values: U64) -> 
 def _changed(inventory: Inventory, vaddr: int, live: int, linked: int, count: int) -> ChangedData:
     owners = inventory.owners
     where = "" if owners.of(live) is not None else ", where nobody owns code"
-    leads = f" ({owners.name(live)}{where})" if live >> 47 == 0x1FFFF and owners.complete else ""
-    was = f" ({owners.name(linked)})" if linked >> 47 == 0x1FFFF else ""
+    leads = f" ({owners.name(live)}{where})" if live >= KERNEL_LOWEST and owners.complete else ""
+    was = f" ({owners.name(linked)})" if linked >= KERNEL_LOWEST else ""
     more = f", and {counted(count - 1, 'word')} after it" if count > 1 else ""
     message = f"holds {live:#x}{leads}, linked {linked:#x}{was}{more}: nothing writes there after boot"
     return ChangedData(vaddr, live, linked, message)

@@ -54,7 +54,8 @@ def test_the_table_says_where_a_direct_call_leads(
     kernel = Kernel(kernel.path)
     flags = np.where(np.sort(sites.second) == place, ENABLED, np.uint64(0))
     state = SimpleNamespace(
-        busy=False, disabled=False, sets_literals_late=False, idle_ops=None, list_ops=None, trampolines=frozenset(),
+        busy=False, restless=False, disabled=False, sets_literals_late=False, idle_ops=None, list_ops=None,
+        trampolines=frozenset(),
         ops=Ops(frozenset({_MANY}), complete=True), records=LiveRecords(np.sort(sites.second), flags),
         may_be_leaving=lambda _: False, is_code=lambda _: True, direct_call=lambda _: None,
         direct_targets={place: target if sent else target + 4},
@@ -71,3 +72,31 @@ def test_the_table_is_read(tmp_path: Path) -> None:
     memory = open_memory(str(saved(vmlinux, {"direct_functions": elf.value("sends")})))
     kernel = RunningKernel(open_running(vmlinux, memory), memory)
     assert direct_targets(objects_of(kernel).variables) == {elf.value("vfs_read") + 4: elf.value("on_probe")}
+
+
+@pytest.mark.parametrize(
+    ("restless", "named", "right"), [(True, False, True), (False, True, True), (False, False, False)]
+)
+def test_a_direct_call_whose_ops_was_just_taken_off_the_list(
+    restless: bool, named: bool, right: bool, mini: Mini
+) -> None:
+    """``unregister_ftrace_direct`` writes text after that; memory of another moment does not name the code any more."""
+    kernel = Kernel(process(mini(Spec(layout="4,2", form="relr"))))
+    sites = kernel.sites
+    assert sites is not None
+    place, target = int(sites.second[0]), int(sites.first[1])
+    words = {place: a64.encode_b(place, target, link=True).to_bytes(4, "little")}
+    words[int(sites.entry[0]) - 8] = _MANY.to_bytes(8, "little")
+    with kernel.path.open("r+b") as stream:
+        for vaddr, content in words.items():
+            stream.seek(int(kernel.image.offsets(np.array([vaddr], np.uint64))[0]))
+            stream.write(content)
+    state = SimpleNamespace(
+        busy=True, restless=restless, disabled=False, sets_literals_late=False, idle_ops=None, list_ops=None,
+        trampolines=frozenset(), ops=Ops(frozenset(), complete=True), records=None, may_be_leaving=lambda _: True,
+        is_code=lambda _: named, direct_call=lambda _: target, direct_targets={},
+    )  # fmt: skip
+    scene = Scene(binary=Kernel(kernel.path), slide=0, variables=cast("Variables", None), kernel=kernel, kernel_slide=0)
+    claims = claim_ftrace(scene, cast("FtraceState", state), np.zeros(0, np.uint64))
+    (seconds,) = [each for each in claims if each.mechanism == "second slots"]
+    assert seconds.right[seconds.vaddrs == place].all() == right

@@ -87,6 +87,16 @@ def test_text_that_does_not_come_to_rest_is_as_good_as_a_lock_that_is_held() -> 
     assert made(held=False, removed=0, restless=True).may_be_leaving(LEAVING)
 
 
+def test_memory_of_another_moment_says_nothing_of_an_ops_that_left() -> None:
+    """A capture of Debian's 6.12 under load: the page of a BPF program's ops had another thing when it was copied."""
+    state = made(held=True, removed=0, restless=True)
+    cast("Any", state)._variables._words[LEAVING] = 0x802000
+    assert state.may_be_leaving(LEAVING)
+    stopped = made(held=True, removed=0)
+    cast("Any", stopped)._variables._words[LEAVING] = 0x802000
+    assert not stopped.may_be_leaving(LEAVING)
+
+
 def test_code_is_what_the_kernel_names() -> None:
     """Its own text, modules, and what BPF put there; of a source that does not say so, everything may be."""
     module = LoadedModule(

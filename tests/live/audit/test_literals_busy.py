@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from prologue.kernel.kernel import Kernel
+from prologue.live.audit.claims import Claims
 from prologue.live.audit.ftrace import claim_ftrace
 from prologue.live.audit.ftrace_lists import ENABLED, LiveRecords, Ops
 from prologue.live.audit.ftrace_state import FtraceState
@@ -27,6 +28,32 @@ IDLE, TRACER = 0xFFFF800081000000, 0xFFFF800081000100
 )
 def test_records_and_literals(mini: Mini, literal: int, enabled: bool, known: bool) -> None:
     """While the lock is held a literal may be ahead of its record, or somebody else's: nobody can say."""
+    for busy in (True, False):
+        one = claimed(mini, literal, busy=busy, enabled=enabled)
+        assert one.right.all() == (known or busy)
+        assert one.unsure.all() == (not known and busy)
+        assert one.busy == busy
+
+
+@pytest.mark.parametrize(
+    ("literal", "plausible"),
+    [
+        (0xFFFF699C832F9700, True),  # in the linear map, where most ops are: of 48 bits, of 52, of 39
+        (0xFFF0080001234560, True),
+        (0xFFFFFF8001234560, True),
+        (0xFFFF8000812F9700, True),  # vmalloc
+        (0x0000FFFF812F9700, False),
+        (0xFFFF699C832F9704, False),
+    ],
+)
+def test_an_ops_that_may_have_left_is_an_address_of_the_kernel_s(mini: Mini, literal: int, plausible: bool) -> None:
+    one = claimed(mini, literal, busy=True, enabled=True, leaving=True)
+    assert one.unsure.all() == one.right.all() == plausible
+    assert not claimed(mini, literal, busy=True, enabled=True).right.reshape(-1, 2).all(axis=1).any()
+
+
+def claimed(mini: Mini, literal: int, *, busy: bool, enabled: bool, leaving: bool = False) -> Claims:
+    """Claim the literals of a kernel, which are all the same."""
     kernel = Kernel(process(mini(Spec(layout="4,2", form="relr"))))
     sites = kernel.sites
     assert sites is not None
@@ -36,18 +63,14 @@ def test_records_and_literals(mini: Mini, literal: int, enabled: bool, known: bo
             stream.write(literal.to_bytes(8, "little"))
     kernel = Kernel(kernel.path)
     flags = np.full(len(sites.second), ENABLED if enabled else 0, np.uint64)
-    for busy in (True, False):
-        said = SimpleNamespace(
-            busy=busy, disabled=False, sets_literals_late=False, idle_ops=IDLE, list_ops=None, trampolines=frozenset(),
-            ops=Ops(frozenset({TRACER}), complete=True),
-            records=LiveRecords(np.sort(sites.second), flags), may_be_leaving=lambda _: False, is_code=lambda _: True,
-            direct_call=lambda _: None,
-        )  # fmt: skip
-        state = cast("FtraceState", said)
-        scene = Scene(binary=kernel, slide=0, variables=cast("Variables", None), kernel=kernel, kernel_slide=0)
-        none = np.zeros(0, np.uint64)
-        (one,) = [one for one in claim_ftrace(scene, state, none) if one.kind == "data"]
-        assert len(one.vaddrs) == 2 * len(sites.second)
-        assert one.right.all() == (known or busy)
-        assert one.unsure.all() == (not known and busy)
-        assert one.busy == busy
+    said = SimpleNamespace(
+        busy=busy, restless=False, disabled=False, sets_literals_late=False, idle_ops=IDLE, list_ops=None,
+        trampolines=frozenset(), ops=Ops(frozenset({TRACER}), complete=True),
+        records=LiveRecords(np.sort(sites.second), flags), may_be_leaving=lambda _: leaving, is_code=lambda _: True,
+        direct_call=lambda _: None,
+    )  # fmt: skip
+    state = cast("FtraceState", said)
+    scene = Scene(binary=kernel, slide=0, variables=cast("Variables", None), kernel=kernel, kernel_slide=0)
+    (one,) = [one for one in claim_ftrace(scene, state, np.zeros(0, np.uint64)) if one.kind == "data"]
+    assert len(one.vaddrs) == 2 * len(sites.second)
+    return one
