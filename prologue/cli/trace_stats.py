@@ -89,8 +89,10 @@ def run(args: Namespace) -> int:
             *trace.account.lines(),
         ]
         clocked = trace.header is None or trace.header.clocked
-    rows = [[row] for row in range(len(kernels.kernels))] + kernels.binary_rows()
-    programs = [_stats(known, summary, own, times if clocked else None) for own in rows]
+    shown = times if clocked else None
+    programs = [_stats(known, summary, [row], shown) for row in range(len(kernels.kernels))]
+    binaries = (_stats(known, summary, rows, shown) for rows in kernels.binary_rows())
+    programs += [stats for stats in binaries if stats.instructions]  # of others something ran that is not asked for
     if times is not None and not (times.has_times and clocked) and not times.has_cycles:
         rest.insert(0, "--times: the trace has no times, and no counts of cycles")
     lines = list(stacks.lines()) if stacks is not None else []

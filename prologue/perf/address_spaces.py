@@ -95,6 +95,10 @@ class AddressSpaces:
             if event.map is not None and not event.map.build_id and event.map.path in ids:
                 self._events[row] = event._replace(map=replace(event.map, build_id=ids[event.map.path]))
 
+    def maps(self) -> set[FileMap]:
+        """Return what any process had mapped at any time, as its own."""
+        return {event.map for event in self._events if event.map is not None}
+
     def __bool__(self) -> bool:
         """Return whether anything is mapped."""
         return any(event.map is not None for event in self._events)

@@ -151,6 +151,27 @@ def test_a_binary_at_two_places_is_counted_once(
     ]
 
 
+def test_functions_of_programs(tmp_path: Path, symfs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are chosen as the kernel's are; of a file that is not there no function is known."""
+    data = stream([(77, 0, CAT, CAT_ROUND), (78, 0, DD, DD_ROUND)] * 2)
+    extra = [mapped(77, "/bin/cat", ID["cat"]), mapped(78, "/bin/dd", ID["dd"]), mapped(79, "/bin/tac", ID["dd"])]
+    path, files = perf_data(tmp_path / "perf.data", {0: data}, extra), ("--symfs", str(symfs))
+    rows, _ = disasm(path, capsys, *files, "--symbols", "work", "--symbols", "begin")
+    assert ran(rows) == [CAT_RAN[1], DD_RAN[0]] * 2
+    lines, _ = stats(path, capsys, *files, "--symbols", "run")
+    assert lines[1:] == [
+        f"/bin/dd: 4 instructions in 1 function; 2 of {len(DD.words)} words of text (25.00%)",
+        "  instructions      %      entries  function",
+        "             4 100.00            2  run [dd]",
+    ]
+    images = ["--vmlinux", str(tmp_path / "vmlinux"), *files]
+    assert main(["trace", "disasm", str(path), *images, "--from", "main"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(maxsplit=3)[3] for line in lines] == ["main [cat]", "work [cat]", "(gap)"] * 2
+    assert main(["trace", "disasm", str(path), *images, "--symbols", "begn"]) == 2
+    assert "has no symbol begn, and no program here has it: did you mean begin?" in capsys.readouterr().err
+
+
 def test_fork_and_execve(tmp_path: Path, symfs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Shells fork, one child goes on, another executes a program elsewhere; the records are in no order."""
     there = tuple((start + 0x10000, count) for start, count in DD_ROUND)

@@ -71,20 +71,29 @@ class Kernels:
         return list(rows.values())
 
     def find_symbols(self, names: Iterable[str]) -> list[tuple[int, int]]:
-        """Find every place of these symbols: row of the program, address.
+        """Find every place of these symbols, also in binaries of processes: row of the program, address.
 
         Raises:
             InputError: no image has one of them.
 
         """
-        places = []
+        names, places = tuple(names), []
+        if self.processes is not None and names:
+            self.processes.open_with(names)
+            self.programs[len(self.kernels) :] = self.processes.programs
         for name in names:
             hits = [(row, place) for row, program in enumerate(self.programs) for place in program.find(name)]
             if not hits:
-                hint = meant(name, set().union(*(program.function_names() for program in self.programs)))
-                raise InputError(f"has no symbol {name}{hint and ': ' + hint}", path=self.host.name)
+                raise InputError(self._missing(name), path=self.host.name)
             places += hits
         return places
+
+    def _missing(self, name: str) -> str:
+        names, others = set().union(*(program.function_names() for program in self.programs)), ""
+        if self.processes is not None:
+            names, others = names | self.processes.function_names(), ", and no program here has it"
+        hint = meant(name, names)
+        return f"has no symbol {name}{others}{hint and ': ' + hint}"
 
     def rows(self, batch: Batch) -> I64:
         """Return the row of each range's program, ``USER``, ``UNDECIDED`` or ``WORLD``; shape (n,)."""

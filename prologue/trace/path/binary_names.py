@@ -89,6 +89,10 @@ class BinaryNames(Symbols):
         sections = (each for each in self._image.text_sections if each.name.startswith(prefix))
         return (*symbols, *(Symbol(each.name, each.addr, each.size) for each in sections))
 
+    def has(self, name: str) -> bool:
+        """Tell whether a symbol or a section of text has this name."""
+        return any(symbol.name == name for symbol in self.with_prefix(name))
+
     def function_names(self, prefix: str = "") -> list[str]:
         """Return the names of all functions that begin with ``prefix``, each once, sorted."""
         return sorted({name for each in self._by_table for name in each.function_names(prefix)})

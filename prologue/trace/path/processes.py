@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from prologue.arrays import I64
 from prologue.perf.address_spaces import AddressSpaces, FileMap
-from prologue.trace.path.binaries import BinaryFiles
+from prologue.trace.path.binaries import BinaryFiles, UserBinary
 from prologue.trace.path.programs import Owner, Program, TextPiece
 from prologue.trace.ranges import TOP, Batch, Tally
 from prologue.trace.readers.intern import Interner, mix_rows
@@ -50,14 +50,31 @@ class Processes:
         rows: I64 = self._row_of_place[numbers]
         return rows
 
+    def open_with(self, names: Iterable[str]) -> None:
+        """Add the programs of all binaries that have one of these symbols, whether they are in the trace or not."""
+        for mapped, binary in self._binaries():
+            if any(binary.symbols.has(name) for name in names):
+                self._row_of_map(mapped)
+
+    def function_names(self) -> set[str]:
+        """Return the names of the functions of all binaries."""
+        return {name for _, binary in self._binaries() for name in binary.symbols.function_names()}
+
+    def _binaries(self) -> Iterator[tuple[FileMap, UserBinary]]:
+        for mapped in sorted(self._spaces.maps(), key=lambda mapped: (mapped.path, mapped.start)):
+            binary = self._files.open(mapped)
+            if not isinstance(binary, str):
+                yield mapped, binary
+
     def _map(self, tid: int, vaddr: int) -> FileMap | None:
         pid = self._pid_of(tid)
         return None if pid is None else self._spaces.at(pid, vaddr)
 
     def _row(self, tid: int, vaddr: int) -> int:
         mapped = self._map(tid, vaddr)
-        if mapped is None:
-            return -1
+        return -1 if mapped is None else self._row_of_map(mapped)
+
+    def _row_of_map(self, mapped: FileMap) -> int:
         key = mapped.path, mapped.build_id, mapped.start - mapped.offset
         if key not in self._rows:
             program = self._program(mapped)
