@@ -18,9 +18,10 @@ SCHEMA: Final = "prologue.transition/1"
 
 _FIXED: Final = {
     "nop": a64.NOP, "bti": a64.BTI, "bti c": a64.BTI_C, "bti j": a64.BTI_J, "bti jc": a64.BTI_JC,
-    "paciasp": a64.PACIASP, "autiasp": a64.AUTIASP, "ret": a64.RET,
+    "paciasp": a64.PACIASP, "autiasp": a64.AUTIASP, "ret": a64.RET, "ret x30": a64.RET,
     "mov x9, x30": a64.MOV_X9_X30, "mov x9, lr": a64.MOV_X9_X30, "mov": a64.MOV_X9_X30,
 }  # fmt: skip
+_WORD: Final = re.compile("0x[0-9a-f]{1,8}|[0-9a-f]{8}")
 _CONDITIONS: Final = "eq ne cs hs cc lo mi pl vs vc hi ls ge lt gt le al nv"
 
 
@@ -36,13 +37,20 @@ def add_options(command: Subcommand) -> None:
 
 def run(args: Namespace) -> int:
     """Print the verdict; 1 if the transition is not safe live."""
-    verdict = judge(word_of(args.old), word_of(args.new), args.issue)
+    verdict = judge(word_of(args.old), word_of(args.new), args.issue, changes=_changes(args.old, args.new))
     if args.json:
         print(json.dumps({"schema": SCHEMA, **asdict(verdict)}, indent=2))
     elif not (verdict.allowed and args.quiet):
         print(f"{verdict.old} -> {verdict.new}: {'safe' if verdict.allowed else 'NOT safe'} live: {verdict.reason}")
         print(f"source: {verdict.citation}")
     return 0 if verdict.allowed else 1
+
+
+def _changes(old: str, new: str) -> bool:
+    """Return whether the word changes; where a class stands for it, it does unless both have the same operands."""
+    if _class_of(old) is None and _class_of(new) is None:
+        return word_of(old) != word_of(new)
+    return _plain(old) != _plain(new) or " " not in _plain(old)
 
 
 def known_mnemonics() -> tuple[str, ...]:
@@ -58,19 +66,29 @@ def word_of(text: str) -> int:
         UsageError: neither, or assembly that needs keystone and it is not installed.
 
     """
-    plain = re.sub(r"\s*,\s*", ", ", " ".join(text.lower().split()))
-    if re.fullmatch(r"0x[0-9a-f]{1,8}|[0-9a-f]{8}", plain):
+    plain = _plain(text)
+    if _WORD.fullmatch(plain):
         return int(plain, 16)
     if plain in _FIXED:
         return _FIXED[plain]
+    # The class decides whether an instruction is listed, so operands may be missing.
+    name = _class_of(text)
+    return _assemble(text) if name is None else CLASSES[name][1]
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\s*,\s*", ", ", " ".join(text.lower().split()))
+
+
+def _class_of(text: str) -> str | None:
+    """Return the class that a mnemonic stands for; None if the text is a certain word."""
+    plain = _plain(text)
+    if plain in _FIXED or _WORD.fullmatch(plain):
+        return None
     mnemonic = plain.split(" ")[0]
     if re.fullmatch(rf"b\.(cond|{_CONDITIONS.replace(' ', '|')})", mnemonic):
         mnemonic = "b.cond"
-    for name, (_, value) in CLASSES.items():
-        # Only the class decides, so operands do not matter and may be missing.
-        if mnemonic == name.lower():
-            return value
-    return _assemble(text)
+    return next((name for name in CLASSES if name.lower() == mnemonic), None)
 
 
 def _assemble(text: str) -> int:

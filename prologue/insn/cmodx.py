@@ -64,16 +64,20 @@ def word_name(word: int) -> str:
     return special.get(word) or a64.classify(word) or f"{word:08x}"
 
 
-def judge(old: int, new: int, issue: Issue = "old") -> Judgement:
-    """Decide whether ``old`` may become ``new`` while other CPUs may be executing it."""
+def judge(old: int, new: int, issue: Issue = "old", *, changes: bool | None = None) -> Judgement:
+    """Decide whether ``old`` may become ``new`` while other CPUs may be executing it.
+
+    ``changes`` says whether they are different instructions, if the words only stand for their classes.
+    """
     names = word_name(old), word_name(new)
-    allowed, reason = _reason(old, new, names, issue)
+    if changes if changes is not None else old != new:
+        allowed, reason = _reason(old, new, names, issue)
+    else:
+        allowed, reason = True, "nothing changes"
     return Judgement(old=names[0], new=names[1], allowed=allowed, reason=reason, issue=issue)
 
 
 def _reason(old: int, new: int, names: tuple[str, str], issue: Issue) -> tuple[bool, str]:
-    if old == new:
-        return True, "nothing changes"
     off = [name for name, word in zip(names, (old, new), strict=True) if not listed(word, issue)]
     if not off:
         return True, "both are on the CMODX list"

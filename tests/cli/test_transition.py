@@ -20,6 +20,15 @@ from prologue.cli.main import main
         (["b.eq", "nop"], 1, "--issue new"),
         (["b.eq", "nop", "--issue", "new"], 0, "safe live"),
         (["cbz x0, #8", "tbnz", "--issue", "new"], 0, "safe live"),
+        # Of one class, and yet another word.
+        (["cbz x0, 8", "cbz x1, 8"], 1, "CBZ is not on the CMODX list; newer"),
+        (["b.eq 8", "b.ne 8"], 1, "B.cond is not on the CMODX list; newer"),
+        (["b.eq 8", "b.ne 8", "--issue", "new"], 0, "both are on the CMODX list"),
+        (["br x1", "br x2"], 1, "BR is not on the CMODX list"),
+        (["tbz", "tbz"], 1, "TBZ is not on the CMODX list"),
+        (["bl one", "bl other"], 0, "both are on the CMODX list"),
+        (["cbz  X0,8", "cbz x0, 8"], 0, "nothing changes"),
+        (["ret", "ret x30"], 0, "nothing changes"),
     ],
 )
 def test_transition(arguments: list[str], status: int, words: str, capsys: pytest.CaptureFixture[str]) -> None:
