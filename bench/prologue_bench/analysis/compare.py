@@ -19,6 +19,7 @@ from prologue_bench.errors import BenchError
 from prologue_bench.results.model import ResultSet, Workload
 
 MARGIN: Final = 0.01
+NO_LINK: Final = "no link has boots of it and of the base"
 _EXACT_LIMIT: Final = 2**53  # a JSON reader's whole numbers
 
 ComparisonVerdict = Literal["different", "equivalent", "inconclusive", "too few boots", "none"]
@@ -63,9 +64,9 @@ class Comparison:
     """A variant against the base.
 
     ``units`` is how many pairs of boots there are or, unpaired, boots (or runs) of the variant that has fewer.
-    ``reason`` is why there is no better verdict. ``difference`` is that of exact counts, None if several links do not
-    agree; ``differences`` are those of each link. ``boards`` is what each of several boards says, ``layouts`` each of
-    several links; None if all pairs are of one.
+    ``reason`` is why there is no better verdict. If ``exact``, counts were compared and no statistics made:
+    ``difference`` is that of the counts, None if several links do not agree; ``differences`` are those of each link.
+    ``boards`` is what each of several boards says, ``layouts`` each of several links; None if all pairs are of one.
     """
 
     variant: str
@@ -74,15 +75,11 @@ class Comparison:
     effect: Effect | None = None
     within_margin: bool = False
     reason: str | None = None
+    exact: bool = False
     difference: int | None = None
     differences: Mapping[str, int] = field(default_factory=dict)
     boards: Boards | None = None
     layouts: LayoutEffects | None = None
-
-    @property
-    def exact(self) -> bool:
-        """True if counts were compared, and no statistics made."""
-        return self.difference is not None or bool(self.differences)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +164,8 @@ def _exact(base: Series, series: Series, workload: Workload) -> Comparison:
         variant=series.label,
         units=len(series.boots),
         verdict="none",
+        reason=None if values else NO_LINK,
+        exact=True,
         difference=values.pop() if len(values) == 1 else None,
         differences=differences if len(differences) > 1 else {},
     )

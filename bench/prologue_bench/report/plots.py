@@ -193,7 +193,7 @@ def _notes(report: Report) -> list[str]:
 def _verdicts(report: Report) -> Iterator[str]:
     """Yield the sentences with p, as under the tables."""
     for row in report.workloads:
-        if row.comparisons and row.comparisons[0].difference is None:
+        if row.comparisons and not row.comparisons[0].exact:
             verdicts = [words.verdict(row, comparison, report.margin) for comparison in row.comparisons]
             yield from (f"{row.workload.name}: {sentence}" for sentence in verdicts)
             if method := words.method(row):
@@ -346,10 +346,9 @@ def _draw_exact(
     whole = base.median or 1.0
     shares = [100 * series.median / whole for series in row.series]
     for line, (series, share) in enumerate(zip(row.series, shares, strict=True)):
-        difference = compared[series.label].difference or 0 if line else 0
-        text = (
-            "base" if not line else "equal" if not difference else f"{difference:+,} ({100 * difference / whole:+.3g}%)"
-        )
+        text = words.exact_change(compared[series.label]) if line else "base"
+        if line and (difference := compared[series.label].difference):
+            text += f" ({100 * difference / whole:+.3g}%)"
         axes.barh(line, share, height=0.28, color=colours[series.label], zorder=2)
         axes.annotate(
             text, (0, line), xytext=(4, 17), textcoords="offset points", ha="left", va="center", zorder=3, bbox=_plate()

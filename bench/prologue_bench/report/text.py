@@ -97,19 +97,11 @@ def comparison_table(report: WorkloadReport, margin: float) -> tuple[list[str], 
 
 
 def _exact_rows(base: Series, others: Sequence[Series], compared: dict[str, Comparison]) -> list[list[str]]:
-    rows = [[base.label, _span(base.medians.tolist(), ","), "base"]]
+    rows = [[base.label, words.span(base.medians.tolist(), ","), "base"]]
     for series in others:
-        comparison = compared[series.label]
-        differences = [*comparison.differences.values()] or [comparison.difference or 0]
-        changed = _span(differences, "+,") if any(differences) else "equal"
-        rows.append([series.label, _span(series.medians.tolist(), ","), changed])
+        count = words.span(series.medians.tolist(), ",")
+        rows.append([series.label, count, words.exact_change(compared[series.label])])
     return rows
-
-
-def _span(counts: Sequence[float], form: str) -> str:
-    """Write a count, or the lowest and the highest of several links."""
-    low, high = int(min(counts)), int(max(counts))
-    return f"{low:{form}}" if low == high else f"{low:{form}} to {high:{form}}"
 
 
 def sentences(report: WorkloadReport, margin: float) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from prologue.words import counted
@@ -79,6 +79,20 @@ def _digits(relative: float, effect: Effect, digits: int = 2, *, sign: bool = Fa
     value = 100 * relative
     error, digits = (100 * effect.error, digits) if effect.varies else (abs(value), 3)
     return rounded(value, error, digits, sign=sign)
+
+
+def exact_change(comparison: Comparison) -> str:
+    """Write the difference of a count, or the lowest and the highest of several links."""
+    if comparison.reason is not None:
+        return comparison.reason
+    differences = [*comparison.differences.values()] or [comparison.difference or 0]
+    return span(differences, "+,") if any(differences) else "equal"
+
+
+def span(counts: Sequence[float], form: str) -> str:
+    """Write a count, or the lowest and the highest of several links."""
+    low, high = int(min(counts)), int(max(counts))
+    return f"{low:{form}}" if low == high else f"{low:{form}} to {high:{form}}"
 
 
 def short_verdict(report: WorkloadReport, comparison: Comparison, margin: float) -> str:

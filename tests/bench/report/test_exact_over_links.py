@@ -1,0 +1,64 @@
+"""Exact counts of several links: tables and pictures say the same of links that differ, and of links that lack one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+from matplotlib.text import Annotation
+
+from prologue.cli.main import main
+from prologue_bench.analysis.compare import NO_LINK, compare
+from prologue_bench.analysis.sources import open_results
+from prologue_bench.report.plots import draw
+from prologue_bench.results.store import read_results
+from tests.support.result_sets import BASE, BUILD, make_exact, write
+
+Said = pytest.CaptureFixture[str]
+
+
+def on_link(directory: Path, number: int, counts: dict[str, int], lost: str | None = None) -> None:
+    """A result set of exact counts on one link; all boots of the variant ``lost`` are void."""
+    results = read_results(make_exact(directory / f"link-{number:02}", counts))
+    kernel = MappingProxyType({**results.campaign.kernel, "link": f"link-{number:02}", "build_id": f"{number:040x}"})
+    recorded = [
+        replace(
+            boot,
+            started=boot.started.replace("2026", str(2026 + number)),
+            readback=None,
+            void="lost" if boot.variant == lost else None,
+        )
+        for boot in results.boots
+    ]
+    write(directory / f"link-{number:02}", replace(results.campaign, kernel=kernel), recorded)
+
+
+def said_of_build(directory: Path, capsys: Said) -> tuple[str, list[str]]:
+    """Return the row of the table, and what the picture says beside its bars."""
+    assert main(["bench", "compare", str(directory)]) == 0
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith(BUILD)]
+    figure = draw(compare(open_results([str(directory)])))
+    texts = [text for axes in figure.findobj(Annotation) for text in [axes.get_text()] if text and text != "base"]
+    return row, texts
+
+
+def test_links_that_differ_are_equal_nowhere(tmp_path: Path, capsys: Said) -> None:
+    on_link(tmp_path / "over", 1, {BASE: 1000, BUILD: 1050})
+    on_link(tmp_path / "over", 2, {BASE: 1100, BUILD: 1170})
+    row, texts = said_of_build(tmp_path / "over", capsys)
+    assert row.split("  ")[-1].strip() == "+50 to +70"
+    assert "+50 to +70" in texts
+    assert not any("equal" in text for text in texts)
+
+
+def test_a_variant_without_a_base_on_its_links_is_compared_with_nothing(tmp_path: Path, capsys: Said) -> None:
+    counts = {BASE: 1000, BUILD: 1050}
+    on_link(tmp_path / "over", 1, counts, lost=BUILD)
+    on_link(tmp_path / "over", 2, counts, lost=BASE)
+    ((comparison,),) = [part.comparisons for part in compare(open_results([str(tmp_path / "over")])).workloads]
+    assert (comparison.exact, comparison.difference, dict(comparison.differences)) == (True, None, {})
+    row, texts = said_of_build(tmp_path / "over", capsys)
+    assert row.endswith(NO_LINK)
+    assert NO_LINK in texts
