@@ -40,7 +40,7 @@ def findings_ktap(  # noqa: PLR0913  # what a report is made of
         lines += [f"  {line}" for line in inner]
         failed = path in errors or any(case.failing for case in cases)
         skip = " # SKIP no rule applies" if not failed and all(case.skipped for case in cases) else ""
-        lines.append(f"{_result(failed)} {number} {_description(path)}{skip}")
+        lines.append(f"{_result(failed)} {number} {test_name(path)}{skip}")
     return "\n".join(lines)
 
 
@@ -62,9 +62,9 @@ def _result(failed: bool) -> str:
     return "not ok" if failed else "ok"
 
 
-def _description(path: str) -> str:
-    """Name of a test: a hash sign would begin a directive, and readers drop spaces at the ends."""
-    text = printable(path).replace("#", r"\x23")
+def test_name(text: str) -> str:
+    """Return the name of a test: a hash sign would begin a directive, and readers drop spaces at the ends."""
+    text = printable(text).replace("#", r"\x23")
     inner = text.strip(" ")
     before, after = len(text) - len(text.lstrip(" ")), len(text) - len(text.rstrip(" "))
     return r"\x20" * before + inner + r"\x20" * (after if inner else 0)

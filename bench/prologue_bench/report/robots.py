@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from prologue.report.ktap import test_name
 from prologue_bench.analysis.compare import Comparison, Report, WorkloadReport, faster_or
 from prologue_bench.analysis.series import Series
 from prologue_bench.errors import BenchError
@@ -46,7 +47,8 @@ def to_0day(report: Report) -> str:
 def to_ktap(report: Report) -> str:
     """Write a test for each workload, in it one for each variant; values, units and variances are diagnostics.
 
-    A variant fails if it is worse and that is a verdict, and not within the margin. Without a verdict it is skipped.
+    A variant fails if it is worse and that is a verdict, and not within the margin. Without a verdict it is skipped,
+    and so is one of which no boot counts. A workload whose variants are all skipped is skipped.
 
     Raises:
         BenchError: the evidence allows no percentages.
@@ -54,19 +56,34 @@ def to_ktap(report: Report) -> str:
     """
     _require_timing(report, "ktap")
     lines = ["KTAP version 1", f"1..{len(report.workloads)}"]
+    planned = len(report.results.campaign.variants) - 1
     for number, part in enumerate(report.workloads, 1):
-        inner, failed = ["KTAP version 1", f"1..{len(part.comparisons)}", _diagnostic(part.series[0], part)], False
+        inner, failed = ["KTAP version 1", f"1..{planned}", _diagnostic(part.series[0], part)], False
         for count, comparison in enumerate(part.comparisons, 1):
             ((series, _),) = _pairs(part, comparison.variant)
             bad = _is_worse(part, comparison)
             verdict = mail(words.verdict(part, comparison, report.margin))
             skip = "" if comparison.verdict in _VERDICTS or comparison is part.control else f" # SKIP {verdict}"
             inner += [_diagnostic(series, part), f"# verdict: {verdict}"]
-            inner.append(f"{'not ok' if bad else 'ok'} {count} {mail(comparison.variant)}{skip}")
+            inner.append(f"{'not ok' if bad else 'ok'} {count} {_test_name(comparison.variant)}{skip}")
             failed |= bad
+        for count, label in enumerate(_without_boots(report, part), len(part.comparisons) + 1):
+            inner.append(f"ok {count} {_test_name(label)} # SKIP no boot counts")
         lines += [f"  {line}" for line in inner]
-        lines.append(f"{'not ok' if failed else 'ok'} {number} {mail(part.workload.name)}")
+        judged = any(c.verdict in _VERDICTS for c in part.comparisons if c is not part.control)
+        skip = "" if judged else " # SKIP no verdict"
+        lines.append(f"{'not ok' if failed else 'ok'} {number} {_test_name(part.workload.name)}{skip}")
     return "\n".join(lines) + "\n"
+
+
+def _test_name(text: str) -> str:
+    return mail(test_name(text))
+
+
+def _without_boots(report: Report, part: WorkloadReport) -> list[str]:
+    """List the variants of which no boot counts."""
+    recorded = [series.label for series in part.series]
+    return [variant.label for variant in report.results.campaign.variants if variant.label not in recorded]
 
 
 def _require_timing(report: Report, form: str) -> None:

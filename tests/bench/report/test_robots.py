@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from prologue.cli.main import main
-from tests.support.result_sets import BUILD, CONTROL, Made, make, make_exact
+from tests.support.result_sets import BUILD, CONTROL, Made, boots, campaign, make, make_exact, write
 
 Said = pytest.CaptureFixture[str]
 
@@ -46,6 +48,23 @@ def test_ktap(tmp_path: Path, capsys: Said) -> None:
 def test_no_verdict_is_a_skip(tmp_path: Path, capsys: Said) -> None:
     lines = compared(str(make(tmp_path / "few", Made(pairs=3))), "ktap", capsys)
     assert any(f"ok 2 {BUILD} # SKIP {BUILD}: too few boots" in line for line in lines)
+    assert lines[-1] == "ok 1 hackbench, sockets # SKIP no verdict"
+
+
+def test_a_variant_of_which_no_boot_counts_is_a_skip(tmp_path: Path, capsys: Said) -> None:
+    made = Made(pairs=6)
+    recorded = [replace(boot, void="lost" if boot.variant == BUILD else None) for boot in boots(made)]
+    lines = compared(str(write(tmp_path / "void", campaign(made), recorded)), "ktap", capsys)
+    assert "  1..2" in lines
+    assert f"  ok 2 {BUILD} # SKIP no boot counts" in lines
+    assert lines[-1] == "ok 1 hackbench, sockets # SKIP no verdict"
+
+
+def test_a_hash_sign_begins_no_directive(tmp_path: Path, capsys: Said) -> None:
+    table = {"label": "w #1", "unit": "s", "direction": "lower", "samples": {"a": [5, 6, 7], "# SKIP it": [5, 6, 8]}}
+    (tmp_path / "t.json").write_text(json.dumps(table))
+    results = [line.strip() for line in compared(str(tmp_path / "t.json"), "ktap", capsys) if "ok 1 " in line]
+    assert [line.partition(" #")[0] for line in results] == ["ok 1 \\x23 SKIP it", "ok 1 w \\x231"]
 
 
 @pytest.mark.parametrize("form", ["0day", "ktap"])
