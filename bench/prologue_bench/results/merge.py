@@ -21,7 +21,7 @@ def merge(sets: Sequence[tuple[str, ResultSet]]) -> ResultSet:
     """Merge result sets, each given with its name; blocks and boots of later ones are numbered on.
 
     Sets of several boards are of one setup if the boards differ in nothing but which they are, and boots are in blocks:
-    a block stays on its board.
+    a block stays on its board. So it is with several links of one build.
 
     Raises:
         BenchError: they are not of one setup (everything that differs is named, with both values), are tables made by
@@ -79,7 +79,8 @@ def _by_link(sets: Sequence[tuple[str, ResultSet]]) -> Sequence[tuple[str, Resul
     """Move the link of sets of several links from the campaign to its boots; others stay as they are.
 
     Raises:
-        BenchError: two links of one name have different build-ids, or two names are of one link.
+        BenchError: two links of one name have different build-ids, or two names are of one link; or boots are in no
+            blocks: what differs between links would be taken for noise of boots.
 
     """
     links = {name: results.campaign.kernel.get(LINK) for name, results in sets}
@@ -94,6 +95,8 @@ def _by_link(sets: Sequence[tuple[str, ResultSet]]) -> Sequence[tuple[str, Resul
                 results.campaign.kernel.get(each) != dict(sets)[other].campaign.kernel.get(each) for each in _OF_LINK
             ):
                 raise BenchError(f"{other} and {name}: {key} {value} is that of both, but they are different links")
+        if any(boot.block is None for boot in results.boots):
+            raise BenchError(f"{name}: several links are compared within blocks, and its boots are in none")
     return [(name, _move_link_to_boots(results)) for name, results in sets]
 
 

@@ -17,6 +17,7 @@ from prologue_bench.analysis.layouts import LayoutEffect, LayoutEffects, over_la
 from prologue_bench.analysis.sources import open_results
 from prologue_bench.analysis.stats import ALPHA, LEAST, POWER, Floats, over_links, paired, unpaired
 from prologue_bench.results.model import Readback
+from prologue_bench.results.store import read_results
 from tests.bench.analysis.test_calibration import CAMPAIGNS, three_sigma
 from tests.support.needs import needs_module
 from tests.support.result_sets import BUILD, Made, boots, campaign, write
@@ -114,6 +115,10 @@ def test_links_that_are_not_merged(tmp_path: Path, capsys: Said) -> None:
     same = on_link(tmp_path, 3, 0.0, build_id=f"{1:040x}")
     assert main(["bench", "compare", first, same]) == 2
     assert "is that of both, but they are different links" in capsys.readouterr().err
+    results = read_results(Path(on_link(tmp_path, 4, 0.0)))
+    alone = str(write(tmp_path / "4", results.campaign, [replace(boot, block=None) for boot in results.boots]))
+    assert main(["bench", "compare", first, alone]) == 2
+    assert "4: several links are compared within blocks, and its boots are in none" in capsys.readouterr().err
 
 
 def made_pairs(rng: np.random.Generator, shape: tuple[int, int, int], effect: float, layout: float) -> Floats:
