@@ -233,6 +233,8 @@ def caveats(report: Report) -> Iterator[str]:
         more = len(results.voids) - len(reasons)
         yield f"void, left out: {'; '.join(reasons)}{f'; and {more} more' if more else ''}"
     valid = [results.valid(variant.label) for variant in campaign.variants]
+    if absent := [variant.label for variant, boots in zip(campaign.variants, valid, strict=True) if not boots]:
+        yield f"not compared, since no boot counts: {', '.join(absent)}"
     fewest = min(len(boots) for boots in valid)
     if campaign.boots_planned is not None and fewest < campaign.boots_planned:
         yield f"unfinished: {fewest} of {campaign.boots_planned} planned boots; their number was to be fixed beforehand"

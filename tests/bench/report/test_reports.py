@@ -123,6 +123,13 @@ def test_numbers_without_an_error_are_short(values: tuple[float, float], tmp_pat
 
 
 @pytest.mark.thorough
+def test_a_variant_that_is_not_in_the_table_is_named(tmp_path: Path, capsys: Said) -> None:
+    made = Made(pairs=6)
+    recorded = [replace(boot, void="lost" if boot.variant == BUILD else None) for boot in boots(made)]
+    text = bench(capsys, "compare", str(write(tmp_path / "void", campaign(made), recorded)))
+    assert f"\nnot compared, since no boot counts: {BUILD}\n" in text
+
+
 def test_other_forms(sets: Path, capsys: Said) -> None:
     check("different.md", bench(capsys, "compare", "different", "--format", "markdown"))
     check("different-table.txt", bench(capsys, "table", "different"))
