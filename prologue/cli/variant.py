@@ -27,9 +27,10 @@ def run(args: Namespace) -> int:
     kernel = Kernel(args.file)
     plan = variant_plan(kernel, args.kind)
     approved = approve(kernel, plan)
-    written = carry_out(approved, args.output, independent=True)
+    carry_out(approved, args.output, independent=True)
     note = "; not safe to trace" if args.kind == "nop-nop" else ""
-    differ = "1 word differs" if written == 1 else f"{written:,} words differ"
+    words = len(plan.changed_words())
+    differ = "1 word differs" if words == 1 else f"{words:,} words differ"
     if not args.quiet:
         print(f"{args.output}: {args.kind}: same link, {differ}{note}")
     return 0

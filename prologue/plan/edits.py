@@ -66,6 +66,16 @@ class PatchPlan:
         """Count the edits of that kind."""
         return sum(len(stage) for stage in self.stages if stage.kind == kind)
 
+    def changed_words(self, kind: Kind | None = None) -> dict[int, int]:
+        """Return the new value of every 4-byte word that changes, by file offset; of one kind of edits, or of all."""
+        words: dict[int, int] = {}
+        for stage in (stage for stage in self.stages if kind in (None, stage.kind)):
+            for part in range(0, stage.width, 4):
+                old, new = (values >> np.uint64(8 * part) & np.uint64(0xFFFFFFFF) for values in (stage.old, stage.new))
+                changed = old != new
+                words.update(zip((stage.offsets[changed] + part).tolist(), new[changed].tolist(), strict=True))
+        return words
+
     def inverse(self) -> PatchPlan:
         """Make the plan that undoes this one, last stage first; a guarded word stays last."""
         goal: Literal["processed", "untouched"] = "untouched" if self.goal == "processed" else "processed"

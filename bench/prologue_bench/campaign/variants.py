@@ -11,9 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
 from prologue.elf.compare import differing_files
 from prologue.elf.flat import write_flat
 from prologue.elf.image import ElfImage
@@ -29,7 +26,7 @@ _ASIDE: Final = "new"
 _SCRATCH: Final = "variant-"
 _WHAT: Final = {
     "site": "first slots",
-    "record": "records",
+    "record": "of records",
     "relocation": "of relocations",
     "init": "in a named stub",
     "marker": "of the marker",
@@ -113,7 +110,7 @@ def make_link(variants: Variants, directory: Path) -> Link:
 
     """
     kernel, plans = variants.kernel, variants.plans
-    words = {kind: _changed_words(plan) for kind, plan in plans.items()}
+    words = {kind: plan.changed_words() for kind, plan in plans.items()}
     base = next(iter(words.values()))
     directory.mkdir(parents=True, exist_ok=True)
     for stale in (*directory.glob(f"{_SCRATCH}*"), *directory.glob(".Image.*")):
@@ -163,9 +160,7 @@ def _write(kernel: Kernel, plan: PatchPlan, words: _Words, path: Path) -> str:
         after = ElfImage(copy)
         _require_same_link(kernel.image, after, words, path.name)
         write_flat(after, path)
-    kinds = {stage.kind: 0 for stage in plan.stages}
-    for stage in plan.stages:
-        kinds[stage.kind] += int(np.count_nonzero(stage.old != stage.new))
+    kinds = {stage.kind: len(plan.changed_words(stage.kind)) for stage in plan.stages}
     parts = ", ".join(f"{count:,} {_WHAT[kind]}" for kind, count in kinds.items() if count)
     return f"1 word differs: {parts}" if len(words) == 1 else f"{len(words):,} words differ: {parts}"
 
@@ -177,21 +172,6 @@ def _require_same_link(before: ElfImage, after: ElfImage, words: _Words, name: s
     differing = differing_files(before, after, before.size)
     if stray := sorted({int(offset) & ~3 for offset in differing} - words.keys()):
         raise BenchError(f"{name}: the word at file offset {stray[0]:#x} differs, which no plan names")
-
-
-def _changed_words(plan: PatchPlan) -> _Words:
-    """Return every 4-byte word that the plan changes."""
-    words: _Words = {}
-    for stage in plan.stages:
-        for part in range(0, stage.width, 4):
-            old, new = (_part(values, part) for values in (stage.old, stage.new))
-            changed = old != new
-            words.update(zip((stage.offsets[changed] + part).tolist(), new[changed].tolist(), strict=True))
-    return words
-
-
-def _part(values: npt.NDArray[np.uint64], part: int) -> npt.NDArray[np.uint64]:
-    return (values >> np.uint64(8 * part)) & np.uint64(0xFFFFFFFF)
 
 
 def _differing(first: _Words, second: _Words) -> set[int]:

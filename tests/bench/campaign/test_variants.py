@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +14,8 @@ import pytest
 from prologue.cli.main import main
 from prologue.errors import InputError, RefusedError
 from prologue.kernel.kernel import Kernel
-from prologue.plan.edits import PatchPlan
+from prologue.plan.edits import Kind, PatchPlan
 from prologue.plan.variants import KINDS
-from prologue_bench.campaign import variants
 from prologue_bench.campaign.variants import make_link, plan_variants
 from prologue_bench.errors import BenchError
 from tests.mini_kernel.build import Spec
@@ -35,7 +35,7 @@ def test_images_and_proof(mini: Mini, tmp_path: Path) -> None:
         f"same link: 0 of {symbols:,} symbols and 0 of {sections} sections moved",
         "nop-nop: 1 word differs: 1 in a named stub",
         "boot: as linked",
-        "build: 32 words differ: 15 first slots, 15 records, 2 of the marker",
+        "build: 32 words differ: 15 first slots, 15 of records, 2 of the marker",
     )
     assert [image.variant.words for image in made.images] == [0, 1, 33]
     assert made.stub == {}  # the native contract
@@ -69,14 +69,24 @@ def test_the_base_is_the_first(mini: Mini, tmp_path: Path) -> None:
 
 def test_a_word_that_no_plan_names_is_found(mini: Mini, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer that does more than its plan: the plan that the proof sees lacks the last site."""
-    whole = variants._changed_words
+    whole = PatchPlan.changed_words
 
-    def forgetful(plan: PatchPlan) -> dict[int, int]:
-        return dict(list(whole(plan).items())[1:])
+    def forgetful(plan: PatchPlan, kind: Kind | None = None) -> dict[int, int]:
+        return dict(list(whole(plan, kind).items())[1:])
 
-    monkeypatch.setattr(variants, "_changed_words", forgetful)
+    monkeypatch.setattr(PatchPlan, "changed_words", forgetful)
     with pytest.raises(BenchError, match="differs, which no plan names"):
         make_link(plan_variants(mini(SPEC), ("boot", "build")), tmp_path)
+
+
+def test_the_parts_of_the_proof_add_up(mini: Mini, tmp_path: Path) -> None:
+    """Records of version 2 are 4 bytes, two in an 8-byte word of the plan."""
+    vmlinux = mini(replace(SPEC, marker=2))
+    *_, build = make_link(plan_variants(vmlinux, ("boot", "build")), tmp_path / "link").proof
+    total, *parts = (int(number) for number in re.findall(r"\d+", build))
+    assert main(["variant", str(vmlinux), "--kind", "build", "-o", str(tmp_path / "build")]) == 0
+    before, after = (np.frombuffer(path.read_bytes(), "<u4") for path in (vmlinux, tmp_path / "build"))
+    assert total == sum(parts) == np.count_nonzero(before != after)
 
 
 def test_both_halves_of_eight_bytes_count() -> None:
@@ -86,8 +96,9 @@ def test_both_halves_of_eight_bytes_count() -> None:
     olds, news = np.array([8, 8], np.uint64), np.array([12, 8], np.uint64)
     twice = replace(stage, offsets=np.array([0x100, 0x108]), old=olds, new=news)
     plan = PatchPlan(contract="native", build_id="", file_size=0, goal="processed", stages=(stage,))
-    assert variants._changed_words(plan) == {0x100: 4, 0x104: 2}
-    assert variants._changed_words(replace(plan, stages=(twice,))) == {0x100: 12}
+    assert plan.changed_words() == {0x100: 4, 0x104: 2}
+    assert plan.changed_words("site") == {}
+    assert replace(plan, stages=(twice,)).changed_words() == {0x100: 12}
 
 
 def test_no_vmlinux_to_make_variants_of(mini: Mini, tmp_path: Path) -> None:
