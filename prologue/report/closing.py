@@ -28,12 +28,14 @@ def closing_line(verdict: Verdict) -> str:
         outcome.append(f"{idle} without an applicable rule")
     if verdict.unreadable:
         outcome.append(f"{len(verdict.unreadable)} could not be verified")
-    known = f" but for {counted(len(verdict.baselined), 'known finding')}" if verdict.baselined else ""
+    if verdict.baselined:
+        known = counted(len(verdict.baselined), "known finding")
+        outcome = [*outcome, known] if outcome else [f"clean but for {known}"]
     looked = [_looked_at(list(verdict.facts.values())), _kernels(verdict), _signatures(verdict)]
     looked += [_compared(verdict), _left_out(verdict)]
     scope = "; ".join(part for part in looked if part)
     files = counted(len(verdict.files), "file")
-    return printable(f"{files}: {', '.join(outcome) or 'clean' + known}{f' ({scope})' if scope else ''}")
+    return printable(f"{files}: {', '.join(outcome) or 'clean'}{f' ({scope})' if scope else ''}")
 
 
 def counts(findings: Sequence[Finding]) -> dict[str, int]:

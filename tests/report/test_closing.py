@@ -113,3 +113,6 @@ def test_known_findings_are_counted(tmp_path: Path) -> None:
     verdict = judge([one._replace(settings=settings(baseline=baseline))], release=False)
     assert closing_line(verdict) == "1 file: clean but for 2 known findings (43,880 sites, processed, native)"
     assert verdict.passed
+    one = file("a", NATIVE, finding(ERROR, "a"), finding(WARN, "a"))
+    verdict = judge([one._replace(settings=settings(baseline=baseline))], release=False)
+    assert closing_line(verdict) == "1 file: 1 warn, 1 known finding (43,880 sites, processed, native)"
