@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from prologue.gate.verdict import Verdict
 from prologue.gate.verify import Facts, Signed
 from prologue.report.printable import printable
-from prologue.rules.base import SEVERITIES, Finding
+from prologue.rules.base import SEVERITIES, Finding, Severity
 from prologue.rules.registry import RULES
 from prologue.words import counted
 
@@ -36,6 +36,11 @@ def closing_line(verdict: Verdict) -> str:
     scope = "; ".join(part for part in looked if part)
     files = counted(len(verdict.files), "file")
     return printable(f"{files}: {', '.join(outcome) or 'clean'}{f' ({scope})' if scope else ''}")
+
+
+def severities(findings: Sequence[Finding]) -> list[Severity]:
+    """List the severities of findings, the worst first: those of one rule need not be alike."""
+    return [severity for severity in SEVERITIES if any(finding.severity == severity for finding in findings)]
 
 
 def counts(findings: Sequence[Finding]) -> dict[str, int]:

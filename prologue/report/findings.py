@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from prologue.gate.verdict import Verdict
 from prologue.report.alike import FEW, named, one_line_each, split_path
-from prologue.report.closing import closing_line, counts
+from prologue.report.closing import closing_line, counts, severities
 from prologue.report.printable import printable
 from prologue.rules.base import Finding
 
@@ -102,7 +102,7 @@ def finding_lines(findings: Iterable[Finding], *, show_all: bool) -> list[str]:
             counted_only[f"{key[1]} {group[0].slug}"] += len(group)
             continue
         shown = group if show_all else group[:_SHOWN]
-        texts = [f"{key[1]} {group[0].slug} ({group[0].severity}): {len(group):,}"]
+        texts = [f"{key[1]} {group[0].slug} ({', '.join(severities(group))}): {len(group):,}"]
         texts += [printable(f"  {finding.where}: {finding.message}{_disassembled(finding)}") for finding in shown]
         if len(group) > len(shown):
             texts.append(f"  ... and {len(group) - len(shown):,} more (--all)")

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from xml.etree import ElementTree as ET
 
 from prologue.report.cases import UNREAD, Case, Inputs, WhyNot, cases_by_file
+from prologue.report.closing import severities
 from prologue.report.printable import printable
 from prologue.rules.base import Finding, Rule, Severity
 from prologue.words import counted
@@ -101,7 +102,7 @@ def _add_case(suite: ET.Element, case: Case, classname: str) -> None:
         first = case.failing[0]
         count = f"{len(case.findings):,} finding{'s' if len(case.findings) != 1 else ''}"
         message = printable(f"{count}; first: {first.where}: {first.message}")
-        failure = ET.SubElement(element, "failure", message=message, type=first.severity)
+        failure = ET.SubElement(element, "failure", message=message, type=severities(case.failing)[0])
         failure.text = "\n".join([*case.lines(), *case.to_do()])
     elif case.findings:
         ET.SubElement(element, "system-out").text = "\n".join(case.lines())

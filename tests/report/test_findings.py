@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from prologue.report.findings import finding_lines
-from tests.support.made_findings import FATAL, INFO, finding
+from prologue.report.html.causes import causes_part
+from prologue.report.junit import findings_junit
+from tests.support.made_findings import ERROR, FATAL, INFO, finding
 
 
 def test_info_is_counted_unless_all_is_shown() -> None:
@@ -15,6 +17,17 @@ def test_info_is_counted_unless_all_is_shown() -> None:
     assert lines[-1] == f"info, which fails nothing: {INFO.code} {INFO.slug} 1 (--all shows them)"
     assert "the same build-id" not in "\n".join(lines)
     assert "the same build-id" in "\n".join(finding_lines(findings, show_all=True))
+
+
+def test_a_rule_is_as_severe_as_its_worst_finding() -> None:
+    """PL301 on a function of which nobody knows whether it may be traced is a warning, on others an error."""
+    mixed = [replace(finding(ERROR, message="not known"), severity="warn"), finding(ERROR)]
+    assert finding_lines(mixed, show_all=False)[0] == f"vmlinux: {ERROR.code} {ERROR.slug} (error, warn): 2"
+    (cause,) = causes_part(mixed).causes
+    assert (cause.severity, cause.count) == ("error", "2 findings in 1 file: 1 error, 1 warn")
+    failing = findings_junit(["vmlinux"], mixed, [], ("fatal", "error", "warn"), (ERROR,))
+    assert 'type="error"' in failing
+    assert 'type="warn"' not in failing
 
 
 def test_a_root_is_shown_if_something_worse_follows_from_it() -> None:

@@ -9,6 +9,7 @@ from typing import Final
 
 from prologue.gate.refusal import GATE_RULES
 from prologue.insn.disasm import insn_text
+from prologue.report.closing import counts, severities
 from prologue.report.findings import by_root
 from prologue.report.html.page import Cause, Causes, FindingPlace
 from prologue.rules.base import Finding, Rule
@@ -38,11 +39,13 @@ def _cause(group: list[Finding], after: list[Finding], room: int) -> Cause:
     first = group[0]
     rule = _RULES[first.code]
     files = counted(len({finding.path for finding in group}), "file")
+    kinds = [f"{count:,} {severity}" for severity, count in counts(group).items() if count]
+    each = f": {', '.join(kinds)}" if len(kinds) > 1 else ""
     fixes = list(dict.fromkeys(finding.fix for finding in group))
     return Cause(
         title=f"{first.code} {first.slug}",
-        severity=first.severity,
-        count=f"{counted(len(group), 'finding')} in {files}",
+        severity=severities(group)[0],
+        count=f"{counted(len(group), 'finding')} in {files}{each}",
         places=[_place(finding) for finding in group[:room]],
         left_out=max(len(group) - room, 0),
         also=_also(after),
