@@ -45,10 +45,13 @@ def merge(sets: Sequence[tuple[str, ResultSet]]) -> ResultSet:
     for _, results in sets:
         boots += _numbered_on(boots, results.boots)
     planned = sum(results.campaign.boots_planned or 0 for _, results in sets)
+    commands = {name: results.campaign.command for name, results in sets}
+    alike = len({*commands.values()}) == 1
+    recorded = [f"{name}: recorded by: {command}" for name, command in commands.items() if command and not alike]
     return ResultSet(
-        campaign=replace(first.campaign, boots_planned=planned),
+        campaign=replace(first.campaign, boots_planned=planned, command=first.campaign.command if alike else None),
         boots=tuple(boots),
-        notes=tuple(f"{name}: {note}" for name, results in sets for note in results.notes),
+        notes=(*(f"{name}: {note}" for name, results in sets for note in results.notes), *recorded),
         seeds=tuple(seed for _, results in sets for seed in results.seeds),
     )
 

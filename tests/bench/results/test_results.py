@@ -203,6 +203,19 @@ def test_merge_numbers_on(tmp_path: Path) -> None:
     assert results.campaign.boots_planned == 7
 
 
+def test_merge_keeps_the_commands_of_all_sets(tmp_path: Path) -> None:
+    names = []
+    for seed in (7, 8):
+        made = Made(pairs=2, seed=seed, started=seed)
+        plan = replace(campaign(made), command=f"prologue bench run --seed {seed}")
+        names.append(str(write(tmp_path / str(seed), plan, boots(made))))
+    results = open_results(names)
+    assert results.campaign.command is None
+    assert results.notes == tuple(
+        f"{name}: recorded by: prologue bench run --seed {seed}" for name, seed in zip(names, (7, 8), strict=True)
+    )
+
+
 def test_merge_names_everything_that_differs(tmp_path: Path) -> None:
     made = Made(pairs=2)
     plan = campaign(made)
