@@ -182,16 +182,19 @@ def method(report: WorkloadReport) -> str | None:
     else:
         how = f"compared within blocks, t interval, p by {FLIPS} random sign flips, seed {SEED}"
     seen = "" if effect.detectable is None else f"; can detect {per_cent(effect.detectable)} (80% power)"
-    return f"{_units(report, weakest)}; {how}{seen}{_boots_to_see(report, weakest.units, effect)}"
+    return f"{_units(report, weakest)}; {how}{seen}{_to_see_a_millisecond(report, weakest, effect)}"
 
 
-def _boots_to_see(report: WorkloadReport, units: int, effect: Effect) -> str:
-    """Count the boots that would see a millisecond, if boots themselves are measured; errors shrink with the root."""
+def _to_see_a_millisecond(report: WorkloadReport, comparison: Comparison, effect: Effect) -> str:
+    """Count the boots, or links, that would see a millisecond, if boots are measured; errors shrink with the root."""
     if report.workload.command != "boot" or report.workload.unit != "seconds" or effect.detectable is None:
         return ""
     detectable = effect.detectable * report.series[0].median
-    boots = max(LEAST, math.ceil(units * (detectable / _MILLISECOND) ** 2))
-    return f"; to see 1 ms takes about {boots:,} boots of each variant"
+    units, noun = comparison.units, "boots of each variant"
+    if comparison.layouts is not None:
+        units, noun = len(comparison.layouts.parts), "such links"
+    needed = max(LEAST, math.ceil(units * (detectable / _MILLISECOND) ** 2))
+    return f"; to see 1 ms takes about {needed:,} {noun}"
 
 
 def flagged(report: WorkloadReport) -> Iterator[str]:

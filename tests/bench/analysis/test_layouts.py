@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -20,7 +21,7 @@ from prologue_bench.results.model import Readback
 from prologue_bench.results.store import read_results
 from tests.bench.analysis.test_calibration import CAMPAIGNS, three_sigma
 from tests.support.needs import needs_module
-from tests.support.result_sets import BUILD, Made, boots, campaign, write
+from tests.support.result_sets import BUILD, HACKBENCH, Made, boots, campaign, write
 
 needs_module("statsmodels")
 
@@ -106,6 +107,20 @@ def test_the_report_shows_links_spread_and_how_many_decide(campaign_over_links: 
     assert len(document["links"]) == len(comparison["links"]["parts"]) == 6
     assert comparison["boards"] is None
     assert comparison["links"]["to_decide"] > 6
+
+
+def test_more_boots_of_the_same_links_see_no_millisecond(campaign_over_links: Path, capsys: Said) -> None:
+    for plan in campaign_over_links.glob("*/campaign.json"):
+        text = plan.read_text().replace(HACKBENCH.command, "boot")
+        plan.write_text(text)
+    assert main(["bench", "compare", str(campaign_over_links), "--json"]) == 0
+    (workload,) = json.loads(capsys.readouterr().out)["workloads"]
+    (comparison,) = [c for c in workload["comparisons"] if c["variant"] == BUILD]
+    links = math.ceil(6 * (comparison["detectable"] * workload["variants"][0]["median"] / 0.001) ** 2)
+    assert main(["bench", "compare", str(campaign_over_links)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"to see 1 ms takes about {links:,} such links" in text
+    assert "boots of each variant;" not in text
 
 
 def test_links_that_are_not_merged(tmp_path: Path, capsys: Said) -> None:
