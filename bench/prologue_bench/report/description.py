@@ -13,7 +13,7 @@ from prologue_bench.analysis.describe import OUTLIER_RULE, Description, describe
 from prologue_bench.report import words
 from prologue_bench.report.board_words import boards_used
 from prologue_bench.report.data import setup
-from prologue_bench.report.layout import command_lines, mail, markdown_table, text_table, wrapped
+from prologue_bench.report.layout import command_lines, markdown, markdown_table, text_table, wrapped
 from prologue_bench.report.rounding import rounded
 from prologue_bench.report.text import title
 from prologue_bench.results.model import ResultSet
@@ -40,11 +40,11 @@ def to_markdown(results: ResultSet, command: Sequence[str]) -> str:
     """Write Markdown; ``command`` makes it again."""
     lines: list[str] = []
     for workload, rows in describe(results):
-        lines += [f"### {' '.join(line.strip() for line in title(workload))}", ""]
+        lines += [f"### {markdown(' '.join(line.strip() for line in title(workload)))}", ""]
         lines += [*markdown_table(_HEAD, _cells(rows), _NUMBERS), ""]
-        if items := [f"- {mail(sentence)}" for sentence in _flagged(rows)]:
+        if items := [f"- {markdown(sentence)}" for sentence in _flagged(rows)]:
             lines += [*items, ""]
-    lines += [*(f"- {mail(sentence)}" for sentence in _foot(results)), "", "```", *command_lines(command), "```"]
+    lines += [*(f"- {markdown(sentence)}" for sentence in _foot(results)), "", "```", *command_lines(command), "```"]
     return "\n".join(lines) + "\n"
 
 

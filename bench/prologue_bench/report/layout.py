@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import textwrap
 from collections.abc import Sequence
@@ -15,11 +16,18 @@ WIDTH: Final = 75
 _LEAST_LABEL: Final = 8  # columns of a variant's label in a table
 _MOST_LABEL: Final = 20
 _GAP: Final = "  "
+# Code, emphasis, HTML, entities, links, and backslashes that would take a character of these away.
+_MARKUP: Final = re.compile(r"[*`~]|<(?=[A-Za-z/!?])|&(?=[#\w]+;)|\](?=[(\[])|\\(?=[!-/:-@\[-`{-~])|(?<!\w)_|_(?!\w)")
 
 
 def mail(text: str) -> str:
     r"""Put the text on one line of ASCII; other characters become ``\xe9`` and the like."""
     return printable(text).encode("ascii", "backslashreplace").decode("ascii")
+
+
+def markdown(text: str) -> str:
+    """Put the text on one line of Markdown that shows it as it is: a name such as ``sort <in`` is no markup."""
+    return _MARKUP.sub(r"\\\g<0>", mail(text))
 
 
 def wrapped(text: str, first: str = "", then: str = "  ") -> list[str]:
@@ -63,6 +71,6 @@ def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequen
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int]) -> list[str]:
     """Write the same in Markdown."""
-    cells = [[mail(cell).replace("|", "\\|") for cell in row] for row in rows]
+    cells = [[markdown(cell).replace("|", "\\|") for cell in row] for row in rows]
     align = ["right" if k in right else "left" for k in range(len(head))]
     return tabulate(cells, head, tablefmt="pipe", disable_numparse=True, colalign=align).splitlines()

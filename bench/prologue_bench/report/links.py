@@ -10,7 +10,7 @@ from typing import Final
 
 from prologue_bench.analysis.links import Links
 from prologue_bench.report import words
-from prologue_bench.report.layout import command_lines, mail, markdown_table, text_table, wrapped
+from prologue_bench.report.layout import command_lines, markdown, markdown_table, text_table, wrapped
 
 SCHEMA: Final = "prologue.bench-links/1"
 _INSIDE: Final = " in ftrace_init"
@@ -56,8 +56,8 @@ def to_markdown(links: Links, command: Sequence[str]) -> str:
     for more, rows in others:
         head += more[1:]
         whole = [[*cells, *row[1:]] for cells, row in zip(whole, rows, strict=True)]
-    lines = [f"### {_TITLE}", "", mail(_kernel(links)), "", *markdown_table(head, whole, range(1, len(head))), ""]
-    lines += [*(f"- {mail(sentence)}" for sentence in _foot(links)), "", "```", *command_lines(command), "```"]
+    lines = [f"### {_TITLE}", "", markdown(_kernel(links)), "", *markdown_table(head, whole, range(1, len(head))), ""]
+    lines += [*(f"- {markdown(sentence)}" for sentence in _foot(links)), "", "```", *command_lines(command), "```"]
     return "\n".join(lines) + "\n"
 
 

@@ -9,7 +9,7 @@ from prologue_bench.analysis.compare import Comparison, Report, WorkloadReport
 from prologue_bench.analysis.series import Series
 from prologue_bench.report import words
 from prologue_bench.report.board_words import board_sentences, boards_used
-from prologue_bench.report.layout import command_lines, mail, markdown_table, text_table, wrapped
+from prologue_bench.report.layout import command_lines, markdown, markdown_table, text_table, wrapped
 from prologue_bench.report.layout_words import layout_sentences
 from prologue_bench.report.rounding import rounded
 from prologue_bench.results.model import Workload
@@ -46,17 +46,17 @@ def to_markdown(report: Report, command: Sequence[str]) -> str:
     """Write the report as Markdown."""
     lines: list[str] = []
     for part in report.workloads:
-        lines += [f"### {mail(heading(part.workload))}", ""]
+        lines += [f"### {markdown(heading(part.workload))}", ""]
         if part is report.workloads[0]:
             for proof in report.results.campaign.same_link:
-                lines += [mail(proof), ""]
+                lines += [markdown(proof), ""]
         head, rows, right = comparison_table(part, report.margin)
         lines += [*markdown_table(head, rows, right), ""]
-        lines += [*(f"- {mail(sentence)}" for sentence in sentences(part, report.margin)), ""]
+        lines += [*(f"- {markdown(sentence)}" for sentence in sentences(part, report.margin)), ""]
     last = list(foot(report))
     if recorded := report.results.campaign.command:
         last.append(f"recorded by: {recorded}")
-    lines += [*(f"- {mail(sentence)}" for sentence in last), "", "```", *command_lines(command), "```"]
+    lines += [*(f"- {markdown(sentence)}" for sentence in last), "", "```", *command_lines(command), "```"]
     return "\n".join(lines) + "\n"
 
 

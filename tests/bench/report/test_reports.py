@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
+from markdown_it import MarkdownIt
 
 from prologue.cli.main import main
 from prologue_bench.recorder.workloads import BOOT
@@ -217,6 +218,19 @@ def test_labels_cannot_break_a_mail(tmp_path: Path, capsys: Said) -> None:
         shown = [line for line in text.splitlines() if str(path) not in line]
         assert max(map(len, shown)) <= WIDTH
         assert "a \\| very long" in bench(capsys, command, str(path), "--format", "markdown")
+
+
+@pytest.mark.parametrize("command", ["compare", "table"])
+def test_markdown_shows_names_as_they_are(command: str, tmp_path: Path, capsys: Said) -> None:
+    names = ["sort <in >out; grep '*x*' | wc", "_a_ `b` ~~c~~ &amp; [d](e) \\*", "a_b <br>"]
+    table = {"label": names[0], "unit": "s", "direction": "lower", "samples": {names[1]: [1, 2], names[2]: [1, 3]}}
+    (tmp_path / "t.json").write_text(json.dumps(table))
+    text = bench(capsys, command, str(tmp_path / "t.json"), "--format", "markdown")
+    tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
+    pieces = [piece for token in tokens for piece in token.children or ()]
+    assert {piece.type for piece in pieces} <= {"text", "text_special"}
+    shown = ["".join(piece.content for piece in token.children or ()) for token in tokens]
+    assert all(any(name in line for line in shown) for name in names)
 
 
 def test_the_command_that_recorded_can_be_pasted(tmp_path: Path, capsys: Said) -> None:
