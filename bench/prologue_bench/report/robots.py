@@ -38,7 +38,9 @@ def to_0day(report: Report) -> str:
                 middle = "" if comparison.effect is None else f"{100 * comparison.effect.change:+.1f}%"
                 rows.append(f"{_value(part.series[0])} {middle:>10} {_value(series)}  {_metric(part.workload)}")
                 verdicts.append(f"# {_metric(part.workload)}: {words.verdict(part, comparison, report.margin)}")
-        lines += [f"{base:>{_WIDTH}} {label:>{_WIDTH + 11}}", f"{'-' * _WIDTH} {'-' * (_WIDTH + 11)}"]
+            if label in _without_boots(report, part):
+                verdicts.append(f"# {_metric(part.workload)}: {label}: no boot counts")
+        lines += [f"{mail(base):>{_WIDTH}} {mail(label):>{_WIDTH + 11}}", f"{'-' * _WIDTH} {'-' * (_WIDTH + 11)}"]
         lines += [f"{'%stddev':>{_WIDTH}} {'%change':>10} {'%stddev':>{_WIDTH}}"]
         lines += [f"{chr(92):>{_WIDTH}} {'|':>10} {chr(92):>{_WIDTH}}", *rows, *map(mail, verdicts), ""]
     return "\n".join(lines)

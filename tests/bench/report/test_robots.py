@@ -30,6 +30,19 @@ def test_0day(capsys: Said) -> None:
     ]
 
 
+def test_0day_of_a_variant_of_which_no_boot_counts(tmp_path: Path, capsys: Said) -> None:
+    made = Made(pairs=6)
+    recorded = [replace(boot, void="lost" if boot.variant == BUILD else None) for boot in boots(made)]
+    lines = compared(str(write(tmp_path / "void", campaign(made), recorded)), "0day", capsys)
+    assert lines[-1] == f"# hackbench-sockets.seconds: {BUILD}: no boot counts"
+
+
+def test_0day_has_a_label_on_one_line(tmp_path: Path, capsys: Said) -> None:
+    table = {"label": "w", "unit": "s", "direction": "lower", "samples": {"a": [5, 6], "b\nc": [5, 7]}}
+    (tmp_path / "t.json").write_text(json.dumps(table))
+    assert compared(str(tmp_path / "t.json"), "0day", capsys)[0].split() == ["a", "b\\nc"]
+
+
 def test_ktap(tmp_path: Path, capsys: Said) -> None:
     lines = compared(str(make(tmp_path / "slower", Made(effects={BUILD: 0.03}))), "ktap", capsys)
     assert lines[:3] == ["KTAP version 1", "1..1", "  KTAP version 1"]
