@@ -9,6 +9,7 @@ from prologue.cli.subcommands import Subcommand
 from prologue.elf.flat import write_flat
 from prologue.kernel.kernel import Kernel
 from prologue.outputs import require_other
+from prologue.report.printable import printable
 
 
 def add_options(command: Subcommand) -> None:
@@ -25,5 +26,5 @@ def run(args: Namespace) -> int:
     image = Kernel(args.file).image
     size = write_flat(image, args.output)
     if not args.quiet:
-        print(f"{args.output}: {size:,} bytes")
+        print(printable(f"{args.output}: {size:,} bytes"))
     return 0

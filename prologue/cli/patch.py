@@ -14,6 +14,7 @@ from prologue.errors import PrologueError, UsageError
 from prologue.kernel.load import named_files
 from prologue.outputs import require_other, would_be_same
 from prologue.patching.patch import PatchRequest, PatchResult, patch_file, patch_or_error
+from prologue.report.printable import printable
 from prologue.words import counted
 
 SCHEMA: Final = "prologue.patch/1"
@@ -130,12 +131,12 @@ def _data(result: PatchResult) -> dict[str, Any]:
 def _text(result: PatchResult) -> str:
     if result.contract is None:
         what = "no dynamic ftrace" if result.state == "no ftrace" else "no patch sites"
-        return f"{result.path}: {what}, nothing to do"
+        return f"{printable(str(result.path))}: {what}, nothing to do"
     moved = f", {counted(result.records, 'record')}" if result.records else ""
     version = f", marker version {result.marker}" if result.marker else ""
     lab = " (bench and lab use only)" if result.contract == "stock" else ""
     return (
-        f"{result.output}: {result.state}: {counted(result.sites, 'site')}{moved}, "
+        f"{printable(str(result.output))}: {result.state}: {counted(result.sites, 'site')}{moved}, "
         f"{_words([result])}, contract {result.contract}{version}{lab}"
     )
 

@@ -17,6 +17,7 @@ from prologue.elf.identify import BOOT_FILES
 from prologue.errors import PrologueError
 from prologue.gate.kernel import kernels_among
 from prologue.kernel.load import boot_file, kernel_of, named_files
+from prologue.report.printable import printable
 from prologue.report.scan import SCHEMA, scan_data, scan_text
 from prologue.words import counted
 
@@ -77,19 +78,19 @@ def _scan(path: Path, kernels: tuple[Path, ...] = ()) -> dict[str, Any]:
 
 def _text(data: dict[str, Any]) -> str:
     if data["kind"] in BOOT_FILES:
-        return f"{data['file']}: {data['description']}: give the vmlinux that it was made from"
+        return f"{printable(data['file'])}: {data['description']}: give the vmlinux that it was made from"
     return scan_text(data)
 
 
 def _line(data: dict[str, Any]) -> str:
     """Say in a line what a file is, and what is wrong with it."""
     if data["kind"] in BOOT_FILES:
-        return f"{data['file']}: {data['description']}"
+        return printable(f"{data['file']}: {data['description']}")
     parts = [data["kind"], data["release"] or "release unknown", _state(data)]
     if "layout" in data:
         parts.append(f"{counted(data['sites'], 'site')}, layout {data['layout']}, {data['encoding']}")
     parts += [f"{anomaly['code']} {anomaly['slug']} ({anomaly['count']:,})" for anomaly in data["anomalies"]]
-    return f"{data['file']}: {'; '.join(parts)}"
+    return printable(f"{data['file']}: {'; '.join(parts)}")
 
 
 def _state(data: dict[str, Any]) -> str:

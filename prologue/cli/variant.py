@@ -9,6 +9,7 @@ from prologue.cli.subcommands import Subcommand
 from prologue.kernel.kernel import Kernel
 from prologue.patching.patch import carry_out
 from prologue.plan.variants import variant_plan
+from prologue.report.printable import printable
 from prologue.rules.engine import approve
 
 
@@ -32,5 +33,5 @@ def run(args: Namespace) -> int:
     words = len(plan.changed_words())
     differ = "1 word differs" if words == 1 else f"{words:,} words differ"
     if not args.quiet:
-        print(f"{args.output}: {args.kind}: same link, {differ}{note}")
+        print(printable(f"{args.output}: {args.kind}: same link, {differ}{note}"))
     return 0

@@ -12,6 +12,7 @@ from prologue.kernel.init_stub import LOOP
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.marker import Marker
 from prologue.kernel.module import Module
+from prologue.report.printable import printable
 from prologue.rules.base import Subject
 from prologue.rules.engine import judge_symbols
 from prologue.rules.registry import RULES
@@ -128,7 +129,7 @@ def scan_text(data: dict[str, Any]) -> str:
         ]
     else:
         rows.append(("anomalies", "none"))
-    return "\n".join(f"{name:<10} {value}" for name, value in rows)
+    return "\n".join(f"{name:<10} {printable(value)}" for name, value in rows)
 
 
 def _sections(counts: dict[str, int]) -> str:

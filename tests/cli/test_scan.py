@@ -85,6 +85,18 @@ def test_a_compressed_vmlinux_without_room_to_unpack_it(
     assert "cannot be unpacked in" in capsys.readouterr().err
 
 
+def test_the_name_of_a_file_adds_no_line(mini: Mini, tmp_path: Path, capsys: Said) -> None:
+    forged = tmp_path / "vmlinux\nstate      processed"
+    shutil.copy(mini(Spec()), forged)
+    for files in ([forged], [forged, mini(Spec())]):
+        assert main(["scan", *map(str, files)]) == 0
+        assert not [line for line in capsys.readouterr().out.splitlines() if line.startswith("state      processed")]
+    assert main(["image", str(forged), "-o", f"{forged}.Image"]) == 0
+    assert main(["variant", str(forged), "--kind", "boot", "-o", f"{forged}.boot"]) == 0
+    assert main(["patch", str(forged), "-o", f"{forged}.out"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
 def test_a_module_is_no_vmlinux_of_modules(mini: Mini, tmp_path: Path, capsys: Said) -> None:
     module = mini(ModuleSpec())
     other = Path(shutil.copy(module, tmp_path / "other.ko"))
