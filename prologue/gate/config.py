@@ -106,10 +106,13 @@ def _names(path: Path, table: dict[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _baseline(path: Path, table: dict[str, Any]) -> Path | None:
-    """Return the path of the baseline; a relative one is relative to the settings file's directory."""
+    """Return the path of the baseline; a relative one is relative to the settings file's directory.
+
+    Links and ``..`` are followed: a file is one baseline, whose counts are of a whole run, under each of its names.
+    """
     if "baseline" not in table:
         return None
     name = table["baseline"]
     if not isinstance(name, str) or not name or "\0" in name:
         raise UsageError(f"baseline must be the path of a file, not {name!r}", path=path)
-    return path.parent / name
+    return Path(os.path.realpath(path.parent / name))

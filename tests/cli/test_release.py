@@ -241,6 +241,21 @@ def test_known_findings_of_other_rules_and_fatal_ones_are_not(
 
 
 @pytest.mark.thorough
+def test_a_baseline_of_several_directories_counts_once(mini: Mini, tmp_path: Path, capsys: Said) -> None:
+    files = [tmp_path / name / "vmlinux" for name in "ab"]
+    vmlinux = with_x9_live(processed(mini(Spec())))
+    for path in files:
+        path.parent.mkdir()
+        shutil.copy(vmlinux, path)
+        (path.parent / ".prologue.toml").write_text('baseline = "../known.toml"\n')
+    (tmp_path / "known.toml").write_text(ENTRY.format("PL304") + "count = 1\n")
+    assert [verify(path) for path in files] == [0, 0]
+    capsys.readouterr()
+    assert verify(*files) == 1
+    assert f"{tmp_path / 'known.toml'}: PL304: 2 findings, but only 1 known" in capsys.readouterr().out
+
+
+@pytest.mark.thorough
 def test_settings_of_one_file_do_not_apply_to_another(mini: Mini, tmp_path: Path, capsys: Said) -> None:
     a, b = tmp_path / "a" / "vmlinux", tmp_path / "b" / "vmlinux"
     vmlinux = with_x9_live(processed(mini(Spec())))
