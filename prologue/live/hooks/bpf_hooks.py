@@ -1,6 +1,6 @@
-"""BPF programs, and where each is attached: trampolines, events, raw tracepoints.
+"""BPF programs, and where each is attached: trampolines and events.
 
-``prog_idr`` and ``link_idr``: kernel/bpf/syscall.c; ``trampoline_table``: kernel/bpf/trampoline.c; ``bpf_ksym``,
+``prog_idr``: kernel/bpf/syscall.c; tables of trampolines: kernel/bpf/trampoline.c; ``bpf_ksym``,
 ``bpf_trampoline`` and ``bpf_prog_aux``: include/linux/bpf.h; ``prog_array`` of an event: include/linux/trace_events.h
 (5.10-7.3).
 """
@@ -12,10 +12,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from prologue.live.hooks.listener import UNLISTED, Callback, Listener
-from prologue.live.hooks.objects import NotReadError, Objects
+from prologue.live.hooks.objects import NotKnownError, NotReadError, Objects
 from prologue.live.hooks.probe_hooks import call_of, is_kretprobe, kprobe_structs, trace_kprobe_of
 
 _KINDS: Final = ("fentry", "fexit", "fmod_ret")  # BPF_TRAMP_FENTRY, ...; kinds after these are of replaced programs
+# Tables of trampolines, of 7.2 and later, and of releases before; and a function of every kernel with trampolines.
+_TABLES: Final = (
+    ("trampoline_key_table", "bpf_trampoline.hlist_key"),
+    ("trampoline_table", "bpf_trampoline.hlist"),
+)
+_HAS_TRAMPOLINES: Final = "bpf_trampoline_get"
 _MOST_PROGRAMS: Final = 64  # BPF_TRACE_MAX_PROGS
 # enum bpf_prog_type (include/uapi/linux/bpf.h: numbers never change), of what the kernel calls by itself.
 _TYPES: Final = {
@@ -94,23 +100,36 @@ def _attached(objects: Objects) -> dict[int, set[tuple[int, str]]]:
 
 
 def trampolines(objects: Objects) -> Iterator[int]:
-    """Yield every ``struct bpf_trampoline``."""
-    if objects.has("trampoline_table"):
-        for bucket in objects.slots("trampoline_table"):
-            yield from objects.hash_entries(bucket, "bpf_trampoline.hlist")
+    """Yield every ``struct bpf_trampoline``; errors as ``Objects.read``."""
+    for table, member in _TABLES:
+        if objects.has(table):
+            for bucket in objects.slots(table):
+                yield from objects.hash_entries(bucket, member)
+            return
+    if objects.has(_HAS_TRAMPOLINES):
+        raise NotKnownError(f"this vmlinux has no table of trampolines named {' or '.join(name for name, _ in _TABLES)}")
 
 
 def _by_trampolines(objects: Objects) -> Iterator[tuple[int, int, str]]:
-    link = "bpf_tramp_link.link.prog" if objects.knows("bpf_tramp_link.link.prog") else ""
     for trampoline in trampolines(objects):
         function = objects.get(trampoline, "bpf_trampoline.func.addr")
         lists = trampoline + objects.offset("bpf_trampoline.progs_hlist")
         for k, way in enumerate(_KINDS):
-            # Programs themselves were on these lists before 5.19, links to them since.
-            member = "bpf_tramp_link.tramp_hlist" if link else "bpf_prog_aux.tramp_hlist"
-            for entry in objects.hash_entries(lists + 8 * k, member):
-                program = objects.get(entry, link or "bpf_prog_aux.prog")
+            for program in _on_list(objects, lists + 8 * k):
                 yield program, function, way
+
+
+def _on_list(objects: Objects, head: int) -> Iterator[int]:
+    """Yield programs of a trampoline: it has nodes of links in 7.2 and later, links since 5.19, or programs."""
+    if objects.knows("bpf_tramp_node.tramp_hlist"):
+        for node in objects.hash_entries(head, "bpf_tramp_node.tramp_hlist"):
+            yield objects.get(objects.get(node, "bpf_tramp_node.link"), "bpf_link.prog")
+    elif objects.knows("bpf_tramp_link.tramp_hlist"):
+        for link in objects.hash_entries(head, "bpf_tramp_link.tramp_hlist"):
+            yield objects.get(link, "bpf_tramp_link.link.prog")
+    else:
+        for aux in objects.hash_entries(head, "bpf_prog_aux.tramp_hlist"):
+            yield objects.get(aux, "bpf_prog_aux.prog")
 
 
 def _by_kprobes(objects: Objects) -> Iterator[tuple[int, int, str]]:

@@ -3,6 +3,7 @@
  * hooked.c - a kernel that does nothing, with one listener of each kind, one module, and the lists they are on
  *
  * Structs have the members that are read, in an order of their own: nothing but the types says where they are.
+ * With FORMER it is a kernel before 6.10, otherwise one as 7.2.
  */
 typedef unsigned int u32;
 typedef unsigned long u64;
@@ -62,6 +63,21 @@ struct bpf_prog { u32 type; unsigned char tag[8]; void *bpf_func; struct bpf_pro
 struct bpf_prog_array_item { u64 moved; struct bpf_prog *prog; };
 struct bpf_prog_array { u64 moved[2]; struct bpf_prog_array_item items[2]; };
 
+#ifdef FORMER
+struct bpf_trampoline { u64 moved; struct hlist_node hlist; struct { void *addr; } func; struct hlist_head progs_hlist[3]; };
+struct bpf_link { u64 moved; struct bpf_prog *prog; };
+struct bpf_tramp_link { struct bpf_link link; struct hlist_node tramp_hlist; };
+#define ON_LIST(itself, program, following) { .link = { .prog = &program }, .tramp_hlist = { following } }
+#define LINKED tramp_hlist
+#else
+struct bpf_trampoline { u64 moved; struct hlist_node hlist_key; struct { void *addr; } func; struct hlist_head progs_hlist[3]; };
+struct bpf_link { u64 moved; struct bpf_prog *prog; };
+struct bpf_tramp_node { struct bpf_link *link; struct hlist_node tramp_hlist; };
+struct bpf_tramp_link { struct bpf_link link; struct bpf_tramp_node node; };
+#define ON_LIST(itself, program, following) { .link = { .prog = &program }, .node = { &itself.link, { following } } }
+#define LINKED node.tramp_hlist
+#endif
+
 struct trace_event_class { u64 moved; const char *system; };
 struct trace_event_call { struct bpf_prog_array *prog_array; struct trace_event_class *class; const char *name; struct list_head list; };
 struct trace_probe_event { u64 moved; struct trace_event_call call; };
@@ -88,6 +104,7 @@ TEXT int bpf_jit_alloc_exec(int x) { return x + 8; }
 TEXT int bpf_jit_binary_alloc(int x) { return x + 9; }
 TEXT int kprobe_dispatcher(int x) { return x + 10; }
 TEXT int replaced(int x) { return x + 11; }
+TEXT int bpf_trampoline_get(int x) { return x + 12; }
 TEXT int _etext(int x) { return x; }
 
 /* A module whose text lies in this kernel's data; nothing has to run it. */
@@ -155,6 +172,23 @@ struct bpf_prog_aux attached_aux = { .id = 8, .name = "attached" };
 struct bpf_prog attached_program = { .type = 2, .bpf_func = module_text, .aux = &attached_aux };
 struct bpf_prog dummy_bpf_prog = { .bpf_func = on_call };
 struct bpf_prog_array attached = { .items = { { .prog = &attached_program } } };
+
+/* A trampoline of vfs_read with two programs of its entry, of which the second was attached first, and one of its end. */
+struct bpf_prog_aux early_aux = { .id = 9, .name = "early" }, late_aux = { .id = 8, .name = "late" }, end_aux = { .id = 2, .name = "end" };
+struct bpf_prog early_program = { .type = 26, .bpf_func = module_text, .aux = &early_aux };
+struct bpf_prog late_program = { .type = 26, .bpf_func = module_text, .aux = &late_aux };
+struct bpf_prog end_program = { .type = 26, .bpf_func = module_text, .aux = &end_aux };
+struct bpf_tramp_link late_link = ON_LIST(late_link, late_program, 0), end_link = ON_LIST(end_link, end_program, 0);
+struct bpf_tramp_link early_link = ON_LIST(early_link, early_program, &late_link.LINKED);
+struct bpf_trampoline trampoline = {
+	.func = { vfs_read }, .progs_hlist = { { &early_link.LINKED }, { &end_link.LINKED } },
+};
+#ifdef FORMER
+struct hlist_head trampoline_table[4];
+#else
+struct hlist_head trampoline_key_table[4];
+#endif
+struct xa_node programs = { .slots = { &early_program, &late_program, &end_program } };
 
 extern struct klp_patch patch;
 extern struct klp_object patched_object;

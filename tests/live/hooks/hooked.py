@@ -15,8 +15,8 @@ _LINEAR = 0xFFFF_0000_0000_0000
 _PXN = 1 << 53
 
 
-def make(directory: Path) -> Path:
-    """Compile and link it."""
+def make(directory: Path, *options: str) -> Path:
+    """Compile and link it; ``options`` are the compiler's."""
     made, out = directory / "hooked.o", directory / "vmlinux"
     flags = [
         "-g",
@@ -27,7 +27,7 @@ def make(directory: Path) -> Path:
         "-fno-toplevel-reorder",
         "-mno-outline-atomics",
     ]
-    run_command(["aarch64-linux-gnu-gcc", "-c", *flags, str(_SOURCE), "-o", str(made)])
+    run_command(["aarch64-linux-gnu-gcc", "-c", *flags, *options, str(_SOURCE), "-o", str(made)])
     run_command(
         [
             "aarch64-linux-gnu-ld",
