@@ -159,14 +159,27 @@ def read_graph(objects: Objects) -> Iterator[Listener]:
                 kind="function graph", at=user, callbacks=tuple(calls), functions=ops.functions, excluded=ops.excluded
             )
     elif objects.has("ftrace_graph_return"):
-        parts = (("entry", "ftrace_graph_entry"), ("return", "ftrace_graph_return"))
-        calls = [Callback(role, objects.variable(name)) for role, name in parts]
-        # Before 6.1 nobody's return function was ftrace_stub.
-        stubs = {objects.maybe_place(n) for n in ("ftrace_graph_entry_stub", "ftrace_stub_graph", "ftrace_stub")}
-        if any(call.vaddr not in stubs for call in calls):
-            yield Listener(
-                kind="function graph", at=objects.place("ftrace_graph_return"), callbacks=tuple(calls), functions=None
-            )
+        yield from _former_graph(objects)
+
+
+def _former_graph(objects: Objects) -> Iterator[Listener]:
+    """Yield the user of the function graph before 6.10, if there is one; its functions are those of ``graph_ops``."""
+    entry = objects.variable("ftrace_graph_entry")
+    # As soon as another ftrace_ops is registered, used or not (``update_function_graph_func``, kernel/trace/fgraph.c).
+    if entry == objects.maybe_place("ftrace_graph_entry_test"):
+        entry = objects.variable("__ftrace_graph_entry")
+    calls = (Callback("entry", entry), Callback("return", objects.variable("ftrace_graph_return")))
+    # Before 6.1 nobody's return function was ftrace_stub.
+    stubs = {objects.maybe_place(n) for n in ("ftrace_graph_entry_stub", "ftrace_stub_graph", "ftrace_stub")}
+    if any(call.vaddr not in stubs for call in calls):
+        ops = read_one_ops(objects, objects.place("graph_ops"))
+        yield Listener(
+            kind="function graph",
+            at=objects.place("ftrace_graph_return"),
+            callbacks=calls,
+            functions=ops.functions,
+            excluded=ops.excluded,
+        )
 
 
 def read_fprobes(objects: Objects) -> Iterator[Listener]:

@@ -105,6 +105,9 @@ TEXT int bpf_jit_binary_alloc(int x) { return x + 9; }
 TEXT int kprobe_dispatcher(int x) { return x + 10; }
 TEXT int replaced(int x) { return x + 11; }
 TEXT int bpf_trampoline_get(int x) { return x + 12; }
+TEXT int ftrace_graph_entry_test(int x) { return x + 13; }
+TEXT int ftrace_graph_entry_stub(int x) { return x + 14; }
+TEXT int ftrace_stub_graph(int x) { return x + 15; }
 TEXT int _etext(int x) { return x; }
 
 /* A module whose text lies in this kernel's data; nothing has to run it. */
@@ -127,6 +130,11 @@ struct hlist_head buckets[2] = { { 0 }, { &wanted.hlist } };
 struct ftrace_hash filter = { .size_bits = 1, .buckets = buckets, .count = 1 }, nothing;
 struct ftrace_ops hook = { .func = on_call, .next = &ftrace_list_end, .flags = 1 << 12 | 1, .local = { &nothing, &filter }, .func_hash = &hook.local };
 struct ftrace_ops *ftrace_ops_list = &hook;
+#ifdef FORMER
+/* Nobody uses the function graph; that another ftrace_ops is registered puts a test before its entry. */
+struct ftrace_ops graph_ops = { .func_hash = &hook.local };
+void *ftrace_graph_entry = ftrace_graph_entry_test, *__ftrace_graph_entry = ftrace_graph_entry_stub, *ftrace_graph_return = ftrace_stub_graph;
+#endif
 struct ftrace_func_entry sent = { .ip = (u64)vfs_read + 4, .direct = (u64)on_probe };
 struct hlist_head sent_buckets[1] = { { &sent.hlist } };
 struct ftrace_hash sends = { .buckets = sent_buckets, .count = 1 }, *direct_functions = &nothing;
