@@ -132,7 +132,7 @@ def _place(inventory: Inventory, listener: Listener, place: int) -> str:
 
 def _called(inventory: Inventory, called: Called) -> str:
     listener, owners = called.listener, inventory.owners
-    names = ", ".join(owners.name(vaddr) for _, vaddr in listener.callbacks[:2])
+    names = ", ".join(owners.name(vaddr) for _, vaddr in listener.callbacks)
     place = "on return: " if listener.kind == "kretprobe" else ""
     if listener.kind == "kprobe" and called.offset:
         place = f"+{called.offset:#x}: "

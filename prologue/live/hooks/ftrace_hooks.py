@@ -114,7 +114,7 @@ def read_ops_hash(objects: Objects, ops: int) -> OpsHash:
 def read_one_ops(objects: Objects, ops: int) -> Listener:
     """Tell what one ``ftrace_ops`` listens to; errors as ``Objects.read``."""
     flags = objects.get(ops, "ftrace_ops.flags")
-    callbacks = [Callback("callback", objects.get(ops, "ftrace_ops.func"))]
+    callbacks = _after_pid_filter(objects, "callback", ops, "ftrace_ops.func")
     if objects.knows("ftrace_ops.direct_call") and (direct := objects.get(ops, "ftrace_ops.direct_call")):
         callbacks.append(Callback("direct call", direct))
     if trampoline := objects.get(ops, "ftrace_ops.trampoline"):
@@ -128,6 +128,18 @@ def read_one_ops(objects: Objects, ops: int) -> Listener:
         excluded=0 if wanted else len(unwanted),
         flags=tuple(word for bit, word in _FLAGS.items() if flags >> bit & 1),
     )
+
+
+def _after_pid_filter(objects: Objects, role: str, place: int, path: str) -> list[Callback]:
+    """Return the function of a struct, and after one that ``set_ftrace_pid`` put before it, the one that is called then.
+
+    ``ftrace_update_pid_func`` (kernel/trace/ftrace.c, 5.10-7.3), ``fgraph_update_pid_func`` (fgraph.c, 6.10-7.3).
+    """
+    function = objects.get(place, path)
+    if function in (objects.maybe_place("ftrace_pid_func"), objects.maybe_place("fgraph_pid_func")):
+        saved = objects.get(place, f"{path.partition('.')[0]}.saved_func")
+        return [Callback("pid filter", function), Callback(role, saved)]
+    return [Callback(role, function)] if function else []
 
 
 def read_direct_calls(objects: Objects) -> Iterator[Listener]:
@@ -152,9 +164,10 @@ def read_graph(objects: Objects) -> Iterator[Listener]:
             user = objects.number(slot)
             if not user or user == stub:
                 continue
-            parts = (("entry", "fgraph_ops.entryfunc"), ("return", "fgraph_ops.retfunc"))
             ops = read_one_ops(objects, user + objects.offset("fgraph_ops.ops"))
-            calls = [Callback(role, place) for role, path in parts if (place := objects.get(user, path))]
+            calls = _after_pid_filter(objects, "entry", user, "fgraph_ops.entryfunc")
+            if place := objects.get(user, "fgraph_ops.retfunc"):
+                calls.append(Callback("return", place))
             yield Listener(
                 kind="function graph", at=user, callbacks=tuple(calls), functions=ops.functions, excluded=ops.excluded
             )

@@ -33,8 +33,9 @@ struct ftrace_hash { u64 size_bits; u64 moved; struct hlist_head *buckets; u64 c
 struct ftrace_ops_hash { struct ftrace_hash *notrace_hash, *filter_hash; };
 struct ftrace_ops {
 	void *func; struct ftrace_ops *next; u64 flags; void *moved; struct ftrace_ops_hash local, *func_hash; u64 trampoline, direct_call;
+	void *saved_func;
 };
-struct fgraph_ops { void *moved, *entryfunc, *retfunc; struct ftrace_ops ops; };
+struct fgraph_ops { void *moved, *entryfunc, *retfunc; struct ftrace_ops ops; void *saved_func; };
 struct dyn_ftrace { u64 ip, flags; };
 struct ftrace_page { struct ftrace_page *next; struct dyn_ftrace *records; u32 index; };
 
@@ -108,6 +109,8 @@ TEXT int bpf_trampoline_get(int x) { return x + 12; }
 TEXT int ftrace_graph_entry_test(int x) { return x + 13; }
 TEXT int ftrace_graph_entry_stub(int x) { return x + 14; }
 TEXT int ftrace_stub_graph(int x) { return x + 15; }
+TEXT int ftrace_pid_func(int x) { return x + 16; }
+TEXT int fgraph_pid_func(int x) { return x + 17; }
 TEXT int _etext(int x) { return x; }
 
 /* A module whose text lies in this kernel's data; nothing has to run it. */
@@ -128,12 +131,17 @@ struct ftrace_ops ftrace_list_end;
 struct ftrace_func_entry wanted = { .ip = (u64)vfs_read + 4 };
 struct hlist_head buckets[2] = { { 0 }, { &wanted.hlist } };
 struct ftrace_hash filter = { .size_bits = 1, .buckets = buckets, .count = 1 }, nothing;
-struct ftrace_ops hook = { .func = on_call, .next = &ftrace_list_end, .flags = 1 << 12 | 1, .local = { &nothing, &filter }, .func_hash = &hook.local };
+struct ftrace_ops hook = { .func = on_call, .next = &ftrace_list_end, .flags = 1 << 12 | 1, .local = { &nothing, &filter }, .func_hash = &hook.local,
+	.saved_func = on_call,
+};
 struct ftrace_ops *ftrace_ops_list = &hook;
 #ifdef FORMER
 /* Nobody uses the function graph; that another ftrace_ops is registered puts a test before its entry. */
 struct ftrace_ops graph_ops = { .func_hash = &hook.local };
 void *ftrace_graph_entry = ftrace_graph_entry_test, *__ftrace_graph_entry = ftrace_graph_entry_stub, *ftrace_graph_return = ftrace_stub_graph;
+#else
+struct fgraph_ops user = { .entryfunc = on_probe, .retfunc = on_return, .ops = { .func_hash = &hook.local }, .saved_func = on_probe };
+struct fgraph_ops *fgraph_array[2];
 #endif
 struct ftrace_func_entry sent = { .ip = (u64)vfs_read + 4, .direct = (u64)on_probe };
 struct hlist_head sent_buckets[1] = { { &sent.hlist } };

@@ -20,6 +20,16 @@ def former(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make(tmp_path_factory.mktemp("former"), "-DFORMER")
 
 
+@pytest.fixture(scope="module")
+def vmlinux(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("hooked"))
+
+
+def called(listener: dict[str, Any]) -> list[tuple[str, str]]:
+    """Roles and symbols of what it calls."""
+    return [(call["role"], call["symbol"]) for call in listener["calls"]]
+
+
 def graphs(vmlinux: Path, changes: dict[str, str], capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     elf = ElfEdit(vmlinux)
     capsys.readouterr()
@@ -33,9 +43,19 @@ def test_the_test_of_an_unused_graph_is_no_listener(former: Path, capsys: pytest
     assert graphs(former, {}, capsys) == []
 
 
+@pytest.mark.parametrize("filtered", [False, True])
+def test_users_of_a_graph(vmlinux: Path, filtered: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """Since 6.10, also where ``set_ftrace_pid`` puts a function before each entry."""
+    changes = {"fgraph_array+8": "user", **({"user+8": "fgraph_pid_func"} if filtered else {})}
+    (user,) = graphs(vmlinux, changes, capsys)
+    test = [("pid filter", "fgraph_pid_func")] if filtered else []
+    assert called(user) == [*test, ("entry", "on_probe"), ("return", "on_return")]
+    assert user["functions"] == ["vfs_read+0x4"]
+
+
 @pytest.mark.parametrize("more", [{}, {"ftrace_graph_entry": "on_probe"}])
 def test_the_user_of_a_graph(former: Path, more: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     """With the test before its entry, and without; its functions are those of ``set_ftrace_filter``."""
     (user,) = graphs(former, USED | more, capsys)
-    assert [(call["role"], call["symbol"]) for call in user["calls"]] == [("entry", "on_probe"), ("return", "on_return")]
+    assert called(user) == [("entry", "on_probe"), ("return", "on_return")]
     assert user["functions"] == ["vfs_read+0x4"]

@@ -13,6 +13,7 @@ import pytest
 from prologue.cli.main import main
 from prologue.errors import UNDECIDED
 from tests.live.hooks.hooked import make, saved
+from tests.support.elf_edit import ElfEdit
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +61,15 @@ def test_functions_have_their_listeners_in_order(vmlinux: Path, capsys: pytest.C
         "vfs_read": [("ftrace_ops", 4), ("kretprobe", None)],
         "vfs_write": [("kprobe", 4), ("kprobe", 8)],
     }
+
+
+def test_what_a_pid_filter_calls_is_listed(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``set_ftrace_pid`` puts ``ftrace_pid_func`` before the callback of each ftrace_ops that obeys it."""
+    filtered = {"hook": ElfEdit(vmlinux).value("ftrace_pid_func"), "hook+16": 1 << 13 | 1}
+    (ops,) = (one for one in hooks(vmlinux, saved(vmlinux, filtered), capsys)["listeners"] if "ops" in one["kind"])
+    assert [(call["role"], call["symbol"]) for call in ops["calls"]] == [
+        ("pid filter", "ftrace_pid_func"), ("callback", "on_call"),
+    ]  # fmt: skip
 
 
 def test_the_tables(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
