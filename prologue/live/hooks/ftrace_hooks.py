@@ -20,7 +20,8 @@ _MOST_BITS: Final = 24  # FTRACE_HASH_MAX_BITS is 12; a hash with more buckets t
 _FLAGS: Final = {
     2: "SAVE_REGS", 12: "IPMODIFY", 13: "PID", 16: "PERMANENT", 17: "DIRECT", 18: "SUBOP",
 }  # fmt: skip
-_DELETED: Final = 7
+# What a place becomes that goes with its module or with init text; the hash still counts it (``clear_mod_from_hash``).
+_GONE: Final = frozenset({0})
 _MOST_PLACES: Final = 1 << 20  # functions of one fprobe or hash
 
 
@@ -124,8 +125,8 @@ def read_one_ops(objects: Objects, ops: int) -> Listener:
         kind="ftrace_ops",
         at=ops,
         callbacks=tuple(callbacks),
-        functions=tuple(sorted(wanted - unwanted)) if wanted else None,
-        excluded=0 if wanted else len(unwanted),
+        functions=tuple(sorted(wanted - unwanted - _GONE)) if wanted else None,
+        excluded=0 if wanted else len(unwanted - _GONE),
         flags=tuple(word for bit, word in _FLAGS.items() if flags >> bit & 1),
     )
 

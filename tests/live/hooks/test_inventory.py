@@ -139,3 +139,11 @@ def test_a_page_has_both_tables_and_the_map(vmlinux: Path, tmp_path: Path, capsy
     assert [(strip["name"], strip["count"]) for strip in data["strips"]] == [
         ("ftrace_ops", 1), ("kprobe", 2), ("kretprobe", 1), ("livepatch", 1),
     ]  # fmt: skip
+
+
+def test_places_that_left_with_their_module_are_none(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``clear_mod_from_hash`` (kernel/trace/ftrace.c) sets them to 0, and the hash counts them on: it is not empty."""
+    (ops,) = (
+        one for one in hooks(vmlinux, saved(vmlinux, {"wanted+16": 0}), capsys)["listeners"] if one["kind"] == "ftrace_ops"
+    )
+    assert ops["functions"] == []
