@@ -105,7 +105,7 @@ def listener_rows(inventory: Inventory) -> list[tuple[str, ...]]:
 def function_rows(inventory: Inventory, shown: tuple[CalledFunction, ...] | None = None) -> list[tuple[str, str]]:
     """Return a row for each listener of a function, in order, of those that are ``shown``, or of all."""
     everywhere = [listener for listener in inventory.listeners if listener.functions is None]
-    rows = [("every traced function", _called(inventory, Called(listener, None))) for listener in everywhere]
+    rows = [("every traced function", _called(inventory, Called(listener, 0))) for listener in everywhere]
     for function in _functions(inventory) if shown is None else shown:
         name = inventory.owners.name(function.start)
         rows += [("" if k else name, _called(inventory, called)) for k, called in enumerate(function.called)]
@@ -126,14 +126,14 @@ def _row(inventory: Inventory, listener: Listener) -> tuple[str, ...]:
 
 def _place(inventory: Inventory, listener: Listener, place: int) -> str:
     """Name a listener's place: with ftrace a function, for kprobes an address."""
-    by_function = listener.kind not in ("kprobe", "kretprobe")
+    by_function = listener.kind != "kretprobe" and not listener.is_kprobe
     return inventory.owners.name(inventory.owners.start_of(place) if by_function else place)
 
 
 def _called(inventory: Inventory, called: Called) -> str:
     listener, owners = called.listener, inventory.owners
     names = ", ".join(owners.name(vaddr) for _, vaddr in listener.callbacks)
-    place = "on return: " if listener.kind == "kretprobe" else ""
-    if listener.kind == "kprobe" and called.offset:
+    place = "on return: " if called.offset is None else ""
+    if listener.is_kprobe and called.offset:
         place = f"+{called.offset:#x}: "
     return f"{place}{listener.kind} {' '.join(part for part in (listener.name, names) if part)}"

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from prologue.live.hooks.listener import UNLISTED, Callback, Listener
+from prologue.live.hooks.listener import ATTACHED, UNLISTED, Callback, Listener
 from prologue.live.hooks.objects import NotKnownError, NotReadError, Objects
 from prologue.live.hooks.probe_hooks import call_of, is_kretprobe, kprobe_structs, trace_kprobe_of
 
@@ -66,36 +66,47 @@ def _program(objects: Objects, place: int) -> BpfProgram:
     )
 
 
+class Attachment(NamedTuple):
+    """A place of a program, by its struct: how it is attached, to which function (0 for none), and in which turn."""
+
+    program: int
+    way: str
+    function: int
+    turn: int
+
+
 def read_programs(objects: Objects) -> Iterator[Listener]:
-    """Yield a listener for each program, with the functions that it is known to be attached to."""
+    """Yield a listener for each program and way in which it is attached, with the functions; one if there is no way."""
     if not objects.has("prog_idr"):
         return
-    known, places = programs(objects), _attached(objects)
+    known, attached = programs(objects), _attached(objects)
     # What takes the place of a program that could not be taken off an event is none (kernel/bpf/core.c).
-    hidden = places.keys() - known.keys() - {objects.maybe_place("dummy_bpf_prog")}
+    hidden = attached.keys() - known.keys() - {objects.maybe_place("dummy_bpf_prog")}
     others = [_program(objects, place) for place in sorted(hidden)]
     for program in (*sorted(known.values(), key=lambda entry: entry.id), *others):
-        functions = {vaddr for vaddr, _ in places.get(program.place, ()) if vaddr}
-        ways = sorted({way for _, way in places.get(program.place, ()) if way})
-        yield Listener(
-            kind="BPF program",
-            at=program.place,
-            name=program.name,
-            callbacks=(Callback("program", program.code),),
-            functions=tuple(sorted(functions)),
-            flags=() if program.place in known else (UNLISTED,),
-            details=(
-                ("id", str(program.id)), ("type", program.type), ("tag", program.tag),
-                ("loaded", f"{program.loaded_ns / 1e9:.3f} s after boot"), *(("attached", way) for way in ways),
-            ),
-        )  # fmt: skip
+        for way, places in sorted(attached.get(program.place, {"": {}}).items()):
+            yield Listener(
+                kind="BPF program",
+                at=program.place,
+                name=program.name,
+                callbacks=(Callback("program", program.code),),
+                functions=tuple(sorted(places)),
+                turns=tuple(places[function] for function in sorted(places)),
+                flags=() if program.place in known else (UNLISTED,),
+                details=(
+                    ("id", str(program.id)), ("type", program.type), ("tag", program.tag),
+                    ("loaded", f"{program.loaded_ns / 1e9:.3f} s after boot"), *([(ATTACHED, way)] if way else []),
+                ),
+            )  # fmt: skip
 
 
-def _attached(objects: Objects) -> dict[int, set[tuple[int, str]]]:
-    """Return by the struct of a program: functions (0 for none), and how it is attached to them."""
-    attached: dict[int, set[tuple[int, str]]] = {}
-    for program, function, way in (*_by_trampolines(objects), *_by_kprobes(objects), *_by_events(objects)):
-        attached.setdefault(program, set()).add((function, way))
+def _attached(objects: Objects) -> dict[int, dict[str, dict[int, int]]]:
+    """Return by the struct of a program and by the way: the turn at each function."""
+    attached: dict[int, dict[str, dict[int, int]]] = {}
+    for each in (*_by_trampolines(objects), *_by_events(objects)):
+        functions = attached.setdefault(each.program, {}).setdefault(each.way, {})
+        if each.function:
+            functions[each.function] = each.turn
     return attached
 
 
@@ -107,16 +118,18 @@ def trampolines(objects: Objects) -> Iterator[int]:
                 yield from objects.hash_entries(bucket, member)
             return
     if objects.has(_HAS_TRAMPOLINES):
-        raise NotKnownError(f"this vmlinux has no table of trampolines named {' or '.join(name for name, _ in _TABLES)}")
+        raise NotKnownError(
+            f"this vmlinux has no table of trampolines named {' or '.join(name for name, _ in _TABLES)}"
+        )
 
 
-def _by_trampolines(objects: Objects) -> Iterator[tuple[int, int, str]]:
+def _by_trampolines(objects: Objects) -> Iterator[Attachment]:
     for trampoline in trampolines(objects):
         function = objects.get(trampoline, "bpf_trampoline.func.addr")
         lists = trampoline + objects.offset("bpf_trampoline.progs_hlist")
         for k, way in enumerate(_KINDS):
-            for program in _on_list(objects, lists + 8 * k):
-                yield program, function, way
+            for turn, program in enumerate(_on_list(objects, lists + 8 * k)):
+                yield Attachment(program, way, function, turn)
 
 
 def _on_list(objects: Objects, head: int) -> Iterator[int]:
@@ -132,25 +145,23 @@ def _on_list(objects: Objects, head: int) -> Iterator[int]:
             yield objects.get(aux, "bpf_prog_aux.prog")
 
 
-def _by_kprobes(objects: Objects) -> Iterator[tuple[int, int, str]]:
-    """Yield programs on kprobe events, those of perf that have no name in tracefs among them."""
+def _by_events(objects: Objects) -> Iterator[Attachment]:
+    """Yield programs on events: kprobes, those of perf that have no name in tracefs among them, and all others."""
     if not objects.knows("trace_event_call.prog_array"):
         return
+    of_kprobes = set[int]()
     for probe in kprobe_structs(objects):
         event = trace_kprobe_of(objects, probe)
         if event is not None:
-            way = "kretprobe" if is_kretprobe(objects, probe) else "kprobe"
-            for program in _of_call(objects, call_of(objects, event)):
-                yield program, objects.get(probe, "kprobe.addr"), way
-
-
-def _by_events(objects: Objects) -> Iterator[tuple[int, int, str]]:
-    if not objects.knows("trace_event_call.prog_array") or not objects.has("ftrace_events"):
+            call, way = call_of(objects, event), "kretprobe" if is_kretprobe(objects, probe) else "kprobe"
+            of_kprobes.add(call)
+            for turn, program in enumerate(_of_call(objects, call)):
+                yield Attachment(program, way, objects.get(probe, "kprobe.addr"), turn)
+    if not objects.has("ftrace_events"):
         return
-    to_list = objects.place("ftrace_events")
-    for call in objects.entries(to_list, "trace_event_call.list"):
-        for program in _of_call(objects, call):
-            yield program, 0, "event"
+    for call in objects.entries(objects.place("ftrace_events"), "trace_event_call.list"):
+        for program in _of_call(objects, call) if call not in of_kprobes else ():
+            yield Attachment(program, "event", 0, 0)
 
 
 def _of_call(objects: Objects, call: int) -> Iterator[int]:

@@ -12,6 +12,11 @@ from prologue.live.hooks.listener import Listener, ListenerKind
 _AT_ENTRY: Final[dict[ListenerKind, int]] = {
     "ftrace_ops": 0, "fprobe": 1, "function graph": 2, "livepatch": 3, "direct call": 4, "BPF program": 5,
 }  # fmt: skip
+# The function returns to the trampoline, which it was called by; then to the function graph, which ftrace_caller put
+# before the caller; last to the kretprobe, which was there first.
+_AFTER_ENTRY: Final = {"fmod_ret": 6}
+_AT_RETURN: Final = {"fexit": 0, "kretprobe": 3}
+_EXIT, _KRETPROBE = 1, 2
 _BEFORE, _ENTRY, _INSIDE, _RETURN = range(4)
 _SLOTS: Final = 16  # bytes from a function's first that its prologue may take: BTI, two slots
 
@@ -39,10 +44,13 @@ def functions_of(listeners: Iterable[Listener], start_of: dict[int, int]) -> tup
     for number, listener in enumerate(listeners):
         if "DIRECT" in listener.flags:
             continue
-        for place in listener.functions or ():
+        for k, place in enumerate(listener.functions or ()):
             start = start_of[place]
-            phase, offset = _phase(listener, place - start)
-            key = (phase, offset if phase == _INSIDE else 0, _AT_ENTRY.get(listener.kind, 0), number)
+            phase, rank, offset = _phase(listener, place - start)
+            turn = listener.turns[k] if listener.turns else number
+            # A kretprobe that was reached later takes the place of the caller before the others do.
+            turn = -turn if listener.kind == "kretprobe" else turn
+            key = (phase, offset if phase == _INSIDE else 0, rank, turn)
             called = Called(listener, None if phase == _RETURN else offset)
             by_start.setdefault(start, []).append((key, called))
     return tuple(
@@ -51,12 +59,14 @@ def functions_of(listeners: Iterable[Listener], start_of: dict[int, int]) -> tup
     )
 
 
-def _phase(listener: Listener, offset: int) -> tuple[int, int]:
+def _phase(listener: Listener, offset: int) -> tuple[int, int, int]:
+    """Return when a listener is called, its rank among those of the same moment, and its offset."""
     if listener.kind == "kretprobe":
-        return _RETURN, offset
-    by_kprobe = ("attached", "kprobe") in listener.details
-    if listener.kind == "kprobe" or by_kprobe:
-        return (_INSIDE, offset) if offset else (_BEFORE, 0)
-    if ("attached", "kretprobe") in listener.details:
-        return _RETURN, offset
-    return _ENTRY, min(offset, _SLOTS)
+        return _RETURN, _KRETPROBE, offset
+    if listener.way in _AT_RETURN:
+        return _RETURN, _AT_RETURN[listener.way], offset
+    if listener.is_kprobe:
+        return (_INSIDE if offset else _BEFORE), listener.kind == "BPF program", offset
+    if listener.callbacks and all(role == "exit" for role, _ in listener.callbacks):
+        return _RETURN, _EXIT, offset
+    return _ENTRY, _AFTER_ENTRY.get(listener.way, _AT_ENTRY.get(listener.kind, 0)), min(offset, _SLOTS)

@@ -132,7 +132,7 @@ def read_one_ops(objects: Objects, ops: int) -> Listener:
 
 
 def _after_pid_filter(objects: Objects, role: str, place: int, path: str) -> list[Callback]:
-    """Return the function of a struct, and after one that ``set_ftrace_pid`` put before it, the one that is called then.
+    """Return the function of a struct; if ``set_ftrace_pid`` put a filter in its place, also what that calls.
 
     ``ftrace_update_pid_func`` (kernel/trace/ftrace.c, 5.10-7.3), ``fgraph_update_pid_func`` (fgraph.c, 6.10-7.3).
     """

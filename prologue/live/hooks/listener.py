@@ -12,6 +12,8 @@ ListenerKind = Literal[
 """What kinds of listeners there are."""
 UNLISTED: Final = "NOT LISTED"
 """The flag of one that is in use, and not on the list that its users see."""
+ATTACHED: Final = "attached"
+"""The detail that says how a BPF program is attached."""
 
 
 class Callback(NamedTuple):
@@ -27,7 +29,8 @@ class Listener:
 
     ``name`` is what the kernel or its user calls it: an event, a program, a patch. ``at`` is where its struct is.
     ``functions`` are the places where it listens, ascending; None for every function that ftrace may trace, except
-    those of ``excluded``. ``flags`` are words.
+    those of ``excluded``. ``turns`` say for each place how many of its kind and way are called before it there; without
+    them, listeners are called as they are listed. ``flags`` are words.
     """
 
     kind: ListenerKind
@@ -35,7 +38,18 @@ class Listener:
     name: str = ""
     callbacks: tuple[Callback, ...] = ()
     functions: tuple[int, ...] | None = ()
+    turns: tuple[int, ...] = ()
     excluded: int = 0
     flags: tuple[str, ...] = ()
     details: tuple[tuple[str, str], ...] = ()
     ours: bool = False
+
+    @property
+    def way(self) -> str:
+        """Return how a BPF program is attached; empty for another listener, or one that is attached nowhere."""
+        return dict(self.details).get(ATTACHED, "")
+
+    @property
+    def is_kprobe(self) -> bool:
+        """Tell whether it is called by a breakpoint: a kprobe, or a BPF program on one."""
+        return self.kind == "kprobe" or self.way == "kprobe"

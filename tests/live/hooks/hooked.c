@@ -153,8 +153,16 @@ struct ftrace_page page = { .records = &record_of_read, .index = 1 }, *ftrace_pa
 struct kprobe probe = { .addr = (char *)vfs_write + 4, .pre_handler = on_probe };
 struct kretprobe returns = { .kp = { .addr = vfs_read, .pre_handler = pre_handler_kretprobe }, .handler = on_return };
 struct trace_event_class events = { .system = "grp" };
-struct trace_probe_event event = { .call = { .class = &events, .name = "ev" } };
+extern struct trace_probe_event event;
+struct list_head ftrace_events = ALONE(event.call.list);
+struct trace_probe_event event = { .call = { .class = &events, .name = "ev", .list = ALONE(ftrace_events) } };
 struct trace_kprobe event_probe = { .rp.kp = { .addr = (char *)vfs_write + 8, .pre_handler = kprobe_dispatcher }, .tp.event = &event };
+/* An event that a test may put into the table. */
+TEXT int kretprobe_dispatcher(int x) { return x + 18; }
+struct trace_probe_event returns_event = { .call = { .class = &events, .name = "end" } };
+struct trace_kprobe returns_probe = {
+	.rp = { .kp = { .addr = replaced, .pre_handler = pre_handler_kretprobe }, .handler = kretprobe_dispatcher }, .tp.event = &returns_event,
+};
 struct hlist_head kprobe_table[64] = {
 	[3] = { &probe.hlist }, [4] = { &event_probe.rp.kp.hlist }, [60] = { &returns.kp.hlist },
 };

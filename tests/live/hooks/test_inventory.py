@@ -144,6 +144,8 @@ def test_a_page_has_both_tables_and_the_map(vmlinux: Path, tmp_path: Path, capsy
 def test_places_that_left_with_their_module_are_none(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """``clear_mod_from_hash`` (kernel/trace/ftrace.c) sets them to 0, and the hash counts them on: it is not empty."""
     (ops,) = (
-        one for one in hooks(vmlinux, saved(vmlinux, {"wanted+16": 0}), capsys)["listeners"] if one["kind"] == "ftrace_ops"
+        one
+        for one in hooks(vmlinux, saved(vmlinux, {"wanted+16": 0}), capsys)["listeners"]
+        if one["kind"] == "ftrace_ops"
     )
     assert ops["functions"] == []

@@ -62,6 +62,38 @@ def test_a_program_of_a_trampoline_that_is_not_listed(vmlinux: Path, capsys: pyt
     assert flags == {"early": ["NOT LISTED"], "late": [], "end": []}
 
 
+def test_programs_are_called_in_the_order_of_the_list(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was attached last comes first, whatever its number; those of the end come when the function returns."""
+    data = hooks(vmlinux, trampoline(vmlinux), capsys)
+    names = [one["name"] for one in data["listeners"]]
+    (read,) = (one for one in data["functions"] if one["function"] == "vfs_read")
+    assert [(names[called["listener"]] or called["kind"], called["offset"]) for called in read["called"]] == [
+        ("ftrace_ops", 4), ("early", 0), ("late", 0), ("end", None), ("kretprobe", None),
+    ]  # fmt: skip
+
+
+BOTH: dict[str, int | str] = {
+    "event+8": "attached",
+    "returns_event+8": "attached",
+    "kprobe_table+8": "returns_probe+24",
+    "prog_idr+16": "attached_program",
+}
+
+
+def test_a_program_on_a_kprobe_and_a_kretprobe(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One of perf's programs may be on several events: each place has its own way."""
+    data = hooks(vmlinux, BOTH, capsys)
+    said = [(one["details"]["attached"], one["functions"]) for one in data["listeners"] if one["kind"] == "BPF program"]
+    assert said == [("kprobe", ["vfs_write+0x8"]), ("kretprobe", ["replaced"])]
+    called = {one["function"]: [(each["kind"], each["offset"]) for each in one["called"]] for one in data["functions"]}
+    assert called["vfs_write"] == [("kprobe", 4), ("kprobe", 8), ("BPF program", 8)]
+    assert called["replaced"] == [("livepatch", 0), ("kretprobe", None), ("BPF program", None)]
+    main(["live", "hooks", str(vmlinux), str(vmlinux.with_name("core"))])
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert any(line.startswith("BPF program") and " vfs_write+0x8 " in line for line in lines)
+    assert [line.partition("BPF")[0] for line in lines if "BPF program attached" in line] == ["+0x8: ", "on return: "]
+
+
 def test_trampolines_of_which_the_table_is_not_known(
     vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
