@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from prologue.live.hooks.by_function import Called, CalledFunction, functions_of
+from prologue.live.hooks.by_function import Called, CalledFunction, functions_of, is_off
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.listener import Listener
 from prologue.report.printable import printable
@@ -104,7 +104,7 @@ def listener_rows(inventory: Inventory) -> list[tuple[str, ...]]:
 
 def function_rows(inventory: Inventory, shown: tuple[CalledFunction, ...] | None = None) -> list[tuple[str, str]]:
     """Return a row for each listener of a function, in order, of those that are ``shown``, or of all."""
-    everywhere = [listener for listener in inventory.listeners if listener.functions is None]
+    everywhere = [listener for listener in inventory.listeners if listener.functions is None and not is_off(listener)]
     rows = [("every traced function", _called(inventory, Called(listener, 0))) for listener in everywhere]
     for function in _functions(inventory) if shown is None else shown:
         name = inventory.owners.name(function.start)

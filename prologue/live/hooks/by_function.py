@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from prologue.live.hooks.listener import Listener, ListenerKind
+from prologue.live.hooks.listener import STOPPED, Listener, ListenerKind
 
 # At a second slot ftrace_caller runs the callbacks of every ftrace_ops, and then the direct call
 # (arch/arm64/kernel/entry-ftrace.S, 6.4-7.3); the programs of a trampoline run in it.
@@ -19,6 +19,7 @@ _AT_RETURN: Final = {"fexit": 0, "kretprobe": 3}
 _EXIT, _KRETPROBE = 1, 2
 _BEFORE, _ENTRY, _INSIDE, _RETURN = range(4)
 _SLOTS: Final = 16  # bytes from a function's first that its prologue may take: BTI, two slots
+_OFF: Final = frozenset({"GONE", "DISABLED", STOPPED})  # flags of one that nothing calls; a livepatch may be, still
 
 
 class Called(NamedTuple):
@@ -38,11 +39,12 @@ class CalledFunction(NamedTuple):
 def functions_of(listeners: Iterable[Listener], start_of: dict[int, int]) -> tuple[CalledFunction, ...]:
     """Group listeners by function; ``start_of`` has the function of each place where one listens.
 
-    Those that listen everywhere are in no group. A direct ftrace_ops is left out: its direct call is there.
+    Those that listen everywhere are in no group, nor are those that are off. A direct ftrace_ops is left out: its
+    direct call is there.
     """
     by_start: dict[int, list[tuple[tuple[int, int, int, int], Called]]] = {}
     for number, listener in enumerate(listeners):
-        if "DIRECT" in listener.flags:
+        if "DIRECT" in listener.flags or is_off(listener):
             continue
         for k, place in enumerate(listener.functions or ()):
             start = start_of[place]
@@ -57,6 +59,11 @@ def functions_of(listeners: Iterable[Listener], start_of: dict[int, int]) -> tup
         CalledFunction(start, tuple(called for _, called in sorted(group, key=lambda pair: pair[0])))
         for start, group in sorted(by_start.items())
     )
+
+
+def is_off(listener: Listener) -> bool:
+    """Tell whether nothing calls a listener, although it is registered."""
+    return listener.kind != "livepatch" and not _OFF.isdisjoint(listener.flags)
 
 
 def _phase(listener: Listener, offset: int) -> tuple[int, int, int]:

@@ -19,6 +19,7 @@ from prologue.live.hooks.objects import NotKnown, NotKnownError, Objects, types_
 from prologue.live.hooks.other_hooks import read_livepatches, read_tracepoints, read_tracers
 from prologue.live.hooks.owners import Owners, owners_of
 from prologue.live.hooks.probe_hooks import read_kprobes
+from prologue.live.hooks.switches import mark_stopped
 from prologue.live.system.running_kernel import RunningKernel
 from prologue.releases import version_of
 
@@ -83,16 +84,20 @@ def take_inventory(kernel: RunningKernel, objects: Objects | None = None) -> Inv
         unlisted = find_unlisted(objects, owners.modules) if owners.complete else ()
     except NotKnownError as error:
         not_known.append(NotKnown.of("modules that are not listed", error))
-    listeners: list[Listener] = []
+    listeners: tuple[Listener, ...] = ()
     for what, read in _READERS:
         try:
-            listeners += list(read(objects, owners.modules))
+            listeners += tuple(read(objects, owners.modules))
         except NotKnownError as error:
             not_known.append(NotKnown.of(what, error))
+    try:
+        listeners = mark_stopped(objects, listeners)
+    except NotKnownError as error:
+        not_known.append(NotKnown.of("switches of ftrace and kprobes", error))
     return Inventory(
         source=kernel.memory.name,
         release=kernel.memory.info.release or kernel.release,
-        listeners=tuple(listeners),
+        listeners=listeners,
         owners=owners,
         unlisted=unlisted,
         objects=objects,

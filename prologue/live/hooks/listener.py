@@ -12,6 +12,8 @@ ListenerKind = Literal[
 """What kinds of listeners there are."""
 UNLISTED: Final = "NOT LISTED"
 """The flag of one that is in use, and not on the list that its users see."""
+STOPPED: Final = "STOPPED"
+"""The flag of one that nothing calls, since a switch of the kernel is off."""
 ATTACHED: Final = "attached"
 """The detail that says how a BPF program is attached."""
 

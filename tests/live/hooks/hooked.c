@@ -245,7 +245,8 @@ u64 table_2[512] __attribute__((aligned(4096))) = { 1 }, table_3[512] __attribut
 u64 memstart_addr, kimage_voffset = 0xffff000000000000;
 const char linux_banner[] = "Linux version 6.12.0 (made for a test)";
 struct mutex ftrace_lock;
-u32 ftrace_disabled;
+u32 ftrace_disabled, ftrace_enabled = 1;
+unsigned char kprobes_all_disarmed;
 struct static_key unused_key;
 struct rb_node unused_node;
 char _end[8];

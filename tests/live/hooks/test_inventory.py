@@ -72,6 +72,33 @@ def test_what_a_pid_filter_calls_is_listed(vmlinux: Path, capsys: pytest.Capture
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("flag", [1, 2])  # GONE, DISABLED
+def test_a_kprobe_that_is_off_is_listed_and_not_called(
+    vmlinux: Path, flag: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = hooks(vmlinux, saved(vmlinux, {"probe+72": flag}), capsys)
+    assert [len(one["flags"]) for one in data["listeners"] if one["kind"] == "kprobe"] == [1, 0]
+    (write,) = (one for one in data["functions"] if one["function"] == "vfs_write")
+    assert [called["offset"] for called in write["called"]] == [8]
+
+
+@pytest.mark.parametrize(
+    ("changes", "kinds", "called"),
+    [
+        ({"ftrace_enabled": 0}, {"ftrace_ops"}, {"kprobe", "kretprobe", "livepatch"}),
+        ({"kprobes_all_disarmed": 1}, {"kprobe", "kretprobe"}, {"ftrace_ops", "livepatch"}),
+        # After an error ftrace sets both, and the calls stay in the text.
+        ({"ftrace_enabled": 0, "ftrace_disabled": 1}, set(), {"ftrace_ops", "kprobe", "kretprobe", "livepatch"}),
+    ],
+)
+def test_what_a_switch_stops_is_listed_and_not_called(
+    vmlinux: Path, changes: dict[str, int], kinds: set[str], called: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = hooks(vmlinux, saved(vmlinux, changes), capsys)
+    assert {one["kind"] for one in data["listeners"] if "STOPPED" in one["flags"]} == kinds
+    assert {one["kind"] for function in data["functions"] for one in function["called"]} == called
+
+
 def test_the_tables(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     core = saved(vmlinux, {"filter+24": 0})  # an empty hash means all
     assert main(["live", "hooks", str(vmlinux), str(core)]) == 0

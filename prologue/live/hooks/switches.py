@@ -1,0 +1,34 @@
+"""Switches of the kernel that stop all listeners of a kind: these stay registered, and nothing calls them.
+
+``ftrace_enabled`` (/proc/sys/kernel/ftrace_enabled): kernel/trace/ftrace.c; ``kprobes_all_disarmed``
+(/sys/kernel/debug/kprobes/enabled): kernel/kprobes.c (5.10-7.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from prologue.live.hooks.listener import STOPPED, Listener
+from prologue.live.hooks.objects import Objects
+
+_BY_FTRACE: Final = frozenset({"ftrace_ops", "direct call", "function graph", "fprobe", "fentry", "fexit", "fmod_ret"})
+_BY_KPROBES: Final = frozenset({"kprobe", "kretprobe"})
+
+
+def mark_stopped(objects: Objects, listeners: tuple[Listener, ...]) -> tuple[Listener, ...]:
+    """Give listeners that a switch stops the flag for that; errors as ``Objects.read``."""
+    stopped = frozenset[str]()
+    # After an error ftrace sets both, and leaves the calls in the text (``ftrace_kill``).
+    if _is_off(objects, "ftrace_enabled", 4, 0) and _is_off(objects, "ftrace_disabled", 4, 0):
+        stopped |= _BY_FTRACE
+    if _is_off(objects, "kprobes_all_disarmed", 1, 1):
+        stopped |= _BY_KPROBES
+    return tuple(
+        replace(listener, flags=(*listener.flags, STOPPED)) if (listener.way or listener.kind) in stopped else listener
+        for listener in listeners
+    )
+
+
+def _is_off(objects: Objects, name: str, size: int, off: int) -> bool:
+    return objects.has(name) and objects.variable(name, size) == off
