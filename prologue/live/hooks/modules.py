@@ -22,6 +22,7 @@ _MEMORIES: Final = 7  # MOD_MEM_NUM_TYPES (6.4-7.3)
 _TEXT, _INIT_TEXT = 0, 4  # MOD_TEXT, MOD_INIT_TEXT
 _FIRST_INIT: Final = 4  # MOD_INIT_TEXT and what follows it are init
 _MOST_SYMBOLS: Final = 1 << 20
+_KIND, _STT_FUNC = 15, 2  # of st_info
 _STATES: Final = ("live", "coming", "going", "unformed")  # enum module_state
 
 
@@ -116,7 +117,10 @@ def with_kobject(objects: Objects) -> dict[int, str]:
 
 
 def symbols_of(objects: Objects, module: ListedModule) -> Iterator[tuple[int, str, int]]:
-    """Yield address, name and size of a module's functions and data, from its kallsyms; none if memory lacks them."""
+    """Yield address, name and size of a module's functions and data, from its kallsyms; none if memory lacks them.
+
+    The name of a function is empty if memory lacks it: another one's would be wrong.
+    """
     try:
         place = objects.get(module.place, "module.kallsyms")
         count = objects.get(place, "mod_kallsyms.num_symtab", 4) if place else 0
@@ -126,7 +130,8 @@ def symbols_of(objects: Objects, module: ListedModule) -> Iterator[tuple[int, st
         strings = objects.get(place, "mod_kallsyms.strtab")
         for row in np.flatnonzero((table["shndx"] != SHN_UNDEF) & (table["name"] != 0)).tolist():
             name = objects.text(strings + int(table["name"][row]))
-            if name and not name.startswith("$"):
+            is_function = int(table["info"][row]) & _KIND == _STT_FUNC
+            if (name or is_function) and not name.startswith("$"):
                 yield int(table["value"][row]), name, int(table["size"][row])
     except NotKnownError:
         return

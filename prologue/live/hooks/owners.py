@@ -117,7 +117,7 @@ class Owners:
             if memory is not None:
                 places, names, _ = self._symbols_of(module)
                 at = bisect_right(places, vaddr) - 1
-                known = at >= 0 and places[at] in memory
+                known = at >= 0 and places[at] in memory and names[at]
                 return f"{f'{names[at]}{_plus(vaddr - places[at])}' if known else f'{vaddr:#x}'} [{module.name}]"
         return f"{vaddr:#x}"
 

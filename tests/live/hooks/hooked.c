@@ -19,6 +19,8 @@ struct latch_tree_node { struct rb_node node[2]; };
 struct latch_tree_root { u32 seq; struct rb_root tree[2]; };
 struct mod_tree_root { struct latch_tree_root root; };
 struct mod_tree_node { struct module *mod; struct latch_tree_node node; };
+struct symbol { u32 st_name; unsigned char st_info, st_other; unsigned short st_shndx; u64 st_value, st_size; };
+struct mod_kallsyms { u64 moved; struct symbol *symtab; u32 num_symtab; const char *strtab; };
 struct module_memory { void *base; u32 size; struct mod_tree_node mtn; };
 struct module {
 	u64 moved; u32 state; char name[56]; struct list_head list; struct module_memory mem[7];
@@ -117,9 +119,16 @@ TEXT int _etext(int x) { return x; }
 char module_text[4096] __attribute__((aligned(4096)));
 char orphan_text[4096] __attribute__((aligned(4096)));
 extern struct module loaded;
+/* Symbols of functions at an address where a test may say that the module's text is. */
+struct symbol symbols[] = {
+	{ .st_name = 1, .st_info = 2, .st_shndx = 1, .st_value = 0xffff800020000000, .st_size = 32 },
+	{ .st_name = 7, .st_info = 2, .st_shndx = 1, .st_value = 0xffff800020000020, .st_size = 32 },
+	{ .st_name = 14, .st_info = 0, .st_shndx = 1, .st_value = 0xffff800020000030 },
+};
+struct mod_kallsyms kallsyms = { .symtab = symbols, .num_symtab = 3, .strtab = "\0first\0second\0$d" };
 struct list_head modules = ALONE(loaded.list);
 struct module loaded = {
-	.name = "good", .list = ALONE(modules),
+	.name = "good", .list = ALONE(modules), .kallsyms = &kallsyms,
 	.mem = { { module_text, sizeof(module_text), { &loaded, { { { 0 } } } } } },
 };
 struct mod_tree_root mod_tree = { { 0, { { &loaded.mem[0].mtn.node.node[0] } } } };

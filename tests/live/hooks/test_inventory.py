@@ -72,6 +72,26 @@ def test_what_a_pid_filter_calls_is_listed(vmlinux: Path, capsys: pytest.Capture
     ]  # fmt: skip
 
 
+ELSEWHERE = {"loaded+88": 0xFFFF_8000_2000_0000, "hook": 0xFFFF_8000_2000_0020}  # the module's text, a callback there
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({}, "second [good]"),
+        ({"hook": 0xFFFF_8000_2000_0034}, "second+0x14 [good]"),
+        ({"symbols+24": 1 << 48 | 2 << 32 | 0x7000_0000}, "0xffff800020000020 [good]"),  # memory lacks its name
+        ({"symbols+48": 1 << 48 | 0x7000_0000, "hook": 0xFFFF_8000_2000_0034}, "second+0x14 [good]"),
+    ],
+)
+def test_a_function_is_not_named_by_the_one_before_it(
+    vmlinux: Path, changes: dict[str, int], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = hooks(vmlinux, saved(vmlinux, ELSEWHERE | changes), capsys)
+    (call,) = data["listeners"][0]["calls"]
+    assert (call["symbol"], call["owner"]) == (name, "module good")
+
+
 @pytest.mark.parametrize("flag", [1, 2])  # GONE, DISABLED
 def test_a_kprobe_that_is_off_is_listed_and_not_called(
     vmlinux: Path, flag: int, capsys: pytest.CaptureFixture[str]
