@@ -177,6 +177,13 @@ class Objects:
             vaddr += step
         return data.partition(b"\0")[0].decode("utf-8", "backslashreplace")
 
+    def name(self, vaddr: int) -> str:
+        """Return a name at ``vaddr``, which is never empty; errors as ``read``."""
+        name = self.text(vaddr)
+        if not name:
+            raise self.lacking(f"memory has no name at {vaddr:#x}")
+        return name
+
     def entries(self, head: int, member: str) -> Iterator[int]:
         """Yield structs of a ``list_head`` by the path of their member in it; errors as ``read``."""
         offset = self.offset(member)

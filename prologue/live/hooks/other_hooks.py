@@ -112,8 +112,8 @@ def read_tracers(objects: Objects) -> Iterator[Listener]:
         return
     for place in objects.entries(objects.place("ftrace_trace_arrays"), "trace_array.list"):
         tracer = objects.get(place, "trace_array.current_trace")
-        name = objects.text(objects.get(tracer, "tracer.name")) if tracer else "nop"
-        instance = objects.text(objects.get(place, "trace_array.name"))
+        name = objects.name(objects.get(tracer, "tracer.name")) if tracer else "nop"
+        instance = objects.name(named) if (named := objects.get(place, "trace_array.name")) else ""
         if name != "nop" or instance:
             details = (("instance", instance),) if instance else ()
             yield Listener(kind="tracer", at=place, name=name, details=details)

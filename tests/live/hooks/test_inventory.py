@@ -158,6 +158,13 @@ def test_a_damaged_list_is_not_known(
     assert capsys.readouterr().out.splitlines() == [f"not known: {fact}" for fact in data["not_known"]]
 
 
+@pytest.mark.parametrize("place", ["nop_tracer", "second_trace+24"])
+def test_a_name_that_memory_lacks_is_not_empty(vmlinux: Path, place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A tracer without a name would be in use, and an instance without one would be tracefs itself."""
+    data = hooks(vmlinux, saved(vmlinux, {place: 0xFFFF_8000_7000_0000}), capsys)
+    assert data["not_known"] == ["tracers: memory has no name at 0xffff800070000000"]
+
+
 def test_without_types_nothing_is_known(vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bare = tmp_path / "vmlinux"
     subprocess.run(["aarch64-linux-gnu-objcopy", "-g", vmlinux, bare], check=True)
