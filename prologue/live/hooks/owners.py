@@ -96,7 +96,7 @@ class Owners:
 
     def _is_kernel_text(self, vaddr: int) -> bool:
         linked = vaddr - self._kernel.slide & _MASK
-        return bool(self._kernel.live_text.in_text(np.array([linked], np.uint64))[0])
+        return bool(self._kernel.live_text.in_kept_text(np.array([linked], np.uint64))[0])
 
     def name(self, vaddr: int) -> str:
         """Return symbol+offset, with the module's or owner's name after it; the address in hex if nothing names it."""

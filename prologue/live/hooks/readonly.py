@@ -122,7 +122,7 @@ def _pointers_after_init(inventory: Inventory, where: range, places: U64, values
         return
     slide = np.uint64(kernel.slide & _MASK)
     mine = (places >= np.uint64(where.start)) & (places < np.uint64(where.stop))
-    mine &= kernel.live_text.in_text(values - slide)
+    mine &= kernel.live_text.in_kept_text(values - slide)
     for place, value in zip(places[mine].tolist(), values[mine].tolist(), strict=True):
         live = inventory.objects.number(place + kernel.slide & _MASK)
         if live not in (0, value) and owners.of(live) is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -74,11 +74,18 @@ class LiveText:
 
     def in_text(self, vaddrs: U64) -> Bool:
         """Return which addresses are 4-aligned and in text that memory has; pages of zeros are no text."""
+        return self._inside(vaddrs, lambda live: live.there & ~live.zeros)
+
+    def in_kept_text(self, vaddrs: U64) -> Bool:
+        """Return which addresses are 4-aligned and in text that the kernel keeps, whether memory has it or not."""
+        return self._inside(vaddrs, lambda live: live.there & ~live.zeros if live.freed else np.ones_like(live.there))
+
+    def _inside(self, vaddrs: U64, chosen: Callable[[LiveSection], Bool]) -> Bool:
         inside = np.zeros(vaddrs.shape, np.bool_)
         for live in self.live.values():
             offset = vaddrs - np.uint64(live.section.addr)
             at = np.flatnonzero((offset < np.uint64(4 * len(live.words))) & (vaddrs & np.uint64(3) == 0))
-            inside[at] |= (live.there & ~live.zeros)[(offset[at] >> np.uint64(2)).astype(np.int64)]
+            inside[at] |= chosen(live)[(offset[at] >> np.uint64(2)).astype(np.int64)]
         return inside
 
     def words(self, vaddrs: U64) -> U32:

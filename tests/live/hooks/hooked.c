@@ -114,6 +114,8 @@ TEXT int ftrace_stub_graph(int x) { return x + 15; }
 TEXT int ftrace_pid_func(int x) { return x + 16; }
 TEXT int fgraph_pid_func(int x) { return x + 17; }
 TEXT int _etext(int x) { return x; }
+/* A page of its own, which memory may lack. */
+__attribute__((section(".text.apart"), noinline, used, aligned(4096))) int apart(int x) { return x + 19; }
 
 /* A module whose text lies in this kernel's data; nothing has to run it. */
 char module_text[4096] __attribute__((aligned(4096)));

@@ -74,6 +74,16 @@ def test_damage_is_said(vmlinux: Path, changes: dict[str, int], note: str, capsy
     assert note in found.notes
 
 
+def test_text_that_memory_lacks_is_the_kernels_all_the_same(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A page of zeros is a finding; that a callback is there is none."""
+    apart = ElfEdit(vmlinux).value("apart")
+    core = saved(vmlinux, {"hook": apart, "apart": 0, "apart+8": 0})
+    assert "PL509" not in audited(vmlinux, core, capsys).codes
+    main(["live", "hooks", str(vmlinux), str(core), "--json"])
+    (call,) = json.loads(capsys.readouterr().out)["listeners"][0]["calls"]
+    assert (call["symbol"], call["owner"]) == ("apart", "kernel")
+
+
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("damage", "target", "note"),
