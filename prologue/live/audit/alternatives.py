@@ -72,7 +72,7 @@ class _Table:
             expected, unsure = np.where(whole[entry], live, linked), np.ones(len(entry), np.bool_)
         else:
             expected, unsure = np.where(self._applied[entry], replaced, linked), np.zeros(len(entry), np.bool_)
-        unknown = self._add_callbacks(live, linked, expected)
+        unknown = self._add_callbacks(live, linked, expected, unsure)
         flags = ClaimFlags(unsure=unsure, unknown=unknown)
         return claim("alternatives", "word", Compared(vaddrs, live, expected), self._reason, flags)
 
@@ -88,8 +88,11 @@ class _Table:
                 words[callback & (entries.replacement.start[entry] == start)] = a64.NOP
         return words
 
-    def _add_callbacks(self, live: U32, linked: U32, expected: U32) -> Bool:
-        """Put words that the other callbacks may have written into ``expected``; return those of unknown callbacks."""
+    def _add_callbacks(self, live: U32, linked: U32, expected: U32, unsure: Bool) -> Bool:
+        """Put words that the other callbacks may have written into ``expected``; return those of unknown callbacks.
+
+        Words of which memory lacks a neighbour become ``unsure``: only all together have the form.
+        """
         entries = self._entries
         unknown = np.zeros(len(live), np.bool_)
         called = entries.is_callback if self._applied is None else entries.is_callback & self._applied
@@ -99,6 +102,9 @@ class _Table:
             name = callback_name(self._names_of(int(entries.replacement.start[self._entry[group[0]]])))
             unknown[group] = not name
             if name in ("", PATCHES_NOPS):
+                continue
+            if len(group) < int(entries.original.size[self._entry[group[0]]]) // 4:
+                expected[group], unsure[group] = live[group], True
                 continue
             may = forms(name, tuple(linked[group].tolist()), self._scene.variables)
             words = live[group].tolist()

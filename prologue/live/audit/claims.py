@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -39,6 +39,21 @@ class Claims:
     busy: bool = False
     agreement: Agreement | None = None
     note: str = ""
+
+    def only(self, chosen: Bool) -> Claims:
+        """Return the claims to some of the words; ``chosen`` has shape (n,)."""
+        rows, reason = np.flatnonzero(chosen).tolist(), self.reason
+        return replace(
+            self,
+            vaddrs=self.vaddrs[chosen],
+            expected=self.expected[chosen],
+            right=self.right[chosen],
+            unsure=self.unsure[chosen],
+            changing=self.changing[chosen],
+            reason=lambda k: reason(rows[k]),
+            malformed=None if self.malformed is None else self.malformed[chosen],
+            unknown=None if self.unknown is None else self.unknown[chosen],
+        )
 
 
 class Compared(NamedTuple):

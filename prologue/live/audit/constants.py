@@ -20,6 +20,7 @@ from prologue.live.audit.scene import Scene
 _PTR, _SHIFT, _MASK = "runtime_ptr_", "runtime_shift_", "runtime_mask_"
 _IMM16: Final = np.uint32(0xFFFF << 5)
 _VALUE_BITS: Final = {_PTR: 0xFFFF << 5, _SHIFT: 0x3F << 16, _MASK: 0x3F << 10}  # where an instruction has the value
+_PLACE_WORDS: Final = {_PTR: 4, _SHIFT: 1, _MASK: 1}
 _SEVERAL: Final = 2  # places that can agree
 
 
@@ -30,31 +31,52 @@ def claim_constants(scene: Scene) -> Iterator[Claims]:
             if section.name.startswith(prefix) and section.has_bytes:
                 fields = np.uint64(section.addr) + np.arange(section.size // 4, dtype=np.uint64) * np.uint64(4)
                 places = scene.binary.relative32(fields)
-                places = places[scene.binary.text.in_text(places)]
-                yield _claim_constant(scene, prefix, section.name.removeprefix(prefix), places)
+                yield from _claim_constant(scene, prefix, section.name.removeprefix(prefix), places)
 
 
-def _claim_constant(scene: Scene, kind: str, name: str, places: U64) -> Claims:
-    vaddrs = _words_of(places) if kind == _PTR else places
-    live, linked = scene.binary.text.words(vaddrs), scene.linked(vaddrs)
+def _claim_constant(scene: Scene, kind: str, name: str, places: U64) -> Iterator[Claims]:
+    """Claim a constant; a place of which memory lacks a word or more is no evidence for the value."""
+    step = _PLACE_WORDS[kind]
+    there = scene.binary.text.in_text(_words_of(places, step)).reshape(-1, step)
     value = scene.variables.number(name, 8 if kind == _PTR else 4)
-    flags, reason = ClaimFlags(), "" if value is None else f"the constant {name}, {value:#x}"
-    if value is None:
-        value, count = _most_common(live, kind)
-        gone = "memory does not have its variable" if scene.variables.place(name) else "it has no variable"
-        reason = f"the constant {name}, {value:#x} at {count} of its {len(places)} places ({gone})"
-        if 2 * count <= len(places):
-            return _disagreeing(Compared(vaddrs, live, linked), kind, f"the constant {name}, of which {gone}")
-        flags = ClaimFlags(unsure=np.full(len(vaddrs), len(places) < _SEVERAL))
-        if len(places) >= _SEVERAL:
-            flags = ClaimFlags(agreement=Agreement(name, value, len(places)))
-    expected = _with_value(linked, kind, value)
-    return claim("runtime constants", "word", Compared(vaddrs, live, expected), lambda _: reason, flags)
+    if value is not None:
+        yield _with_known_value(scene, kind, f"the constant {name}, {value:#x}", value, places[there.any(axis=1)])
+        return
+    yield _agreeing(scene, kind, name, places[there.all(axis=1)])
+    vaddrs = _words_of(places[there.any(axis=1) & ~there.all(axis=1)], step)
+    live, linked = scene.binary.text.words(vaddrs), scene.linked(vaddrs)
+    bits = np.uint32(_VALUE_BITS[kind])
+    words = Compared(vaddrs, live, linked & ~bits | live & bits)
+    reason = f"the constant {name}, of which memory lacks a part here"
+    yield claim("runtime constants", "word", words, lambda _: reason, ClaimFlags(unsure=np.ones(len(vaddrs), np.bool_)))
+
+
+def _with_known_value(scene: Scene, kind: str, reason: str, value: int, places: U64) -> Claims:
+    vaddrs = _words_of(places, _PLACE_WORDS[kind])
+    expected = _with_value(scene.linked(vaddrs), kind, value)
+    words = Compared(vaddrs, scene.binary.text.words(vaddrs), expected)
+    return claim("runtime constants", "word", words, lambda _: reason)
+
+
+def _agreeing(scene: Scene, kind: str, name: str, places: U64) -> Claims:
+    """Claim the places of a constant whose value no variable says."""
+    vaddrs = _words_of(places, _PLACE_WORDS[kind])
+    live, linked = scene.binary.text.words(vaddrs), scene.linked(vaddrs)
+    gone = "memory does not have its variable" if scene.variables.place(name) else "it has no variable"
+    value, count = _most_common(live, kind)
+    if 2 * count <= len(places):
+        return _disagreeing(Compared(vaddrs, live, linked), kind, f"the constant {name}, of which {gone}")
+    reason = f"the constant {name}, {value:#x} at {count} of its {len(places)} places ({gone})"
+    flags = ClaimFlags(unsure=np.full(len(vaddrs), len(places) < _SEVERAL))
+    if len(places) >= _SEVERAL:
+        flags = ClaimFlags(agreement=Agreement(name, value, len(places)))
+    words = Compared(vaddrs, live, _with_value(linked, kind, value))
+    return claim("runtime constants", "word", words, lambda _: reason, flags)
 
 
 def _disagreeing(words: Compared, kind: str, name: str) -> Claims:
     """Claim places of which no half has the same value: every word in which they differ is wrong, at all of them."""
-    step = 4 if kind == _PTR else 1
+    step = _PLACE_WORDS[kind]
     table = words.live.reshape(-1, step) & np.uint32(_VALUE_BITS[kind])
     same = np.tile((table == table[0]).all(axis=0), len(table))
     reason = f"{name}: its {len(table)} places disagree"
@@ -64,8 +86,8 @@ def _disagreeing(words: Compared, kind: str, name: str) -> Claims:
     return claim("runtime constants", "word", words._replace(expected=expected), lambda _: reason, flags)
 
 
-def _words_of(places: U64) -> U64:
-    return np.repeat(places, 4) + np.tile(np.arange(4, dtype=np.uint64) * np.uint64(4), len(places))
+def _words_of(places: U64, step: int) -> U64:
+    return np.repeat(places, step) + np.tile(np.arange(step, dtype=np.uint64) * np.uint64(4), len(places))
 
 
 def _with_value(linked: U32, kind: str, value: int) -> U32:

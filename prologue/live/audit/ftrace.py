@@ -55,18 +55,22 @@ class _Slots:
     def __init__(self, scene: Scene, sites: Sites, state: FtraceState, plts: U64) -> None:
         text = scene.binary.text
         self._scene, self._state = scene, state
-        there = np.flatnonzero(text.in_text(sites.second))
+        # A literal may be in the page before, and memory may have one of the two. The judge leaves out the other.
+        has_literals = sites.layout == "4,2"
+        literal_there = text.in_text(sites.entry - np.uint64(8)) & has_literals
+        there = np.flatnonzero(text.in_text(sites.second) | literal_there)
         self._second: U64 = sites.second[there]
         self._live: U32 = text.words(self._second)
         self._literal: U64 | None = None
-        if sites.layout == "4,2":
+        self._has_literal: Bool = literal_there[there]
+        if has_literals:
             self._at: U64 = sites.entry[there] - np.uint64(8)
             halves = text.words_around(self._at, (0, 1))
             self._literal = halves[0].astype(np.uint64) | halves[1].astype(np.uint64) << np.uint64(32)
             late = scene.binary is scene.kernel and state.sets_literals_late
-            self._unset: Bool = (self._literal == _LINKED) & late
+            self._unset: Bool = (self._literal == _LINKED) & late & self._has_literal
             # All are set at once, so most of them show whether that was done.
-            self._untraced = 2 * int(self._unset.sum()) > len(self._unset)
+            self._untraced = 2 * int(self._unset.sum()) > int(self._has_literal.sum())
         self._calls: Bool = matches(self._live, BL)
         runs = scene.runs_at(self._second)
         self._target: U64 = runs + jump_distance(self._live).view(np.uint64)
@@ -107,11 +111,11 @@ class _Slots:
 
         Without a literal, or with one ops for many direct calls, the table alone has it (both after 7.2).
         """
-        if self._literal is not None:
+        if self._literal is not None and self._has_literal[k]:
             ops = int(self._literal[k])
-            if ops not in self._state.ops.places:
+            if ops not in self._state.ops.places and self._state.ops.complete:
                 return None
-            sent = self._state.direct_call(ops)
+            sent = self._state.direct_call(ops) if ops in self._state.ops.places else None
             if sent is not None:
                 return sent
         return self._state.direct_targets.get(place)
@@ -125,7 +129,7 @@ class _Slots:
             return recorded & (records.flags[at] & ENABLED != 0), np.ones(len(runs), np.bool_)
         if self._literal is not None and self._state.idle_ops is not None:
             places = {self._state.idle_ops, *self._state.ops.places, self._state.list_ops or 0}
-            known = among(self._literal, np.array(sorted(places), np.uint64)) | self._unset
+            known = among(self._literal, np.array(sorted(places), np.uint64)) & self._has_literal | self._unset
             idle = (self._literal == np.uint64(self._state.idle_ops)) | self._unset
             return np.where(known, ~idle, self._calls), known
         return self._calls, np.zeros(len(runs), np.bool_)

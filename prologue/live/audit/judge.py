@@ -41,7 +41,8 @@ class TextJudge:
         self._unstable: U64 = np.array(unstable, np.uint64)
 
     def judge(self, claims: Sequence[Claims], unlooked: Sequence[tuple[str, int]]) -> Audited:
-        """Judge all words: wrong ones, ascending, and counts."""
+        """Judge all words that memory has: wrong ones, ascending, and counts."""
+        claims = [part if (there := self._there(part.vaddrs)).all() else part.only(there) for part in claims]
         owners = [self._owners(section, claims) for section in self._sections]
         words = [word for part in claims for word in self._wrong(part)]
         words += self._breakpoints()
@@ -70,6 +71,15 @@ class TextJudge:
             agreements=tuple(part.agreement for part in claims if part.agreement is not None and part.right.all()),
             notes=tuple(part.note for part in claims if part.note),
         )
+
+    def _there(self, vaddrs: U64) -> Bool:
+        """Return which words memory has: neighbours of one mechanism may be in two pages."""
+        there = np.zeros(len(vaddrs), np.bool_)
+        for section in self._sections:
+            offset = vaddrs - np.uint64(section.section.addr)
+            inside = np.flatnonzero(offset < np.uint64(4 * len(section.words)))
+            there[inside] = (section.there & ~section.zeros)[(offset[inside] >> np.uint64(2)).astype(np.int64)]
+        return there
 
     def _owned(self, mechanism: str, vaddrs: U64) -> OwnedWords:
         live, linked = self._both(vaddrs)
