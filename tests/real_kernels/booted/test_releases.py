@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from prologue.cli.main import main
+from prologue.elf.image import ElfImage
 from prologue.live.audit.run import KERNEL, audit
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.module_files import module_files
 from prologue.live.system.running_kernel import RunningKernel, open_running
+from tests.real_kernels.states import programs
+from tests.support.btf import function_ids
 from tests.support.cases import one_tested
 from tests.support.live_guest import TRACING, Guest, live_guest
 from tests.support.needs import needs_kernel, needs_modules
@@ -30,7 +35,7 @@ _TRACE = (
 def guest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
     kernel = needs_kernel(request.param)
     package, directory = needs_modules(request.param, kernel.release), tmp_path_factory.mktemp(request.param)
-    with live_guest(kernel.vmlinux, directory, package=package, modules=("overlay",)) as made:
+    with live_guest(kernel.vmlinux, directory, package=package, modules=("overlay",), files=programs()) as made:
         made.shell(_TRACE)
         yield made
 
@@ -43,6 +48,38 @@ def test_the_graph_tracer_is_explained(guest: Guest, capsys: pytest.CaptureFixtu
     capsys.readouterr()
     assert main(["live", "audit", str(guest.vmlinux), str(dump)]) == 0
     assert " clean (" in capsys.readouterr().out
+
+
+_CHOOSE = (
+    f"cd {TRACING}; echo 'vfs_r*' >set_ftrace_filter; echo function_graph >current_tracer; mkdir instances/one;"
+    " echo 'vfs_*' >instances/one/set_ftrace_filter; echo function >instances/one/current_tracer"
+)
+_UNDO = f"cd {TRACING}; rmdir instances/one; echo >set_ftrace_filter; echo function >current_tracer"
+
+
+def test_the_listing_has_what_ftrace_says(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each function with as many callbacks, users of the function graph at theirs, and BPF programs at theirs."""
+    btf = ElfImage(guest.vmlinux).section(".BTF")
+    assert btf is not None
+    ids = function_ids(ElfImage(guest.vmlinux).data(btf), {"vfs_read"})
+    guest.shell(f"{_CHOOSE}; /more/fentry {ids['vfs_read']} >/tmp/fentry </dev/null 2>&1 & sleep 5")
+    is_attached = guest.shell("cat /tmp/fentry").startswith("+")  # arm64 has direct calls since 6.4
+    enabled, dump = guest.shell(f"cat {TRACING}/enabled_functions"), guest.dump()
+    guest.shell(f"kill $(pidof fentry); {_UNDO}")
+    capsys.readouterr()
+    assert main(["live", "hooks", str(guest.vmlinux), str(dump), "--json"]) == 0
+    listeners = json.loads(capsys.readouterr().out)["listeners"]
+    places = {
+        kind: [place.partition("+")[0] for one in listeners if one["kind"] == kind for place in one["functions"]]
+        for kind in ("ftrace_ops", "function graph", "BPF program")
+    }
+    counts = {name: int(count) for name, count in re.findall(r"^(\S+) \((\d+)\)", enabled, re.MULTILINE)}
+    assert counts
+    assert Counter(places["ftrace_ops"]) == counts
+    assert sorted(places["function graph"]) == sorted(name for name in counts if name.startswith("vfs_r"))
+    (graph,) = (one for one in listeners if one["kind"] == "function graph")
+    assert [call["symbol"] for call in graph["calls"]] == ["trace_graph_entry", "trace_graph_return"]
+    assert places["BPF program"] == ["vfs_read"] * is_attached
 
 
 def test_every_word_is_decided_and_damage_is_found(
