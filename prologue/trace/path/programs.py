@@ -150,9 +150,7 @@ class Program:
     def starts_within(self, start: int, end: int) -> list[int]:
         """Return addresses in a range where another symbol names what follows, ascending."""
         row = self._row_of(start)
-        if row < 0:
-            return []
-        bounds, _ = self._table(row)
+        bounds = self._table(row)[0] if row >= 0 else np.zeros(0, np.uint64)
         low, high = np.searchsorted(bounds, np.array([start, end], np.uint64))
         return [int(vaddr) for vaddr in bounds[low:high]]
 
