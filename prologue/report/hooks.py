@@ -41,6 +41,7 @@ def _listener_data(inventory: Inventory, listener: Listener) -> dict[str, Any]:
         ],
         "functions": None if listener.functions is None else list(map(owners.name, listener.functions)),
         "excluded": listener.excluded,
+        "points": [name for _, name in listener.points],
         "flags": list(listener.flags),
         "details": dict(listener.details),
         "ours": listener.ours,
@@ -114,8 +115,9 @@ def function_rows(inventory: Inventory, shown: tuple[CalledFunction, ...] | None
 
 def _row(inventory: Inventory, listener: Listener) -> tuple[str, ...]:
     names = [_place(inventory, listener, place) for place in (listener.functions or ())[:_FEW]]
-    count = len(listener.functions or ())
-    where = ", ".join(names) + (f" and {count - _FEW:,} more" if count > _FEW else "")
+    names += [name for _, name in listener.points]
+    count = len(listener.functions or ()) + len(listener.points)
+    where = ", ".join(names[:_FEW]) + (f" and {count - _FEW:,} more" if count > _FEW else "")
     if listener.functions is None:
         where = f"every traced function{f' except {listener.excluded:,}' if listener.excluded else ''}"
     calls = ", ".join(f"{role} {inventory.owners.name(vaddr)}" for role, vaddr in listener.callbacks)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from prologue.elf.image import ElfImage
 from prologue_bench.guest.kbuild import CROSS
-from tests.support.btf import function_ids
+from tests.support.btf import type_ids
 from tests.support.live_guest import TRACING, Guest
 
 PROBES: Final = 200
@@ -118,7 +118,7 @@ def swung(vmlinux: Path) -> State:
 def _bpf_ids(vmlinux: Path) -> list[int]:
     image = ElfImage(vmlinux)
     section = image.section(".BTF")
-    return [] if section is None else list(function_ids(image.data(section), set(_TRACED)).values())
+    return [] if section is None else list(type_ids(image.data(section), set(_TRACED)).values())
 
 
 def programs() -> dict[str, bytes]:

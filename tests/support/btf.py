@@ -1,4 +1,4 @@
-"""Type ids of functions in a kernel's BTF (Documentation/bpf/btf.rst, 6.12)."""
+"""Type ids in a kernel's BTF (Documentation/bpf/btf.rst, 6.12)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from typing import Final
 
 _HEADER: Final = struct.Struct("<HBBIIIII")
-_MAGIC, _FUNC = 0xEB9F, 12
+_MAGIC: Final = 0xEB9F
+FUNCTION: Final = 12
+TYPEDEF: Final = 8
 # What follows the 12 bytes of a type, by kind: bytes, and bytes for each of its members.
 _AFTER: Final = {
     1: (4, 0), 3: (12, 0), 4: (0, 12), 5: (0, 12), 6: (0, 8), 13: (0, 8), 14: (4, 0), 15: (0, 12), 17: (4, 0),
@@ -15,8 +17,8 @@ _AFTER: Final = {
 }  # fmt: skip
 
 
-def function_ids(btf: bytes, names: set[str]) -> dict[str, int]:
-    """Ids of the functions of those names that there are."""
+def type_ids(btf: bytes, names: set[str], wanted: int = FUNCTION) -> dict[str, int]:
+    """Ids of the functions of those names that there are, or of types of another kind."""
     magic, _, _, head, types, size, strings, _ = _HEADER.unpack_from(btf)
     assert magic == _MAGIC
     found, at, number = {}, head + types, 0
@@ -24,7 +26,7 @@ def function_ids(btf: bytes, names: set[str]) -> dict[str, int]:
         number += 1
         name, info, _ = struct.unpack_from("<III", btf, at)
         kind, members = info >> 24 & 0x1F, info & 0xFFFF
-        if kind == _FUNC:
+        if kind == wanted:
             start = head + strings + name
             text = btf[start : btf.index(b"\0", start)].decode()
             if text in names:

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * fentry.c - attaches BPF programs that do nothing to the entries of functions, and waits
+ * fentry.c - attaches BPF programs that do nothing, and waits
  *
- * Usage: fentry BTF-ID|TYPE:FUNCTION...: type ids of functions in the kernel's own BTF; or, for a kprobe of perf, the type
- * that /sys/bus/event_source/devices/kprobe has, and a function. It prints a + for each function that the kernel took and
- * a - for each other, and sleeps until it is killed: a program is attached while its file is open. Without a C library,
- * since the tests' machines have none for arm64.
+ * Usage: fentry PLACE...: each gets a program of its own
+ *   BTF-ID           type id of a function in the kernel's own BTF: its entry
+ *   TYPE:FUNCTION    a kprobe of perf, where /sys/bus/event_source/devices/kprobe has the type
+ *   raw:TRACEPOINT   a raw tracepoint
+ *   btf:BTF-ID       a raw tracepoint with types: the type id of its typedef, btf_trace_TRACEPOINT
+ *   multi:FUNCTION[,FUNCTION...], return:..., session:...
+ *                    entries of several functions by one fprobe, where they return, or both
+ *
+ * It prints a + for each that the kernel took and a - for each other, and sleeps until it is killed: a program is attached
+ * while its file is open. Without a C library, since the tests' machines have none for arm64.
  */
 typedef unsigned int u32;
 typedef unsigned long u64;
@@ -13,11 +19,16 @@ typedef unsigned long u64;
 /* include/uapi/asm-generic/unistd.h */
 enum { NR_ioctl = 29, NR_ppoll = 73, NR_write = 64, NR_exit = 93, NR_perf_event_open = 241, NR_bpf = 280 };
 /* include/uapi/linux/bpf.h: commands, and offsets in union bpf_attr */
-enum { PROG_LOAD = 5, RAW_TRACEPOINT_OPEN = 17, KPROBE = 2, TRACING = 26, TRACE_FENTRY = 24, ATTR_SIZE = 128 };
-enum { PROG_TYPE = 0, INSN_CNT = 4, INSNS = 8, LICENSE = 16, ATTACH_TYPE = 68, ATTACH_BTF_ID = 108, PROG_FD = 8 };
+enum { PROG_LOAD = 5, RAW_TRACEPOINT_OPEN = 17, LINK_CREATE = 28, ATTR_SIZE = 128 };
+enum { KPROBE = 2, RAW_TRACEPOINT = 17, TRACING = 26 };
+enum { TRACE_RAW_TP = 23, TRACE_FENTRY = 24, TRACE_KPROBE_MULTI = 42, TRACE_KPROBE_SESSION = 56 };
+enum { PROG_TYPE = 0, INSN_CNT = 4, INSNS = 8, LICENSE = 16, ATTACH_TYPE = 68, ATTACH_BTF_ID = 108 };
+enum { RAW_NAME = 0, RAW_PROG_FD = 8 };
+enum { LINK_PROG_FD = 0, LINK_ATTACH_TYPE = 8, MULTI_FLAGS = 16, MULTI_COUNT = 20, MULTI_NAMES = 24, MULTI_RETURN = 1 };
 /* include/uapi/linux/perf_event.h: commands, and offsets in struct perf_event_attr */
 enum { ENABLE = 0x2400, SET_BPF = 0x40042408 };
 enum { TYPE = 0, SIZE = 4, KPROBE_FUNC = 56, PERF_SIZE = 72 };
+enum { MOST_FUNCTIONS = 16 };
 
 static long call(long number, long a, long b, long c, long d, long e)
 {
@@ -48,15 +59,37 @@ static long load(u32 type, u32 attach_type, u32 id)
 	return call(NR_bpf, PROG_LOAD, (long)attr, ATTR_SIZE, 0, 0);
 }
 
-static int attach(u32 id)
+static int attach_raw(const char *tracepoint, u32 type, u32 attach_type, u32 id)
 {
 	u64 room[ATTR_SIZE / 8] = { 0 };
-	long program = load(TRACING, TRACE_FENTRY, id);
+	char *attr = (char *)room;
+	long program = load(type, attach_type, id);
 
-	if (program < 0)
-		return 0;
-	*(u32 *)((char *)room + PROG_FD) = program;
-	return call(NR_bpf, RAW_TRACEPOINT_OPEN, (long)room, ATTR_SIZE, 0, 0) >= 0;
+	*(u64 *)(attr + RAW_NAME) = (u64)tracepoint;
+	*(u32 *)(attr + RAW_PROG_FD) = program;
+	return program >= 0 && call(NR_bpf, RAW_TRACEPOINT_OPEN, (long)attr, ATTR_SIZE, 0, 0) >= 0;
+}
+
+static int attach_to_many(char *functions, u32 attach_type, u32 flags)
+{
+	u64 room[ATTR_SIZE / 8] = { 0 };
+	char *attr = (char *)room, *names[MOST_FUNCTIONS];
+	long program = load(KPROBE, attach_type, 0);
+	u32 count = 0;
+
+	for (char *rest = functions; count < MOST_FUNCTIONS; *rest++ = 0) {
+		names[count++] = rest;
+		while (*rest && *rest != ',')
+			rest++;
+		if (!*rest)
+			break;
+	}
+	*(u32 *)(attr + LINK_PROG_FD) = program;
+	*(u32 *)(attr + LINK_ATTACH_TYPE) = attach_type;
+	*(u32 *)(attr + MULTI_FLAGS) = flags;
+	*(u32 *)(attr + MULTI_COUNT) = count;
+	*(u64 *)(attr + MULTI_NAMES) = (u64)names;
+	return program >= 0 && call(NR_bpf, LINK_CREATE, (long)attr, ATTR_SIZE, 0, 0) >= 0;
 }
 
 static int attach_to_kprobe(u32 type, const char *function)
@@ -73,19 +106,46 @@ static int attach_to_kprobe(u32 type, const char *function)
 	       !call(NR_ioctl, event, ENABLE, 0, 0, 0);
 }
 
+static u32 number(const char *digits)
+{
+	u32 value = 0;
+
+	for (; *digits >= '0' && *digits <= '9'; digits++)
+		value = 10 * value + (*digits - '0');
+	return value;
+}
+
+static int attach(char *place)
+{
+	char *rest = place;
+
+	while (*rest && *rest != ':')
+		rest++;
+	if (!*rest)
+		return attach_raw(0, TRACING, TRACE_FENTRY, number(place));
+	rest++;
+	switch (*place) {
+	case 'b':
+		return attach_raw(0, TRACING, TRACE_RAW_TP, number(rest));
+	case 'm':
+		return attach_to_many(rest, TRACE_KPROBE_MULTI, 0);
+	case 'r':
+		return place[1] == 'a' ? attach_raw(rest, RAW_TRACEPOINT, 0, 0)
+				       : attach_to_many(rest, TRACE_KPROBE_MULTI, MULTI_RETURN);
+	case 's':
+		return attach_to_many(rest, TRACE_KPROBE_SESSION, 0);
+	default:
+		return attach_to_kprobe(number(place), rest);
+	}
+}
+
 __attribute__((used)) void run(long *stack)
 {
-	char **argument = (char **)(stack + 2);
 	int attached = 0;
 
-	for (; *argument; argument++) {
-		u32 number = 0;
-		char *rest = *argument;
-		int done;
+	for (char **argument = (char **)(stack + 2); *argument; argument++) {
+		int done = attach(*argument);
 
-		for (; *rest && *rest != ':'; rest++)
-			number = 10 * number + (*rest - '0');
-		done = *rest ? attach_to_kprobe(number, rest + 1) : attach(number);
 		attached += done;
 		call(NR_write, 1, (long)(done ? "+" : "-"), 1, 0, 0);
 	}

@@ -16,10 +16,11 @@ from prologue.live.hooks.listener import Listener
 from prologue.live.hooks.module_views import find_unlisted
 from prologue.live.hooks.modules import ListedModule
 from prologue.live.hooks.objects import NotKnown, NotKnownError, Objects, types_of
-from prologue.live.hooks.other_hooks import read_livepatches, read_tracepoints, read_tracers
+from prologue.live.hooks.other_hooks import read_livepatches, read_tracers
 from prologue.live.hooks.owners import Owners, owners_of
 from prologue.live.hooks.probe_hooks import read_kprobes
 from prologue.live.hooks.switches import mark_stopped
+from prologue.live.hooks.tracepoint_hooks import read_tracepoints
 from prologue.live.system.running_kernel import RunningKernel
 from prologue.releases import version_of
 
@@ -31,7 +32,7 @@ _READERS: Final[tuple[tuple[str, ReadListeners], ...]] = (
     ("function graph", lambda objects, _: read_graph(objects)),
     ("fprobes", lambda objects, _: read_fprobes(objects)),
     ("kprobes", lambda objects, _: read_kprobes(objects)),
-    ("BPF programs", lambda objects, _: read_programs(objects)),
+    ("BPF programs", read_programs),
     ("livepatches", lambda objects, _: read_livepatches(objects)),
     ("tracepoints", read_tracepoints),
     ("tracers", lambda objects, _: read_tracers(objects)),

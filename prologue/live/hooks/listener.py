@@ -25,14 +25,21 @@ class Callback(NamedTuple):
     vaddr: int
 
 
+class Point(NamedTuple):
+    """A place that is no code: the run-time address of the struct of a tracepoint or event, and its name."""
+
+    vaddr: int
+    name: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
     """A listener, at run-time addresses.
 
     ``name`` is what the kernel or its user calls it: an event, a program, a patch. ``at`` is where its struct is.
     ``functions`` are the places where it listens, ascending; None for every function that ftrace may trace, except
-    those of ``excluded``. ``turns`` say for each place how many of its kind and way are called before it there; without
-    them, listeners are called as they are listed. ``flags`` are words.
+    those of ``excluded``; ``points`` are places of other kinds. ``turns`` say for each function how many of its kind
+    and way are called before it there; without them, listeners are called as they are listed. ``flags`` are words.
     """
 
     kind: ListenerKind
@@ -42,6 +49,7 @@ class Listener:
     functions: tuple[int, ...] | None = ()
     turns: tuple[int, ...] = ()
     excluded: int = 0
+    points: tuple[Point, ...] = ()
     flags: tuple[str, ...] = ()
     details: tuple[tuple[str, str], ...] = ()
     ours: bool = False

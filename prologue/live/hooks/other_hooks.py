@@ -1,22 +1,15 @@
-"""Livepatches, tracepoints with probes, and tracers in use.
+"""Livepatches, and tracers in use.
 
-``klp_patches``: kernel/livepatch/core.c; ``klp_ops``: kernel/livepatch/patch.c; ``struct tracepoint``:
-include/linux/tracepoint-defs.h; ``ftrace_trace_arrays``: kernel/trace/trace.c (5.10-7.3).
+``klp_patches``: kernel/livepatch/core.c; ``klp_ops``: kernel/livepatch/patch.c; ``ftrace_trace_arrays``:
+kernel/trace/trace.c (5.10-7.3).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
-
-import numpy as np
 
 from prologue.live.hooks.listener import UNLISTED, Callback, Listener
-from prologue.live.hooks.modules import ListedModule
-from prologue.live.hooks.objects import NotReadError, Objects
-
-_MOST_PROBES: Final = 1000
-_MOST_TRACEPOINTS: Final = 1 << 16  # of one module
+from prologue.live.hooks.objects import Objects
 
 
 def patches(objects: Objects) -> Iterator[int]:
@@ -71,39 +64,6 @@ def _replacement(
         flags=flags,
         details=(*details, ("replaces", objects.text(objects.get(func, "klp_func.old_name")))),
     )
-
-
-def read_tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[Listener]:
-    """Yield a listener for each tracepoint that has probes, with all of them."""
-    for place in _tracepoints(objects, modules):
-        probes = objects.get(place, "tracepoint.funcs")
-        if not probes:
-            continue
-        each = objects.size("tracepoint_func")
-        calls: list[Callback] = []
-        while vaddr := objects.get(probes + each * len(calls), "tracepoint_func.func"):
-            calls.append(Callback("probe", vaddr))
-            if len(calls) > _MOST_PROBES:
-                raise NotReadError(f"more than {_MOST_PROBES:,} probes of the tracepoint at {place:#x}")
-        name = objects.text(objects.get(place, "tracepoint.name"))
-        yield Listener(kind="tracepoint", at=place, name=name, callbacks=tuple(calls))
-
-
-def _tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[int]:
-    """Yield the addresses of all tracepoints: the kernel's, by 32-bit pointers relative to themselves, and modules'."""
-    start, stop = objects.place("__start___tracepoints_ptrs"), objects.place("__stop___tracepoints_ptrs")
-    yield from _relative(objects, start, stop - start)
-    for module in modules:
-        count = objects.get(module.place, "module.num_tracepoints", 4)
-        if count > _MOST_TRACEPOINTS:
-            raise NotReadError(f"{count:,} tracepoints of the module {module.name}")
-        if count:
-            yield from _relative(objects, objects.get(module.place, "module.tracepoints_ptrs"), 4 * count)
-
-
-def _relative(objects: Objects, start: int, size: int) -> Iterator[int]:
-    for k, distance in enumerate(np.frombuffer(objects.read(start, size), "<i4").tolist()):
-        yield start + 4 * k + distance
 
 
 def read_tracers(objects: Objects) -> Iterator[Listener]:

@@ -6,11 +6,12 @@ include/linux/kprobes.h; ``struct trace_kprobe``: kernel/trace/trace_kprobe.c (5
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Final, Literal
 
 from prologue.live.hooks.listener import Callback, Listener
 from prologue.live.hooks.objects import NotKnownError, Objects
+from prologue.live.hooks.tracepoint_hooks import tracepoint_name
 
 _FLAGS: Final = {0: "GONE", 1: "DISABLED", 3: "FTRACE"}  # KPROBE_FLAG_* (include/linux/kprobes.h)
 OURS: Final = "prologue"
@@ -90,7 +91,8 @@ def call_of(objects: Objects, trace_kprobe: int) -> int:
     return objects.get(trace_kprobe, "trace_kprobe.tp.event") + objects.offset("trace_probe_event.call")
 
 
-def call_name(objects: Objects, call: int) -> str:
-    """Return GROUP:EVENT of a ``struct trace_event_call`` whose ``name`` is one and not a tracepoint."""
+def call_name(objects: Objects, call: int, tracepoints: Container[int] = ()) -> str:
+    """Return GROUP:EVENT of a ``struct trace_event_call``; ``name`` is in a union with one of ``tracepoints``."""
     group = objects.text(objects.get(objects.get(call, "trace_event_call.class"), "trace_event_class.system"))
-    return f"{group}:{objects.text(objects.get(call, 'trace_event_call.name'))}"
+    name = objects.get(call, "trace_event_call.name")
+    return f"{group}:{tracepoint_name(objects, name) if name in tracepoints else objects.text(name)}"

@@ -42,7 +42,7 @@ def without_owner(inventory: Inventory) -> Iterator[Suspect]:
         raise NotKnownError("not all owners of code are known")
     doubtful: list[str] = []
     for listener in sorted(inventory.listeners, key=lambda listener: listener.kind == "BPF program"):
-        place = listener.functions[0] if listener.functions else listener.at
+        place = _place(listener)
         if _is_hidden_program(owners, listener):
             message = f"{_called(listener)} runs there, and prog_idr, which bpftool shows, lacks it"
             if _is_of_one_moment(inventory.kernel.memory):
@@ -63,6 +63,11 @@ def without_owner(inventory: Inventory) -> Iterator[Suspect]:
             yield Suspect("owner", place, message, (vaddr,))
     if doubtful:
         raise NotReadError(f"{', '.join(doubtful)}: it hides, or was being loaded or unloaded")
+
+
+def _place(listener: Listener) -> int:
+    """Return the first place where it listens; its own if it listens nowhere in particular."""
+    return next(iter((*(listener.functions or ()), *(vaddr for vaddr, _ in listener.points))), listener.at)
 
 
 def _is_of_one_moment(memory: Memory) -> bool:
@@ -95,6 +100,8 @@ def _called(listener: Listener) -> str:
         where = " of every traced function"
     elif len(listener.functions) > 1:
         where = f" of this and {counted(len(listener.functions) - 1, 'more function')}"
+    elif listener.points:
+        where = f" ({listener.way} {', '.join(point for _, point in listener.points)})"
     else:
         where = ""
     return f"{listener.kind}{name} at {listener.at:#x}{where}"

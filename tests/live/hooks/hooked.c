@@ -25,6 +25,7 @@ struct module_memory { void *base; u32 size; struct mod_tree_node mtn; };
 struct module {
 	u64 moved; u32 state; char name[56]; struct list_head list; struct module_memory mem[7];
 	u32 num_tracepoints; const int *tracepoints_ptrs; struct mod_kallsyms *kallsyms;
+	u32 num_bpf_raw_events; struct bpf_raw_event_map *bpf_raw_events;
 };
 struct kobject { void *sd; const char *name; struct list_head entry; };
 struct kset { u64 moved; struct list_head list; };
@@ -52,6 +53,7 @@ struct kretprobe { u64 moved; struct kprobe kp; void *handler, *entry_handler; }
 struct tracepoint_func { void *func, *data; };
 struct static_key { u32 enabled; };
 struct tracepoint { const char *name; struct static_key key; struct tracepoint_func *funcs; };
+struct bpf_raw_event_map { u64 moved; void *bpf_func; struct tracepoint *tp; };
 struct tracer { const char *name; };
 struct trace_array { u64 moved; struct list_head list; char *name; struct tracer *current_trace; };
 
@@ -72,6 +74,7 @@ struct bpf_link { u64 moved; struct bpf_prog *prog; };
 struct bpf_tramp_link { struct bpf_link link; struct hlist_node tramp_hlist; };
 #define ON_LIST(itself, program, following) { .link = { .prog = &program }, .tramp_hlist = { following } }
 #define LINKED tramp_hlist
+struct bpf_raw_tp_link { u64 moved; struct bpf_link link; };
 #else
 struct bpf_trampoline { u64 moved; struct hlist_node hlist_key; struct { void *addr; } func; struct hlist_head progs_hlist[3]; };
 struct bpf_link { u64 moved; struct bpf_prog *prog; };
@@ -79,6 +82,7 @@ struct bpf_tramp_node { struct bpf_link *link; struct hlist_node tramp_hlist; };
 struct bpf_tramp_link { struct bpf_link link; struct bpf_tramp_node node; };
 #define ON_LIST(itself, program, following) { .link = { .prog = &program }, .node = { &itself.link, { following } } }
 #define LINKED node.tramp_hlist
+struct bpf_raw_tp_link { u64 moved; struct bpf_link link; u64 cookie; };
 #endif
 
 struct trace_event_class { u64 moved; const char *system; };
@@ -114,6 +118,10 @@ TEXT int ftrace_stub_graph(int x) { return x + 15; }
 TEXT int ftrace_pid_func(int x) { return x + 16; }
 TEXT int fgraph_pid_func(int x) { return x + 17; }
 TEXT int _etext(int x) { return x; }
+/* What runs BPF programs of tracepoints, of the kernel's and of the module's. */
+TEXT int bpf_trace_run1(int x) { return x + 20; }
+TEXT int __bpf_trace_made(int x) { return x + 21; }
+TEXT int __bpf_trace_loaded(int x) { return x + 22; }
 /* A page of its own, which memory may lack. */
 __attribute__((section(".text.apart"), noinline, used, aligned(4096))) int apart(int x) { return x + 19; }
 
@@ -178,10 +186,12 @@ struct hlist_head kprobe_table[64] = {
 	[3] = { &probe.hlist }, [4] = { &event_probe.rp.kp.hlist }, [60] = { &returns.kp.hlist },
 };
 
-struct tracepoint_func probes[2] = { { on_call, 0 } };
+struct tracepoint_func probes[4] = { { on_call, 0 } };
 struct tracepoint made_tracepoint = { .name = "made", .funcs = probes };
 asm(".section __tracepoints_ptrs, \"aw\"\n.globl __start___tracepoints_ptrs, __stop___tracepoints_ptrs\n"
     "__start___tracepoints_ptrs: .long made_tracepoint - .\n__stop___tracepoints_ptrs:\n.previous");
+asm(".globl __start__bpf_raw_tp, __stop__bpf_raw_tp\n.set __start__bpf_raw_tp, raw_events\n.set __stop__bpf_raw_tp, raw_events + 24");
+struct bpf_raw_event_map raw_events[] = { { 0, __bpf_trace_made, &made_tracepoint } }, loaded_events[] = { { 0, __bpf_trace_loaded } };
 
 struct tracer nop_tracer = { "nop" }, own_tracer = { "function" };
 extern struct trace_array second_trace;
@@ -223,6 +233,8 @@ struct hlist_head trampoline_table[4];
 #else
 struct hlist_head trampoline_key_table[4];
 #endif
+/* A probe of the tracepoint may have it, or its link. */
+struct bpf_raw_tp_link raw_link = { .link = { .prog = &early_program } }, hidden_link = { .link = { .prog = &attached_program } };
 struct xa_node programs = { .slots = { &early_program, &late_program, &end_program } };
 
 extern struct klp_patch patch;

@@ -35,6 +35,11 @@ def place(elf: ElfEdit, name: str) -> int:
     return elf.value(symbol) + int(offset or "0", 0)
 
 
+def programs_of(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """The programs among the listeners."""
+    return [one for one in data["listeners"] if one["kind"] == "BPF program"]
+
+
 def trampoline(vmlinux: Path) -> dict[str, int | str]:
     """The trampoline in its table, and the programs in ``prog_idr``."""
     table = "trampoline_table" if "trampoline_table" in ElfEdit(vmlinux).symbols else "trampoline_key_table"
@@ -92,6 +97,62 @@ def test_a_program_on_a_kprobe_and_a_kretprobe(vmlinux: Path, capsys: pytest.Cap
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert any(line.startswith("BPF program") and " vfs_write+0x8 " in line for line in lines)
     assert [line.partition("BPF")[0] for line in lines if "BPF program attached" in line] == ["+0x8: ", "on return: "]
+
+
+def raw(vmlinux: Path, function: str, *programs: str) -> dict[str, int | str]:
+    """These programs at the tracepoint; before 6.10 its probes have them, later their links."""
+    former = "trampoline_table" in ElfEdit(vmlinux).symbols
+    links = {"early_program": "raw_link", "attached_program": "hidden_link"}
+    probes: dict[str, int | str] = {"prog_idr+16": "programs+2"}
+    for k, program in enumerate(programs, 1):
+        probes |= {f"probes+{16 * k}": function, f"probes+{16 * k + 8}": program if former else links[program]}
+    return probes
+
+
+def test_a_program_of_a_raw_tracepoint(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = hooks(vmlinux, raw(vmlinux, "__bpf_trace_made", "early_program"), capsys)
+    (early,) = (one for one in data["listeners"] if one["name"] == "early")
+    assert (early["points"], early["functions"], early["details"]["attached"]) == (["made"], [], "raw tracepoint")
+    assert early["flags"] == []
+    (made,) = (one for one in data["listeners"] if one["kind"] == "tracepoint")
+    assert [call["symbol"] for call in made["calls"]] == ["on_call", "__bpf_trace_made"]
+    assert data["not_known"] == []
+    main(["live", "hooks", str(vmlinux), str(vmlinux.with_name("core"))])
+    lines = [line.split()[:5] for line in capsys.readouterr().out.splitlines()]
+    assert ["BPF", "program", "early", "made", "program"] in lines
+
+
+def test_a_program_of_a_raw_tracepoint_of_a_module(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changes = raw(vmlinux, "__bpf_trace_loaded", "early_program")
+    assert [one["points"] for one in programs_of(hooks(vmlinux, changes, capsys)) if one["name"] == "early"] == [[]]
+    changes |= {"loaded+616": 1, "loaded+624": "loaded_events"}
+    assert [one["points"] for one in programs_of(hooks(vmlinux, changes, capsys)) if one["name"] == "early"] == [
+        ["made"]
+    ]
+
+
+def test_a_program_of_a_raw_tracepoint_that_is_not_listed(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a dump, it is a finding at the tracepoint; the other one, which is listed, is none."""
+    hooks(vmlinux, raw(vmlinux, "__bpf_trace_made", "early_program", "attached_program"), capsys)
+    main(["live", "audit", str(vmlinux), str(vmlinux.with_name("core")), "--select", "PL509", "--json"])
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (finding["code"], finding["symbol"]) == ("PL509", "made_tracepoint")
+    assert finding["message"].startswith("BPF program attached at ")
+    assert finding["message"].endswith("(raw tracepoint made) runs there, and prog_idr, which bpftool shows, lacks it")
+
+
+def test_data_of_a_raw_tracepoint_that_lead_nowhere(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changes = raw(vmlinux, "__bpf_trace_made", "early_program") | {"probes+24": 0xFFFF_8000_7000_0000}
+    (reason,) = hooks(vmlinux, changes, capsys)["not_known"]
+    assert reason.startswith("BPF programs: memory has no ")
+
+
+def test_a_program_of_an_event_has_its_name(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """That of an event of a tracepoint is its tracepoint's."""
+    alone: dict[str, int | str] = {"event+8": "attached", "kprobe_table+32": 0, "prog_idr+16": "attached_program"}
+    for change, name in (({}, "grp:ev"), ({"event+24": "made_tracepoint"}, "grp:made")):
+        (program,) = programs_of(hooks(vmlinux, {**alone, **change}, capsys))
+        assert (program["points"], program["details"]["attached"]) == ([name], "event")
 
 
 def test_trampolines_of_which_the_table_is_not_known(

@@ -17,7 +17,7 @@ from prologue.live.memory.sources import open_memory
 from prologue.live.system.module_files import module_files
 from prologue.live.system.running_kernel import RunningKernel, open_running
 from tests.real_kernels.states import programs
-from tests.support.btf import function_ids
+from tests.support.btf import type_ids
 from tests.support.cases import one_tested
 from tests.support.live_guest import TRACING, Guest, live_guest
 from tests.support.needs import needs_kernel, needs_modules
@@ -61,7 +61,7 @@ def test_the_listing_has_what_ftrace_says(guest: Guest, capsys: pytest.CaptureFi
     """Each function with as many callbacks, users of the function graph at theirs, and BPF programs at theirs."""
     btf = ElfImage(guest.vmlinux).section(".BTF")
     assert btf is not None
-    ids = function_ids(ElfImage(guest.vmlinux).data(btf), {"vfs_read"})
+    ids = type_ids(ElfImage(guest.vmlinux).data(btf), {"vfs_read"})
     guest.shell(f"{_CHOOSE}; /more/fentry {ids['vfs_read']} >/tmp/fentry </dev/null 2>&1 & sleep 5")
     is_attached = guest.shell("cat /tmp/fentry").startswith("+")  # arm64 has direct calls since 6.4
     enabled, dump = guest.shell(f"cat {TRACING}/enabled_functions"), guest.dump()

@@ -1,0 +1,130 @@
+"""Places where BPF programs are attached: trampolines, kprobes, events and raw tracepoints.
+
+Tables of trampolines: kernel/bpf/trampoline.c; ``bpf_trampoline`` and ``bpf_raw_tp_link``: include/linux/bpf.h;
+``prog_array`` of an event: include/linux/trace_events.h; ``__bpf_trace_run``: kernel/trace/bpf_trace.c (5.10-7.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from prologue.live.hooks.listener import Point
+from prologue.live.hooks.modules import ListedModule
+from prologue.live.hooks.objects import NotKnownError, NotReadError, Objects
+from prologue.live.hooks.probe_hooks import call_name, call_of, is_kretprobe, kprobe_structs, trace_kprobe_of
+from prologue.live.hooks.tracepoint_hooks import bpf_probes, tracepoints, used_tracepoints
+
+_KINDS: Final = ("fentry", "fexit", "fmod_ret")  # BPF_TRAMP_FENTRY, ...; kinds after these are of replaced programs
+# Tables of trampolines, of 7.2 and later, and of releases before; and a function of every kernel with trampolines.
+_TABLES: Final = (
+    ("trampoline_key_table", "bpf_trampoline.hlist_key"),
+    ("trampoline_table", "bpf_trampoline.hlist"),
+)
+_HAS_TRAMPOLINES: Final = "bpf_trampoline_get"
+_MOST_PROGRAMS: Final = 64  # BPF_TRACE_MAX_PROGS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """A place of a program, by its struct: the way, and the function with the turn there, or the point."""
+
+    program: int
+    way: str
+    function: int = 0
+    turn: int = 0
+    point: Point | None = None
+
+
+def attachments(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[Attachment]:
+    """Yield every place of every program; errors as ``Objects.read``."""
+    yield from _by_trampolines(objects)
+    yield from _by_events(objects, modules)
+    yield from _by_tracepoints(objects, modules)
+
+
+def trampolines(objects: Objects) -> Iterator[int]:
+    """Yield every ``struct bpf_trampoline``; errors as ``Objects.read``."""
+    for table, member in _TABLES:
+        if objects.has(table):
+            for bucket in objects.slots(table):
+                yield from objects.hash_entries(bucket, member)
+            return
+    if objects.has(_HAS_TRAMPOLINES):
+        raise NotKnownError(
+            f"this vmlinux has no table of trampolines named {' or '.join(name for name, _ in _TABLES)}"
+        )
+
+
+def _by_trampolines(objects: Objects) -> Iterator[Attachment]:
+    for trampoline in trampolines(objects):
+        function = objects.get(trampoline, "bpf_trampoline.func.addr")
+        lists = trampoline + objects.offset("bpf_trampoline.progs_hlist")
+        for k, way in enumerate(_KINDS):
+            for turn, program in enumerate(_on_list(objects, lists + 8 * k)):
+                yield Attachment(program=program, way=way, function=function, turn=turn)
+
+
+def _on_list(objects: Objects, head: int) -> Iterator[int]:
+    """Yield programs of a trampoline: it has nodes of links in 7.2 and later, links since 5.19, or programs."""
+    if objects.knows("bpf_tramp_node.tramp_hlist"):
+        for node in objects.hash_entries(head, "bpf_tramp_node.tramp_hlist"):
+            yield objects.get(objects.get(node, "bpf_tramp_node.link"), "bpf_link.prog")
+    elif objects.knows("bpf_tramp_link.tramp_hlist"):
+        for link in objects.hash_entries(head, "bpf_tramp_link.tramp_hlist"):
+            yield objects.get(link, "bpf_tramp_link.link.prog")
+    else:
+        for aux in objects.hash_entries(head, "bpf_prog_aux.tramp_hlist"):
+            yield objects.get(aux, "bpf_prog_aux.prog")
+
+
+def _by_events(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[Attachment]:
+    """Yield programs on events: kprobes, those of perf that have no name in tracefs among them, and all others."""
+    if not objects.knows("trace_event_call.prog_array"):
+        return
+    of_kprobes = set[int]()
+    for probe in kprobe_structs(objects):
+        event = trace_kprobe_of(objects, probe)
+        if event is not None:
+            call, way = call_of(objects, event), "kretprobe" if is_kretprobe(objects, probe) else "kprobe"
+            of_kprobes.add(call)
+            for turn, program in enumerate(_of_call(objects, call)):
+                yield Attachment(program=program, way=way, function=objects.get(probe, "kprobe.addr"), turn=turn)
+    if not objects.has("ftrace_events"):
+        return
+    known = frozenset(tracepoints(objects, modules))
+    for call in objects.entries(objects.place("ftrace_events"), "trace_event_call.list"):
+        for program in _of_call(objects, call) if call not in of_kprobes else ():
+            point = Point(call, call_name(objects, call, known))
+            yield Attachment(program=program, way="event", point=point)
+
+
+def _by_tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[Attachment]:
+    """Yield programs on raw tracepoints, those with types (``tp_btf``) among them."""
+    functions = bpf_probes(objects, modules)
+    for tracepoint in used_tracepoints(objects, modules) if functions else ():
+        for function, data in tracepoint.probes:
+            if function in functions:
+                point = Point(tracepoint.place, tracepoint.name)
+                yield Attachment(program=_of_probe(objects, data), way="raw tracepoint", point=point)
+
+
+def _of_probe(objects: Objects, data: int) -> int:
+    """Return the program that a probe's data lead to: since 6.10 by way of its link, which has a cookie since then."""
+    to_program = objects.offset("bpf_raw_tp_link.link.prog")
+    return objects.number(data + to_program) if objects.knows("bpf_raw_tp_link.cookie") else data
+
+
+def _of_call(objects: Objects, call: int) -> Iterator[int]:
+    """Yield programs of a ``struct trace_event_call``."""
+    array = objects.get(call, "trace_event_call.prog_array")
+    if not array:
+        return
+    items, each = array + objects.offset("bpf_prog_array.items"), objects.size("bpf_prog_array_item")
+    for k in range(_MOST_PROGRAMS):
+        program = objects.get(items + each * k, "bpf_prog_array_item.prog")
+        if not program:
+            return
+        yield program
+    raise NotReadError(f"more than {_MOST_PROGRAMS} BPF programs of one event at {array:#x}")

@@ -1,0 +1,85 @@
+"""BPF programs of Debian's kernels at raw tracepoints and at many functions: a listing says what the kernel says."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.elf.image import ElfImage
+from prologue.kernel.kernel import Kernel
+from prologue.live.memory.sources import open_memory
+from tests.real_kernels.booted.imitated import Victim, debian
+from tests.real_kernels.booted.test_hooks import audited
+from tests.support.btf import TYPEDEF, type_ids
+
+pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.timeout(1200)]
+
+_TYPED: Final = "sched_process_fork"
+_RAW: Final = ("sched_process_exit", "sched_process_exec")  # the second program is hidden
+
+
+def attached(victim: Victim, *places: str) -> None:
+    """Attach a program to each place; the kernel takes all of them."""
+    start = f"/more/fentry {' '.join(places)} >/tmp/attached </dev/null 2>&1 & sleep 3; cat /tmp/attached"
+    assert victim.run(start).strip() == "+" * len(places)
+
+
+def links(victim: Victim) -> list[str]:
+    """What the kernel says of each link that is open, as /proc has it."""
+    said = victim.run('for f in /proc/$(pidof fentry)/fdinfo/*; do echo "$(cat $f)"; echo ====; done')
+    return [text for text in said.split("====\n") if "link_type" in text]
+
+
+def listed(victim: Victim, tmp_path: Path) -> dict[str, list[dict[str, Any]]]:
+    """Listeners that are BPF programs, by their numbers."""
+    out = tmp_path / "hooks.json"
+    assert main(["live", "hooks", str(victim.vmlinux), str(victim.dump()), "--json", "-o", str(out), "-q"]) == 0
+    programs: dict[str, list[dict[str, Any]]] = {}
+    for listener in json.loads(out.read_text())["listeners"]:
+        if listener["kind"] == "BPF program":
+            programs.setdefault(listener["details"]["id"], []).append(listener)
+    return programs
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("suite", ["trixie", "bookworm", "sid"])
+def test_programs_of_raw_tracepoints(suite: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with debian(suite, tmp_path) as victim:
+        btf = ElfImage(victim.vmlinux).section(".BTF")
+        assert btf is not None
+        name = f"btf_trace_{_TYPED}"
+        typed = type_ids(ElfImage(victim.vmlinux).data(btf), {name}, TYPEDEF)[name]
+        attached(victim, f"btf:{typed}", *(f"raw:{name}" for name in _RAW))
+        said = {value(text, "prog_id"): value(text, "tp_name") for text in links(victim)}
+        assert sorted(said.values()) == sorted((_TYPED, *_RAW))
+        programs = listed(victim, tmp_path)
+        for number, name in said.items():
+            (program,) = programs[number]
+            assert (program["points"], program["functions"]) == ([name], [])
+            assert (program["details"]["attached"], program["flags"]) == ("raw tracepoint", [])
+            assert {call["owner"] for call in program["calls"]} == {"BPF"}
+        assert audited(victim.vmlinux, victim.dump, capsys) == ([], [])
+        hide(victim, next(number for number, name in said.items() if name == _RAW[1]))
+        done = audited(victim.vmlinux, victim.dump, capsys)
+        assert [(one["code"], one["symbol"]) for one in done.findings] == [("PL509", f"__tracepoint_{_RAW[1]}")]
+        assert f"(raw tracepoint {_RAW[1]}) runs there, and prog_idr" in done.findings[0]["message"]
+
+
+def value(text: str, name: str) -> str:
+    """A value of a link's fdinfo."""
+    (word,) = re.findall(rf"^{name}:\s*(\S+)$", text, re.MULTILINE)
+    return str(word)
+
+
+def hide(victim: Victim, number: str) -> None:
+    """Take a program off ``prog_idr``, by a module that does not hide."""
+    place, slide = Kernel(victim.vmlinux).symbols.find("prog_idr"), open_memory(str(victim.dump())).info.slide
+    assert place is not None
+    assert slide is not None
+    at = place.vaddr + slide
+    victim.run(f"insmod /more/imitator_program.ko technique=program id={number} at={at:#x}; sleep 2")
