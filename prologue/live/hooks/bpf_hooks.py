@@ -68,14 +68,15 @@ def read_programs(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterat
     others = [_program(objects, place) for place in sorted(hidden)]
     for program in (*sorted(known.values(), key=lambda entry: entry.id), *others):
         for way, places in sorted(attached.get(program.place, {"": []}).items()):
-            functions = sorted((each.function, each.turn) for each in places if each.function)
+            functions = sorted((each.function, each.turn, each.host) for each in places if each.function)
             yield Listener(
                 kind="BPF program",
                 at=program.place,
                 name=program.name,
                 callbacks=(Callback("program", program.code),),
-                functions=tuple(function for function, _ in functions),
-                turns=tuple(turn for _, turn in functions),
+                functions=tuple(function for function, _, _ in functions),
+                turns=tuple(turn for _, turn, _ in functions),
+                hosts=tuple(host for _, _, host in functions),
                 points=tuple(sorted({each.point for each in places if each.point})),
                 flags=() if program.place in known else (UNLISTED,),
                 details=(

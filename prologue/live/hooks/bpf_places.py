@@ -28,12 +28,13 @@ _MOST_PROGRAMS: Final = 64  # BPF_TRACE_MAX_PROGS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """A place of a program, by its struct: the way, and the function with the turn there, or the point."""
+    """A place of a program, by its struct: the way, and the point, or the function with the turn and the host there."""
 
     program: int
     way: str
     function: int = 0
     turn: int = 0
+    host: int = 0
     point: Point | None = None
 
 
@@ -90,7 +91,8 @@ def _by_events(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[
             call, way = call_of(objects, event), "kretprobe" if is_kretprobe(objects, probe) else "kprobe"
             of_kprobes.add(call)
             for turn, program in enumerate(_of_call(objects, call)):
-                yield Attachment(program=program, way=way, function=objects.get(probe, "kprobe.addr"), turn=turn)
+                function = objects.get(probe, "kprobe.addr")
+                yield Attachment(program=program, way=way, function=function, turn=turn, host=probe)
     if not objects.has("ftrace_events"):
         return
     known = frozenset(tracepoints(objects, modules))

@@ -14,9 +14,8 @@ _AT_ENTRY: Final[dict[ListenerKind, int]] = {
 }  # fmt: skip
 # The function returns to the trampoline, which it was called by; then to the function graph, which ftrace_caller put
 # before the caller; last to the kretprobe, which was there first.
-_AFTER_ENTRY: Final = {"fmod_ret": 6}
-_AT_RETURN: Final = {"fexit": 0, "kretprobe": 3}
-_EXIT, _KRETPROBE = 1, 2
+_AT_ENTRY_BY_WAY: Final = {"fmod_ret": 6, "kprobe.multi": _AT_ENTRY["fprobe"]}
+_AT_RETURN: Final = {"fexit": 0, "kretprobe.multi": 1, "kretprobe": 2}
 _BEFORE, _ENTRY, _INSIDE, _RETURN = range(4)
 _SLOTS: Final = 16  # bytes from a function's first that its prologue may take: BTI, two slots
 _OFF: Final = frozenset({"GONE", "DISABLED", STOPPED})  # flags of one that nothing calls; a livepatch may be, still
@@ -36,29 +35,37 @@ class CalledFunction(NamedTuple):
     called: tuple[Called, ...]
 
 
+class _Place(NamedTuple):
+    """A listener at one place: bytes from the function's first, and its turn; with a host, that of the host first."""
+
+    listener: Listener
+    offset: int
+    turn: tuple[int, ...]
+
+
 def functions_of(listeners: Iterable[Listener], start_of: dict[int, int]) -> tuple[CalledFunction, ...]:
     """Group listeners by function; ``start_of`` has the function of each place where one listens.
 
-    Those that listen everywhere are in no group, nor are those that are off. A direct ftrace_ops is left out: its
-    direct call is there.
+    Those that listen everywhere are in no group, nor are those that are off, or whose host is. A direct ftrace_ops is
+    left out: its direct call is there.
     """
-    by_start: dict[int, list[tuple[tuple[int, int, int, int], Called]]] = {}
+    by_start: dict[int, list[_Place]] = {}
+    turns: dict[tuple[int, int], int] = {}  # of hosts, which come before BPF programs
+    off = set[int]()
     for number, listener in enumerate(listeners):
         if "DIRECT" in listener.flags or is_off(listener):
+            off.add(listener.at)
             continue
         for k, place in enumerate(listener.functions or ()):
-            start = start_of[place]
-            phase, rank, offset = _phase(listener, place - start)
+            host = listener.hosts[k] if listener.hosts else 0
             turn = listener.turns[k] if listener.turns else number
             # A kretprobe that was reached later takes the place of the caller before the others do.
             turn = -turn if listener.kind == "kretprobe" else turn
-            key = (phase, offset if phase == _INSIDE else 0, rank, turn)
-            called = Called(listener, None if phase == _RETURN else offset)
-            by_start.setdefault(start, []).append((key, called))
-    return tuple(
-        CalledFunction(start, tuple(called for _, called in sorted(group, key=lambda pair: pair[0])))
-        for start, group in sorted(by_start.items())
-    )
+            if host not in off:
+                turns[listener.at, place] = turn
+                order = (turns[host, place], turn) if (host, place) in turns else (turn,)
+                by_start.setdefault(start_of[place], []).append(_Place(listener, place - start_of[place], order))
+    return tuple(CalledFunction(start, _in_order(group)) for start, group in sorted(by_start.items()))
 
 
 def is_off(listener: Listener) -> bool:
@@ -66,14 +73,26 @@ def is_off(listener: Listener) -> bool:
     return listener.kind != "livepatch" and not _OFF.isdisjoint(listener.flags)
 
 
-def _phase(listener: Listener, offset: int) -> tuple[int, int, int]:
-    """Return when a listener is called, its rank among those of the same moment, and its offset."""
-    if listener.kind == "kretprobe":
-        return _RETURN, _KRETPROBE, offset
-    if listener.way in _AT_RETURN:
-        return _RETURN, _AT_RETURN[listener.way], offset
+def _in_order(group: list[_Place]) -> tuple[Called, ...]:
+    """Sort the listeners of one function; a breakpoint before the call of ftrace, as after a BTI, comes before that."""
+    site = max((each.offset for each in group if _phase(each.listener)[0] == _ENTRY), default=0)
+    entries = []
+    for each in group:
+        phase, rank = _phase(each.listener)
+        if phase == _INSIDE and (not each.offset or each.offset < site):
+            phase = _BEFORE
+        offset = each.offset if phase in {_BEFORE, _INSIDE} else min(each.offset, _SLOTS)
+        key = (phase, offset if phase in {_BEFORE, _INSIDE} else 0, rank, each.turn)
+        entries.append((key, Called(each.listener, None if phase == _RETURN else offset)))
+    return tuple(called for _, called in sorted(entries, key=lambda entry: entry[0]))
+
+
+def _phase(listener: Listener) -> tuple[int, int]:
+    """Return when a listener is called, and its rank among those of the same moment."""
+    if (way := listener.way or listener.kind) in _AT_RETURN:
+        return _RETURN, _AT_RETURN[way]
     if listener.is_kprobe:
-        return (_INSIDE if offset else _BEFORE), listener.kind == "BPF program", offset
+        return _INSIDE, 0
     if listener.callbacks and all(role == "exit" for role, _ in listener.callbacks):
-        return _RETURN, _EXIT, offset
-    return _ENTRY, _AFTER_ENTRY.get(listener.way, _AT_ENTRY.get(listener.kind, 0)), min(offset, _SLOTS)
+        return _RETURN, _AT_RETURN["kretprobe.multi"]
+    return _ENTRY, _AT_ENTRY_BY_WAY.get(listener.way, _AT_ENTRY.get(listener.kind, 0))

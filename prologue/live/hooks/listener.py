@@ -38,8 +38,9 @@ class Listener:
 
     ``name`` is what the kernel or its user calls it: an event, a program, a patch. ``at`` is where its struct is.
     ``functions`` are the places where it listens, ascending; None for every function that ftrace may trace, except
-    those of ``excluded``; ``points`` are places of other kinds. ``turns`` say for each function how many of its kind
-    and way are called before it there; without them, listeners are called as they are listed. ``flags`` are words.
+    those of ``excluded``; ``points`` are places of other kinds. ``turns`` say for each function in which order those of
+    its kind and way are called there; without them, listeners are called as they are listed. ``hosts`` say which
+    kprobe, kretprobe or fprobe calls it there, by the address of its struct; 0 for none. ``flags`` are words.
     """
 
     kind: ListenerKind
@@ -48,6 +49,7 @@ class Listener:
     callbacks: tuple[Callback, ...] = ()
     functions: tuple[int, ...] | None = ()
     turns: tuple[int, ...] = ()
+    hosts: tuple[int, ...] = ()
     excluded: int = 0
     points: tuple[Point, ...] = ()
     flags: tuple[str, ...] = ()

@@ -69,6 +69,7 @@ struct bpf_prog_array_item { u64 moved; struct bpf_prog *prog; };
 struct bpf_prog_array { u64 moved[2]; struct bpf_prog_array_item items[2]; };
 
 #ifdef FORMER
+struct fprobe { u64 moved; struct ftrace_ops ops; void *exit_handler, *entry_handler; };
 struct bpf_trampoline { u64 moved; struct hlist_node hlist; struct { void *addr; } func; struct hlist_head progs_hlist[3]; };
 struct bpf_link { u64 moved; struct bpf_prog *prog; };
 struct bpf_tramp_link { struct bpf_link link; struct hlist_node tramp_hlist; };
@@ -76,6 +77,10 @@ struct bpf_tramp_link { struct bpf_link link; struct hlist_node tramp_hlist; };
 #define LINKED tramp_hlist
 struct bpf_raw_tp_link { u64 moved; struct bpf_link link; };
 #else
+struct rhlist_head { u64 moved; struct rhlist_head *next; };
+struct fprobe_hlist_node { struct fprobe *fp; struct rhlist_head hlist; u64 addr; };
+struct fprobe_hlist { struct fprobe *fp; struct hlist_node hlist; u32 size; struct fprobe_hlist_node array[]; };
+struct fprobe { u64 moved; void *exit_handler, *entry_handler; };
 struct bpf_trampoline { u64 moved; struct hlist_node hlist_key; struct { void *addr; } func; struct hlist_head progs_hlist[3]; };
 struct bpf_link { u64 moved; struct bpf_prog *prog; };
 struct bpf_tramp_node { struct bpf_link *link; struct hlist_node tramp_hlist; };
@@ -84,6 +89,8 @@ struct bpf_tramp_link { struct bpf_link link; struct bpf_tramp_node node; };
 #define LINKED node.tramp_hlist
 struct bpf_raw_tp_link { u64 moved; struct bpf_link link; u64 cookie; };
 #endif
+
+struct bpf_kprobe_multi_link { u64 moved; struct fprobe fp; struct bpf_link link; };
 
 struct trace_event_class { u64 moved; const char *system; };
 struct trace_event_call { struct bpf_prog_array *prog_array; struct trace_event_class *class; const char *name; struct list_head list; };
@@ -122,6 +129,13 @@ TEXT int _etext(int x) { return x; }
 TEXT int bpf_trace_run1(int x) { return x + 20; }
 TEXT int __bpf_trace_made(int x) { return x + 21; }
 TEXT int __bpf_trace_loaded(int x) { return x + 22; }
+/* What runs BPF programs of many functions at once, and what calls it before 6.14. */
+TEXT int kprobe_multi_link_handler(int x) { return x + 23; }
+#ifdef FORMER
+TEXT int fprobe_handler(int x) { return x + 24; }
+#else
+TEXT int kprobe_multi_link_exit_handler(int x) { return x + 24; }
+#endif
 /* A page of its own, which memory may lack. */
 __attribute__((section(".text.apart"), noinline, used, aligned(4096))) int apart(int x) { return x + 19; }
 
@@ -182,6 +196,11 @@ struct trace_probe_event returns_event = { .call = { .class = &events, .name = "
 struct trace_kprobe returns_probe = {
 	.rp = { .kp = { .addr = replaced, .pre_handler = pre_handler_kretprobe }, .handler = kretprobe_dispatcher }, .tp.event = &returns_event,
 };
+struct trace_probe_event second_event = { .call = { .class = &events, .name = "second" } };
+struct trace_kprobe second_probe = {
+	.rp = { .kp = { .addr = replaced, .pre_handler = pre_handler_kretprobe, .hlist = { &returns_probe.rp.kp.hlist } },
+	.handler = kretprobe_dispatcher }, .tp.event = &second_event,
+};
 struct hlist_head kprobe_table[64] = {
 	[3] = { &probe.hlist }, [4] = { &event_probe.rp.kp.hlist }, [60] = { &returns.kp.hlist },
 };
@@ -233,8 +252,37 @@ struct hlist_head trampoline_table[4];
 #else
 struct hlist_head trampoline_key_table[4];
 #endif
+struct bpf_prog_array also_attached = { .items = { { .prog = &early_program } } };
+
 /* A probe of the tracepoint may have it, or its link. */
 struct bpf_raw_tp_link raw_link = { .link = { .prog = &early_program } }, hidden_link = { .link = { .prog = &attached_program } };
+/* Fprobes that a test may register: early at vfs_write only, late at vfs_read, too, and added before; a session at its end. */
+#ifdef FORMER
+struct ftrace_func_entry many_write = { .ip = (u64)vfs_write + 4 }, many_read = { .ip = (u64)vfs_read + 4 };
+struct hlist_head many_buckets[2] = { { &many_write.hlist }, { &many_read.hlist } };
+struct ftrace_hash early_filter = { .buckets = many_buckets, .count = 1 }, late_filter = { .size_bits = 1, .buckets = many_buckets, .count = 2 };
+struct bpf_kprobe_multi_link late_many = {
+	.fp = { .ops = { .func = fprobe_handler, .flags = 1, .local = { &nothing, &late_filter }, .func_hash = &late_many.fp.ops.local,
+	.next = &ftrace_list_end }, .entry_handler = kprobe_multi_link_handler, .exit_handler = kprobe_multi_link_handler },
+	.link = { .prog = &late_program },
+};
+struct bpf_kprobe_multi_link early_many = {
+	.fp = { .ops = { .func = fprobe_handler, .flags = 1, .local = { &nothing, &early_filter }, .func_hash = &early_many.fp.ops.local,
+	.next = &late_many.fp.ops }, .entry_handler = kprobe_multi_link_handler }, .link = { .prog = &early_program },
+};
+#else
+struct bpf_kprobe_multi_link late_many = {
+	.fp = { .entry_handler = kprobe_multi_link_handler, .exit_handler = kprobe_multi_link_exit_handler }, .link = { .prog = &late_program },
+};
+struct bpf_kprobe_multi_link early_many = { .fp.entry_handler = kprobe_multi_link_handler, .link.prog = &early_program };
+struct fprobe_hlist late_functions = { .fp = &late_many.fp, .size = 3, .array = {
+	{ .fp = &late_many.fp, .addr = (u64)vfs_read + 4 }, { .fp = &late_many.fp, .addr = (u64)vfs_write + 4 }, { .addr = (u64)module_text + 4 },
+} };
+struct fprobe_hlist early_functions = { .fp = &early_many.fp, .size = 1, .array = {
+	{ .fp = &early_many.fp, .hlist.next = &late_functions.array[1].hlist, .addr = (u64)vfs_write + 4 },
+} };
+struct hlist_head fprobe_table[4];
+#endif
 struct xa_node programs = { .slots = { &early_program, &late_program, &end_program } };
 
 extern struct klp_patch patch;

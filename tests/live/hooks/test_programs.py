@@ -12,6 +12,9 @@ from prologue.cli.main import main
 from tests.live.hooks.hooked import make, saved
 from tests.support.elf_edit import ElfEdit
 
+Values = dict[str, int | str]
+"""What stands at SYMBOL+OFFSET; a name stands for its address."""
+
 
 @pytest.fixture(scope="module", params=["7.2", "before 6.10"])
 def vmlinux(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -19,7 +22,7 @@ def vmlinux(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return make(tmp_path_factory.mktemp("programs"), *options)
 
 
-def hooks(vmlinux: Path, changes: dict[str, int | str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def hooks(vmlinux: Path, changes: Values, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """The JSON of a kernel with these values; a name stands for an address."""
     elf = ElfEdit(vmlinux)
     named = {k: place(elf, value) if isinstance(value, str) else value for k, value in changes.items()}
@@ -40,7 +43,7 @@ def programs_of(data: dict[str, Any]) -> list[dict[str, Any]]:
     return [one for one in data["listeners"] if one["kind"] == "BPF program"]
 
 
-def trampoline(vmlinux: Path) -> dict[str, int | str]:
+def trampoline(vmlinux: Path) -> Values:
     """The trampoline in its table, and the programs in ``prog_idr``."""
     table = "trampoline_table" if "trampoline_table" in ElfEdit(vmlinux).symbols else "trampoline_key_table"
     return {f"{table}+8": "trampoline+8", "prog_idr+16": "programs+2"}
@@ -77,7 +80,7 @@ def test_programs_are_called_in_the_order_of_the_list(vmlinux: Path, capsys: pyt
     ]  # fmt: skip
 
 
-BOTH: dict[str, int | str] = {
+BOTH: Values = {
     "event+8": "attached",
     "returns_event+8": "attached",
     "kprobe_table+8": "returns_probe+24",
@@ -99,11 +102,11 @@ def test_a_program_on_a_kprobe_and_a_kretprobe(vmlinux: Path, capsys: pytest.Cap
     assert [line.partition("BPF")[0] for line in lines if "BPF program attached" in line] == ["+0x8: ", "on return: "]
 
 
-def raw(vmlinux: Path, function: str, *programs: str) -> dict[str, int | str]:
+def raw(vmlinux: Path, function: str, *programs: str) -> Values:
     """These programs at the tracepoint; before 6.10 its probes have them, later their links."""
     former = "trampoline_table" in ElfEdit(vmlinux).symbols
     links = {"early_program": "raw_link", "attached_program": "hidden_link"}
-    probes: dict[str, int | str] = {"prog_idr+16": "programs+2"}
+    probes: Values = {"prog_idr+16": "programs+2"}
     for k, program in enumerate(programs, 1):
         probes |= {f"probes+{16 * k}": function, f"probes+{16 * k + 8}": program if former else links[program]}
     return probes
@@ -149,7 +152,7 @@ def test_data_of_a_raw_tracepoint_that_lead_nowhere(vmlinux: Path, capsys: pytes
 
 def test_a_program_of_an_event_has_its_name(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """That of an event of a tracepoint is its tracepoint's."""
-    alone: dict[str, int | str] = {"event+8": "attached", "kprobe_table+32": 0, "prog_idr+16": "attached_program"}
+    alone: Values = {"event+8": "attached", "kprobe_table+32": 0, "prog_idr+16": "attached_program"}
     for change, name in (({}, "grp:ev"), ({"event+24": "made_tracepoint"}, "grp:made")):
         (program,) = programs_of(hooks(vmlinux, {**alone, **change}, capsys))
         assert (program["points"], program["details"]["attached"]) == ([name], "event")
