@@ -1,7 +1,8 @@
-"""Places where BPF programs are attached: trampolines, kprobes, events and raw tracepoints.
+"""Places where BPF programs are attached: trampolines, kprobes, fprobes, events and raw tracepoints.
 
 Tables of trampolines: kernel/bpf/trampoline.c; ``bpf_trampoline`` and ``bpf_raw_tp_link``: include/linux/bpf.h;
-``prog_array`` of an event: include/linux/trace_events.h; ``__bpf_trace_run``: kernel/trace/bpf_trace.c (5.10-7.3).
+``prog_array`` of an event: include/linux/trace_events.h; ``__bpf_trace_run`` and ``bpf_kprobe_multi_link``:
+kernel/trace/bpf_trace.c (5.10-7.3).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from prologue.live.hooks.ftrace_hooks import read_fprobes
 from prologue.live.hooks.listener import Point
 from prologue.live.hooks.modules import ListedModule
 from prologue.live.hooks.objects import NotKnownError, NotReadError, Objects
@@ -24,6 +26,9 @@ _TABLES: Final = (
 )
 _HAS_TRAMPOLINES: Final = "bpf_trampoline_get"
 _MOST_PROGRAMS: Final = 64  # BPF_TRACE_MAX_PROGS
+# Handlers of the fprobe of a link to many functions; and the way of its program by a handler's role: both in a session.
+_OF_MANY: Final = ("kprobe_multi_link_handler", "kprobe_multi_link_exit_handler")
+_WAYS: Final = {"entry": "kprobe.multi", "exit": "kretprobe.multi"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +48,7 @@ def attachments(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator
     yield from _by_trampolines(objects)
     yield from _by_events(objects, modules)
     yield from _by_tracepoints(objects, modules)
+    yield from _by_fprobes(objects)
 
 
 def trampolines(objects: Objects) -> Iterator[int]:
@@ -110,6 +116,19 @@ def _by_tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Iter
             if function in functions:
                 point = Point(tracepoint.place, tracepoint.name)
                 yield Attachment(program=_of_probe(objects, data), way="raw tracepoint", point=point)
+
+
+def _by_fprobes(objects: Objects) -> Iterator[Attachment]:
+    """Yield programs on many functions at once (``kprobe.multi``): the link of each has an fprobe of its own."""
+    handlers = {objects.place(name) for name in _OF_MANY if objects.has(name)}
+    for fprobe in read_fprobes(objects) if handlers else ():
+        for role, handler in fprobe.callbacks:
+            if handler not in handlers:
+                continue
+            link = fprobe.at - objects.offset("bpf_kprobe_multi_link.fp")
+            program = objects.get(link, "bpf_kprobe_multi_link.link.prog")
+            for function in fprobe.functions or ():
+                yield Attachment(program=program, way=_WAYS[role], function=function, host=fprobe.at)
 
 
 def _of_probe(objects: Objects, data: int) -> int:

@@ -23,6 +23,7 @@ _FLAGS: Final = {
 # What a place becomes that goes with its module or with init text; the hash still counts it (``clear_mod_from_hash``).
 _GONE: Final = frozenset({0})
 _MOST_PLACES: Final = 1 << 20  # functions of one fprobe or hash
+_MOST_AT_ONE: Final = 1000  # fprobes of one function
 
 
 class Hash(NamedTuple):
@@ -201,13 +202,7 @@ def read_fprobes(objects: Objects) -> Iterator[Listener]:
     if objects.has("fprobe_table"):
         for bucket in objects.slots("fprobe_table"):
             for entry in objects.hash_entries(bucket, "fprobe_hlist.hlist"):
-                count = objects.get(entry, "fprobe_hlist.size", 4)
-                if count > _MOST_PLACES:
-                    raise NotReadError(f"an fprobe with {count:,} functions at {entry:#x}")
-                nodes, each = entry + objects.offset("fprobe_hlist.array"), objects.size("fprobe_hlist_node")
-                to_addr = objects.offset("fprobe_hlist_node.addr")
-                places = {objects.number(nodes + each * n + to_addr) for n in range(count)}
-                yield _fprobe(objects, objects.get(entry, "fprobe_hlist.fp"), tuple(sorted(places - {0})))
+                yield _fprobe(objects, objects.get(entry, "fprobe_hlist.fp"), dict(_functions(objects, entry)))
         return
     handlers = {objects.maybe_place(n) for n in ("fprobe_handler", "fprobe_kprobe_handler")}
     for ops in registered(objects) if handlers - {None} else ():
@@ -215,7 +210,34 @@ def read_fprobes(objects: Objects) -> Iterator[Listener]:
             yield _fprobe(objects, ops - objects.offset("fprobe.ops"), read_one_ops(objects, ops).functions)
 
 
-def _fprobe(objects: Objects, place: int, functions: tuple[int, ...] | None) -> Listener:
+def _functions(objects: Objects, entry: int) -> Iterator[tuple[int, int]]:
+    """Yield the functions of an ``fprobe_hlist``, and its turn at each; those that left with their module have none."""
+    count = objects.get(entry, "fprobe_hlist.size", 4)
+    if count > _MOST_PLACES:
+        raise NotReadError(f"an fprobe with {count:,} functions at {entry:#x}")
+    first, each = entry + objects.offset("fprobe_hlist.array"), objects.size("fprobe_hlist_node")
+    for node in range(first, first + each * count, each):
+        if objects.get(node, "fprobe_hlist_node.fp"):
+            yield objects.get(node, "fprobe_hlist_node.addr"), -_count_older(objects, node)
+
+
+def _count_older(objects: Objects, node: int) -> int:
+    """Count the fprobes that were added to a function before: they are called afterwards (``rhltable_insert``)."""
+    here, to_next = node + objects.offset("fprobe_hlist_node.hlist"), objects.offset("rhlist_head.next")
+    for count in range(_MOST_AT_ONE):
+        here = objects.number(here + to_next)
+        if not here:
+            return count
+    raise NotReadError(f"more than {_MOST_AT_ONE:,} fprobes at one function, after {node:#x}")
+
+
+def _fprobe(objects: Objects, place: int, functions: tuple[int, ...] | dict[int, int] | None) -> Listener:
     parts = (("entry", "fprobe.entry_handler"), ("exit", "fprobe.exit_handler"))
     calls = [Callback(role, vaddr) for role, path in parts if (vaddr := objects.get(place, path))]
-    return Listener(kind="fprobe", at=place, callbacks=tuple(calls), functions=functions)
+    return Listener(
+        kind="fprobe",
+        at=place,
+        callbacks=tuple(calls),
+        functions=None if functions is None else tuple(sorted(functions)),
+        turns=tuple(functions[function] for function in sorted(functions)) if isinstance(functions, dict) else (),
+    )

@@ -12,7 +12,10 @@ from typing import Final
 from prologue.live.hooks.listener import STOPPED, Listener
 from prologue.live.hooks.objects import Objects
 
-_BY_FTRACE: Final = frozenset({"ftrace_ops", "direct call", "function graph", "fprobe", "fentry", "fexit", "fmod_ret"})
+_BY_FTRACE: Final = frozenset({
+    "ftrace_ops", "direct call", "function graph", "fprobe", "fentry", "fexit", "fmod_ret", "kprobe.multi",
+    "kretprobe.multi",
+})  # fmt: skip
 _BY_KPROBES: Final = frozenset({"kprobe", "kretprobe"})
 
 

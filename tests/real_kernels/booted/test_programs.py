@@ -83,3 +83,24 @@ def hide(victim: Victim, number: str) -> None:
     assert slide is not None
     at = place.vaddr + slide
     victim.run(f"insmod /more/imitator_program.ko technique=program id={number} at={at:#x}; sleep 2")
+
+
+@pytest.mark.extended
+def test_programs_of_many_functions(tmp_path: Path) -> None:
+    """On 7.2: arm64 has fprobes since 6.14."""
+    functions = ("vfs_fsync_range", "vfs_statx", "vfs_unlink")
+    with debian("sid", tmp_path) as victim:
+        attached(victim, f"multi:{','.join(functions)}", f"return:{functions[0]}", f"session:{functions[1]}")
+        programs = listed(victim, tmp_path)
+        ways = []
+        for text in links(victim):
+            names = sorted(re.findall(r"^\d+\s+(\S+)\+0x", text, re.MULTILINE))
+            assert len(names) == int(value(text, "kprobe_cnt"))
+            for program in programs[value(text, "prog_id")]:
+                assert sorted(place.partition("+")[0] for place in program["functions"]) == names
+                assert program["flags"] == []
+                ways.append((names, program["details"]["attached"]))
+        assert sorted(ways) == sorted([
+            (sorted(functions), "kprobe.multi"), ([functions[0]], "kretprobe.multi"),
+            ([functions[1]], "kprobe.multi"), ([functions[1]], "kretprobe.multi"),
+        ])  # fmt: skip
