@@ -74,7 +74,7 @@ def is_off(listener: Listener) -> bool:
 
 
 def _in_order(group: list[_Place]) -> tuple[Called, ...]:
-    """Sort the listeners of one function; a breakpoint before the call of ftrace, as after a BTI, comes before that."""
+    """Return the listeners of one function in order; a breakpoint before the call of ftrace (BTI) comes before that."""
     site = max((each.offset for each in group if _phase(each.listener)[0] == _ENTRY), default=0)
     entries = []
     for each in group:
