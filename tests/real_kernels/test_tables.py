@@ -7,7 +7,7 @@ import pytest
 
 from prologue.flow.unwind import pac_words
 from prologue.kernel.kernel import Kernel
-from prologue.kernel.tables import runtime_constants
+from prologue.kernel.tables import exception_words, runtime_constants
 from tests.support.needs import needs_kernel
 
 pytestmark = pytest.mark.kernel
@@ -52,3 +52,16 @@ def test_no_unwind_table_without_dynamic_scs(suite: str) -> None:
     kernel = Kernel(needs_kernel(suite).vmlinux)
     assert kernel.symbols.find("dynamic_scs_is_enabled") is None
     assert len(pac_words(kernel)) == 0
+
+
+@pytest.mark.parametrize(("suite", "size"), [("bullseye", 8), ("trixie", 12)])
+def test_exception_table(suite: str, size: int) -> None:
+    """The build sorts it by its instructions: what is read with another size of its entries does not ascend."""
+    kernel = Kernel(needs_kernel(suite).vmlinux)
+    start, stop = (kernel.symbols.find(f"__{end}___ex_table") for end in ("start", "stop"))
+    assert start is not None
+    assert stop is not None
+    insn, fixup = exception_words(kernel)
+    assert len(insn) == len(fixup) == (stop.vaddr - start.vaddr) // size
+    assert kernel.text.in_text(np.concatenate([insn, fixup])).all()
+    assert (np.diff(insn.astype(np.int64)) > 0).all()

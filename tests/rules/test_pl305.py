@@ -1,4 +1,7 @@
-"""PL305 on the tables that a mini kernel does not have: runtime constants, and the unwind table of dynamic SCS."""
+"""PL305 on the tables that a mini kernel does not have.
+
+Runtime constants, the unwind table of dynamic SCS, and the exception table in both of its forms.
+"""
 
 from __future__ import annotations
 
@@ -56,3 +59,15 @@ def test_runtime_constants(tmp_path: Path, section: str, named: int, words: list
 @pytest.mark.parametrize(("named", "words"), [(0, [0]), (1, [1]), (2, [])])
 def test_what_dynamic_scs_would_rewrite(tmp_path: Path, named: int, words: list[int]) -> None:
     assert fired(tmp_path, "SIGNING", f"NAMED={named}") == [(word, "error") for word in words]
+
+
+@pytest.mark.parametrize("size", [8, 12])
+@pytest.mark.parametrize(("named", "words"), [(0, [0]), (1, [1]), (2, [])])
+def test_entries_of_the_exception_table(tmp_path: Path, size: int, named: int, words: list[int]) -> None:
+    """8 bytes before 5.16, 12 since then; every word of a table of the shorter ones leads to text."""
+    assert fired(tmp_path, f"EXCEPTIONS={size}", f"NAMED={named}") == [(word, "fatal") for word in words]
+
+
+@pytest.mark.parametrize("size", [8, 12])
+def test_an_entry_that_names_no_text_hides_no_other(tmp_path: Path, size: int) -> None:
+    assert fired(tmp_path, f"EXCEPTIONS={size}", "STRAY", "NAMED=1") == [(1, "fatal")]

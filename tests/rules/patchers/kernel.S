@@ -30,6 +30,22 @@ traced:	.cfi_startproc
 	.long	traced + 4 * NAMED - .
 #endif
 
+#ifdef EXCEPTIONS
+	.macro	exception insn, fixup
+	.long	\insn - ., \fixup - .
+#if EXCEPTIONS == 12
+	.hword	3, 0x20		// EX_TYPE_KACCESS_ERR_ZERO
+#endif
+	.endm
+	.section __ex_table, "a"
+	exception traced + 12, traced + 32
+	exception traced + 4 * NAMED, traced + 32
+#ifdef STRAY
+	exception . + 2, traced + 32
+#endif
+	exception traced + 16, traced + 32
+#endif
+
 	.data
 	.balign	8
 	.globl	__start_mcount_loc, __stop_mcount_loc
