@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from prologue.arrays import I64, U32, U64, Bool, sorted_unique
+from prologue.arrays import I64, U32, U64, Bool, among, sorted_unique
 from prologue.elf.image import ElfImage
 from prologue.elf.sections import Section
 from prologue.errors import InputError, Location
@@ -138,6 +138,12 @@ class Symbols:
             return np.zeros(vaddrs.shape, np.bool_)
         is_start: Bool = starts[np.minimum(np.searchsorted(starts, vaddrs), len(starts) - 1)] == vaddrs
         return is_start
+
+    def is_global_function(self, vaddrs: U64) -> Bool:
+        """Return which of the addresses are the value of a function symbol that other object files see."""
+        info = self.table["info"]
+        functions = (info & 15 == STT_FUNC) & (info >> 4 != STB_LOCAL) & (self.table["shndx"] != SHN_UNDEF)
+        return among(vaddrs, self._values[functions])
 
     def with_prefix(self, prefix: str) -> tuple[Symbol, ...]:
         """Return every defined symbol whose name begins with ``prefix``, in table order."""

@@ -16,7 +16,7 @@ import numpy as np
 from prologue.arrays import I64, U64, Bool, among
 from prologue.elf.symbols import Symbols
 from prologue.insn import a64
-from prologue.kernel.sites import Sites
+from prologue.kernel.sites import Sites, replaced_before
 from prologue.kernel.text import Text
 
 _MOST: Final = 16  # NOPs before a function that are looked for
@@ -38,7 +38,7 @@ def find_other_layouts(text: Text, symbols: Symbols, sites: Sites, values: U64) 
     if sites.layout == "4,2":  # a landing pad right before the pair is not the entry that the record is meant for
         usual &= sites.moved | (sites.unmoved_values() == values)
     skipped = _patchable(sites) & symbols.is_function_start(sites.second)
-    odd = np.flatnonzero(~usual | skipped)
+    odd = np.flatnonzero((~usual | skipped) & ~replaced_before(symbols, sites))  # no compiler makes a MOV: PL203
     if not len(odd):
         empty = np.zeros(0, np.int64)
         return OtherLayouts(empty, np.zeros(0, np.uint64), empty, empty)

@@ -103,6 +103,14 @@ def find_sites(text: Text, symbols: Symbols, records: Records, layout: Layout, *
     )
 
 
+def replaced_before(symbols: Symbols, sites: Sites) -> Bool:
+    """Return the sites before whose pair a MOV begins the function: it took the landing pad's place."""
+    replaced: Bool = (sites.has_nop | sites.has_mov) & (sites.before == a64.MOV_X9_X30)
+    if replaced.any():
+        replaced &= symbols.is_function_start(sites.first - np.uint64(4))
+    return replaced
+
+
 def _moved(symbols: Symbols, value: U64, around: dict[int, U32], layout: Layout) -> Bool:
     """Return which records point at a second slot: a NOP with the MOV before it.
 

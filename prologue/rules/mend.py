@@ -16,10 +16,11 @@ from prologue.errors import InputError, RefusedError
 from prologue.insn import a64
 from prologue.kernel.binary import Binary
 from prologue.kernel.kernel import Kernel
+from prologue.kernel.lost_pads import replaced_by_first
 from prologue.kernel.marker import BUILT, Marker
 from prologue.kernel.module import Module
 from prologue.kernel.records import Records
-from prologue.kernel.sites import Sites
+from prologue.kernel.sites import Sites, replaced_before
 from prologue.rules.base import Subject
 
 _CHANGED_RECORD: Final = "find what changed the record or its relocation after the link, and link again"
@@ -196,7 +197,7 @@ def _match_strayed(subject: Subject, records: Records, sites: Sites, first: U64)
     bad = _doubtful(subject.binary, records, sites)
     ordered = _in_order(bad, first, lost)
     if len(ordered) < len(lost):  # a record of another function's start is doubtful only if nothing else is
-        bad[sites.record[~(sites.has_nop | sites.has_mov)]] = True
+        bad[sites.record[~(sites.has_nop | sites.has_mov | replaced_by_first(subject.binary, sites))]] = True
         ordered = _in_order(bad, first, lost)
     return ordered
 
@@ -222,7 +223,8 @@ def _doubtful(binary: Binary, records: Records, sites: Sites) -> Bool:
     sound = np.flatnonzero(records.nonzero)
     if len(sound):  # zeros before all others are what scripts/sorttable leaves
         bad[sound[0] :] |= ~records.nonzero[sound[0] :]
-    bad[sites.record[~binary.symbols.is_function_start(sites.entry)]] = True
+    at_function = binary.symbols.is_function_start(sites.entry) | replaced_before(binary.symbols, sites)
+    bad[sites.record[~at_function]] = True
     bad[sites.record[_repeated(sites.first)]] = True
     return bad
 
@@ -259,14 +261,17 @@ def _words(subject: Subject) -> Iterator[Damage]:
     wrong = (sites.word0 != right) | (sites.word1 != a64.NOP)
     pads = 2 * int(sites.bti.sum()) > len(sites)
     no_pad = ~sites.bti & binary.symbols.is_function_start(sites.first - np.uint64(4)) if pads else np.zeros_like(wrong)
-    entry = sites.first - np.where(sites.bti | no_pad, np.uint64(4), np.uint64(0))
+    by_first = replaced_by_first(binary, sites)
+    first = sites.first + np.where(by_first, np.uint64(4), np.uint64(0))
+    no_pad |= by_first | replaced_before(binary.symbols, sites)
+    entry = first - np.where(sites.bti | no_pad, np.uint64(4), np.uint64(0))
     literal = entry - np.uint64(8)
     broken = np.zeros_like(wrong)
     if sites.layout == "4,2":
         low, high = binary.text.words_around(literal, (0, 1)).values()
         broken = (low != a64.NOP) | (high != a64.NOP)
     for k in np.flatnonzero(wrong | no_pad | broken).tolist():
-        at = int(sites.first[k])
+        at = int(first[k])
         words = {at: right, at + 4: a64.NOP}
         words |= {at - 4: a64.BTI_C} if no_pad[k] else {}
         words |= {int(literal[k]): a64.NOP, int(literal[k]) + 4: a64.NOP} if broken[k] else {}

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from prologue.insn import a64
+from prologue.kernel.lost_pads import replaced_by_first
 from prologue.rules.base import Hit, Rule, Subject
 
 # An object of =2,2 or =3,2 has the function begin where the record says, and no two NOPs there.
@@ -18,7 +19,7 @@ _OR_OTHER_FLAGS: Final = (
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Check both words of every site; PL203 reports a MOV before a landing pad."""
+    """Check both words of every site; PL203 reports a MOV before a landing pad, or in its place."""
     sites = subject.binary.sites
     if sites is None:
         return
@@ -27,6 +28,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     wrong = ~(sites.has_nop | sites.has_mov | before_pad)
     if wrong.any():
         wrong[subject.binary.other_layouts.places] = False
+        wrong &= ~replaced_by_first(subject.binary, sites)
     fix = _OR_OTHER_FLAGS if sites.layout == "4,2" else ""
     for k in np.flatnonzero(wrong).tolist():
         pair = (int(sites.word0[k]), int(sites.word1[k]))

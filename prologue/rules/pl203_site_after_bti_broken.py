@@ -7,11 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from prologue.insn import a64
+from prologue.kernel.lost_pads import replaced_by_first
+from prologue.kernel.sites import replaced_before
 from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Report a MOV right before a BTI, or one that begins a function whose pair of NOPs comes after it."""
+    """Report a MOV right before a BTI, or one that begins a function whose pair comes after it."""
     binary, sites = subject.binary, subject.binary.sites
     if sites is None:
         return
@@ -19,13 +21,11 @@ def check(subject: Subject) -> Iterator[Hit]:
     for k in np.flatnonzero(before).tolist():
         words = (int(sites.word0[k]), int(sites.word1[k]))
         yield Hit(int(sites.first[k]), "MOV X9, X30 before the BTI landing pad", words, (a64.BTI_C, a64.MOV_X9_X30))
-    entry = sites.first - np.uint64(4)
-    replaced = sites.has_nop & (sites.before == a64.MOV_X9_X30)
-    if replaced.any():
-        replaced &= binary.symbols.is_function_start(entry)
-    for k in np.flatnonzero(replaced).tolist():
-        words = (a64.MOV_X9_X30, int(sites.word0[k]))
-        yield Hit(int(entry[k]), "MOV X9, X30 in place of the BTI landing pad", words, (a64.BTI_C, a64.NOP))
+    after_pad = sites.first[replaced_before(binary.symbols, sites)]
+    entries = np.concatenate([after_pad - np.uint64(4), sites.first[replaced_by_first(binary, sites)]])
+    after = binary.text.words(entries + np.uint64(4)).tolist()
+    for entry, word in zip(entries.tolist(), after, strict=True):
+        yield Hit(entry, "MOV X9, X30 in place of the BTI landing pad", (a64.MOV_X9_X30, word), (a64.BTI_C, a64.NOP))
 
 
 RULE = Rule(
