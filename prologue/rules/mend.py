@@ -196,21 +196,27 @@ def _match_strayed(subject: Subject, records: Records, sites: Sites, first: U64)
         return {}
     bad = _doubtful(subject.binary, records, sites)
     ordered = _in_order(bad, first, lost)
-    if len(ordered) < len(lost):  # a record of another function's start is doubtful only if nothing else is
-        bad[sites.record[~(sites.has_nop | sites.has_mov | replaced_by_first(subject.binary, sites))]] = True
+    if len(ordered) < len(lost):  # one at a function or at a pair is doubtful only if nothing else is
+        bad[sites.record[~(_at_function(subject.binary, sites) & _at_pair(subject.binary, sites))]] = True
         ordered = _in_order(bad, first, lost)
     return ordered
 
 
 def _in_order(bad: Bool, first: U64, lost: list[int]) -> dict[int, int]:
-    """Match doubtful records with pairs by their neighbours."""
+    """Match doubtful records with pairs by their neighbours.
+
+    In a table that is not sorted only functions of one section of an object follow each other: a pair belongs between
+    two records if no other record's pair comes between it and that of one of the two.
+    """
     good = np.flatnonzero(~bad & (first != 0))
+    ascending = np.sort(first[good])
+    gaps = dict(zip(lost, np.searchsorted(ascending, np.array(lost, np.uint64)).tolist(), strict=True))
     homes: dict[int, int] = {}
     for index in np.flatnonzero(bad).tolist():
         at = int(np.searchsorted(good, index))
-        low = int(first[good[at - 1]]) if at else 0
-        high = int(first[good[at]]) if at < len(good) else 1 << 64
-        between = [pair for pair in lost if low < pair < high and pair not in homes.values()]
+        beside = {int(np.searchsorted(ascending, first[good[at - 1]])) + 1 if at else 0}
+        beside.add(int(np.searchsorted(ascending, first[good[at]])) if at < len(good) else len(good))
+        between = [pair for pair, gap in gaps.items() if gap in beside and pair not in homes.values()]
         rivals = bad[(int(good[at - 1]) + 1 if at else 0) : (int(good[at]) if at < len(good) else len(bad))]
         if between and (len(between) == 1 or len(between) == int(rivals.sum())):
             homes[index] = between[0]
@@ -218,15 +224,24 @@ def _in_order(bad: Bool, first: U64, lost: list[int]) -> dict[int, int]:
 
 
 def _doubtful(binary: Binary, records: Records, sites: Sites) -> Bool:
-    """Return records that may have strayed: not in text, at no function's pair, zero among others, second for one."""
+    """Return records that may have strayed: not in text, at no function and no pair, zero among others, or doubled."""
     bad = records.nonzero & ~binary.text.in_text(records.values)
-    sound = np.flatnonzero(records.nonzero)
-    if len(sound):  # zeros before all others are what scripts/sorttable leaves
-        bad[sound[0] :] |= ~records.nonzero[sound[0] :]
-    at_function = binary.symbols.is_function_start(sites.entry) | replaced_before(binary.symbols, sites)
-    bad[sites.record[~at_function]] = True
+    nonzero = np.flatnonzero(records.nonzero)
+    if len(nonzero):  # zeros before all others are what scripts/sorttable leaves
+        bad[nonzero[0] :] |= ~records.nonzero[nonzero[0] :]
+    bad[sites.record[~_at_function(binary, sites) & ~_at_pair(binary, sites)]] = True
     bad[sites.record[_repeated(sites.first)]] = True
     return bad
+
+
+def _at_function(binary: Binary, sites: Sites) -> Bool:
+    """Return the sites at which a function begins; overridden weak functions have lost their symbols."""
+    return binary.symbols.is_function_start(sites.entry) | replaced_before(binary.symbols, sites)
+
+
+def _at_pair(binary: Binary, sites: Sites) -> Bool:
+    """Return the sites that are a pair, or one whose landing pad was overwritten."""
+    return sites.has_nop | sites.has_mov | replaced_by_first(binary, sites)
 
 
 def _repeated(first: U64) -> I64:

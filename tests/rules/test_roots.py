@@ -215,3 +215,28 @@ def test_a_module_has_one_root(mini: Mini, word: int, capsys: Said) -> None:
     assert [f["code"] for f in findings if not f["follows_from"]] == ["PL201"]
     assert main(["patch", str(path), "--in-place", "--contract", "native"]) == 2
     assert "command again" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("distance", [8, 64, 1 << 40])
+def test_the_leftover_of_a_weak_function_is_no_strayed_record(mini: Mini, distance: int, capsys: Said) -> None:
+    """In a table that is not sorted, its neighbours may be of other sections, and all text between the two."""
+    path = mini(Spec(weak=True))
+    elf = ElfEdit(path)
+    slots = elf.live_slots()
+    starts = {symbol["st_value"] for symbol in elf.symbols.values()}
+    values = sorted(elf.record(slot) for slot in slots)
+    (leftover,) = (value for value in values if value not in starts)
+    values.remove(leftover)
+    order = [values[0], leftover, values[-1], *values[1:-1]]
+    for slot, value in zip(slots, order, strict=True):
+        elf.set_record(slot, value)
+    elf.save(path)
+    assert main(["verify", str(path)]) == 0
+    changed = slots[order.index(elf.value("work_leaf"))]
+    elf.set_record(changed, elf.record(changed) + distance)
+    elf.save(path)
+    findings = verified(path, capsys)
+    roots = [f for f in findings if not f["follows_from"] and f["code"] != "PL109"]
+    assert len(roots) == 1
+    assert f"the record at __start_mcount_loc+{changed - slots[0]:#x} " in str(roots[0]["message"])
+    assert {"PL206"} <= {f["code"] for f in findings if f["follows_from"]}
