@@ -29,6 +29,7 @@ from prologue.releases import SORTS_RECORDS_AT_BUILD, TESTS_ZERO_RECORDS_FIRST, 
 Contract = Literal["native", "stock"]
 
 _ADJUST: Final = "ftrace_call_adjust"
+_FEW: Final = 4  # records out of order in a table that was sorted and then damaged; or one in 100
 
 
 class Kernel(LinkedBinary):
@@ -196,11 +197,14 @@ class Kernel(LinkedBinary):
 
         arm64 selects BUILDTIME_MCOUNT_SORT in 6.12.107 and 7.2.13 (arch/arm64/Kconfig) and not in 6.1; upstream it came
         with 6.15. Backports have lower numbers, so scripts/sorttable's trace decides there: only it zeroes records, and
-        it puts them first.
+        it puts them first. A zero that damage left in front of a table as it was linked has no order after it.
         """
         if self.version is not None and self.version >= SORTS_RECORDS_AT_BUILD:
             return True
-        return self.records is not None and len(self.records) > 0 and not bool(self.records.nonzero[0])
+        if self.records is None or not len(self.records) or self.records.nonzero[0]:
+            return False
+        values = self.records.values
+        return int((values[1:] < values[:-1]).sum()) <= max(_FEW, len(values) // 100)
 
     @cached_property
     def adjusts_zero_records(self) -> bool | None:
