@@ -19,8 +19,7 @@ from prologue.live.system.running_system import RunningSystem
 
 _NO_TABLES: Final = "memory does not say where its tables are, and so which words may change: take a capture"
 _NO_SECTIONS: Final = (
-    "the kernel lists it and does not say where its sections are, as of one that is being loaded or unloaded: "
-    "audit again"
+    "the kernel lists it and does not say where its text is, as of one that is being loaded or unloaded: audit again"
 )
 
 
@@ -39,13 +38,14 @@ def audit_modules(system: RunningSystem, facts: KernelFacts) -> AuditedModules:
     errors: list[PrologueError] = []
     unlooked: list[str] = []
     for loaded, file, failed in system.open_modules(lambda file: file):
-        if file is not None and not loaded.sections:
-            failed.append(_without_sections(file, system.state))
-        if file is not None and loaded.sections:
+        has_text = file is not None and any(text.name in loaded.sections for text in file.image.text_sections)
+        if file is not None and has_text:
             chosen.append(file)
-        else:
-            errors += failed
-            unlooked.append(f"{loaded.name}: all of its text ({failed[0].message if failed else 'no file'})")
+            continue
+        if file is not None:
+            failed.append(_without_text(file, system.state))
+        errors += failed
+        unlooked.append(f"{loaded.name}: all of its text ({failed[0].message if failed else 'no file'})")
     wanted = undefined_names(file.image for file in chosen)
     others = _modules_symbols(chosen, wanted) | global_places(kernel, wanted, kernel.slide)
     done = []
@@ -60,8 +60,8 @@ def audit_modules(system: RunningSystem, facts: KernelFacts) -> AuditedModules:
     return AuditedModules(tuple(done), tuple(unlooked), tuple(errors))
 
 
-def _without_sections(file: ModuleFile, state: KernelState) -> PrologueError:
-    """Return the error of a module whose sections have no place. In perf's data only text has one, by its names."""
+def _without_text(file: ModuleFile, state: KernelState) -> PrologueError:
+    """Return the error of a module whose text has no place. In perf's data only text has one, by its names."""
     if any(module.sections for module in state.modules):
         return UndecidedError(_NO_SECTIONS, path=file.image.path)
     return InputError(_NO_TABLES, path=file.image.path)

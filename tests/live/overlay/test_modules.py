@@ -269,12 +269,15 @@ def test_perf_does_not_say_which_words_of_a_module_may_change(loaded: Loaded) ->
     assert not done.passed
 
 
-def test_a_module_that_is_being_unloaded(loaded: Loaded, capsys: pytest.CaptureFixture[str]) -> None:
-    """/sys has no sections of it any more, and still has sections of other modules."""
-    source = replace(loaded, places={}).capture()
+@pytest.mark.parametrize("left", [(), (".data",)])
+def test_a_module_that_is_being_unloaded(
+    left: tuple[str, ...], loaded: Loaded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """/sys has no sections of it any more, or not its text, and still has sections of other modules."""
+    source = replace(loaded, places={name: loaded.places[name] for name in left}).capture()
     command = ["live", "audit", str(loaded.vmlinux), str(source), "--modules", str(loaded.ko.parent)]
     assert main(command) == 5
-    assert "does not say where its sections are, as of one that is being" in capsys.readouterr().err
+    assert "does not say where its text is, as of one that is being" in capsys.readouterr().err
 
 
 def test_outputs_of_many_files(loaded: Loaded, capsys: pytest.CaptureFixture[str]) -> None:
