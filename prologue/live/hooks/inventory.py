@@ -9,6 +9,7 @@ from typing import Final
 
 from prologue.errors import how_to_install
 from prologue.live.audit.layouts import Layouts, layouts_of
+from prologue.live.audit.locks import is_held
 from prologue.live.audit.variables import Variables
 from prologue.live.hooks.bpf_hooks import read_programs
 from prologue.live.hooks.ftrace_hooks import read_direct_calls, read_fprobes, read_graph, read_ops
@@ -21,6 +22,7 @@ from prologue.live.hooks.owners import Owners, owners_of
 from prologue.live.hooks.probe_hooks import read_kprobes
 from prologue.live.hooks.switches import mark_stopped
 from prologue.live.hooks.tracepoint_hooks import read_tracepoints
+from prologue.live.memory.capture import Capture
 from prologue.live.system.running_kernel import RunningKernel
 from prologue.releases import version_of
 
@@ -37,6 +39,13 @@ _READERS: Final[tuple[tuple[str, ReadListeners], ...]] = (
     ("tracepoints", read_tracepoints),
     ("tracers", lambda objects, _: read_tracers(objects)),
 )
+
+# Mutexes, and the lists that they protect (kernel/trace/ftrace.c, kernel/kprobes.c, kernel/tracepoint.c,
+# kernel/livepatch/core.c, 5.10-7.3).
+_LOCKS: Final = {
+    "ftrace_lock": "ftrace_ops", "kprobe_mutex": "kprobes", "tracepoints_mutex": "tracepoints",
+    "klp_mutex": "livepatches",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +104,7 @@ def take_inventory(kernel: RunningKernel, objects: Objects | None = None) -> Inv
         listeners = mark_stopped(objects, listeners)
     except NotKnownError as error:
         not_known.append(NotKnown.of("switches of ftrace and kprobes", error))
+    not_known += _in_change(kernel, objects)
     return Inventory(
         source=kernel.memory.name,
         release=kernel.memory.info.release or kernel.release,
@@ -106,6 +116,15 @@ def take_inventory(kernel: RunningKernel, objects: Objects | None = None) -> Inv
         not_known=(*not_known, *owners.not_known),
         types=objects.source,
     )
+
+
+def _in_change(kernel: RunningKernel, objects: Objects) -> Iterator[NotKnown]:
+    """Yield the lists that were being changed while memory was taken: what is read of them may be of no moment."""
+    for lock, what in _LOCKS.items():
+        if is_held(objects.variables, lock):
+            yield NotKnown(what, f"being changed ({lock} is held)", is_open=True)
+    if isinstance(kernel.memory, Capture) and not kernel.memory.settled:
+        yield NotKnown("all lists", "text or lists were being changed while they were captured", is_open=True)
 
 
 def _nothing(kernel: RunningKernel, objects: Objects) -> Inventory:

@@ -315,7 +315,7 @@ u64 swapper_pg_dir[512] __attribute__((aligned(4096))) = { 1 }, table_1[512] __a
 u64 table_2[512] __attribute__((aligned(4096))) = { 1 }, table_3[512] __attribute__((aligned(4096))) = { 1 };
 u64 memstart_addr, kimage_voffset = 0xffff000000000000;
 const char linux_banner[] = "Linux version 6.12.0 (made for a test)";
-struct mutex ftrace_lock;
+struct mutex ftrace_lock, kprobe_mutex, tracepoints_mutex;
 u32 ftrace_disabled, ftrace_enabled = 1;
 unsigned char kprobes_all_disarmed;
 struct static_key unused_key;

@@ -165,6 +165,24 @@ def test_a_name_that_memory_lacks_is_not_empty(vmlinux: Path, place: str, capsys
     assert data["not_known"] == ["tracers: memory has no name at 0xffff800070000000"]
 
 
+@pytest.mark.parametrize(
+    ("lock", "what"),
+    [
+        ("ftrace_lock", "ftrace_ops"),
+        ("kprobe_mutex", "kprobes"),
+        ("tracepoints_mutex", "tracepoints"),
+        ("klp_mutex", "livepatches"),
+    ],
+)
+def test_a_list_that_was_being_changed_is_not_whole(
+    lock: str, what: str, vmlinux: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A capture of Debian's 7.2 while tracers were switched had a tracer, no ftrace_ops of it, and no word on that."""
+    data = hooks(vmlinux, saved(vmlinux, {lock: 0xFFFF_0000_0123_4561}), capsys)  # a task, and a flag
+    assert data["not_known"] == [f"{what}: being changed ({lock} is held)"]
+    assert hooks(vmlinux, saved(vmlinux, {lock: 1}), capsys)["not_known"] == []
+
+
 def test_without_types_nothing_is_known(vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bare = tmp_path / "vmlinux"
     subprocess.run(["aarch64-linux-gnu-objcopy", "-g", vmlinux, bare], check=True)
