@@ -40,7 +40,7 @@ def findings_ktap(  # noqa: PLR0913  # what a report is made of
         lines += [f"  {line}" for line in inner]
         failed = path in errors or any(case.failing for case in cases)
         skip = " # SKIP no rule applies" if not failed and all(case.skipped for case in cases) else ""
-        lines.append(f"{_result(failed)} {number} {test_name(path)}{skip}")
+        lines.append(f"{_result(failed)} {number} {escape_test_name(path)}{skip}")
     return "\n".join(lines)
 
 
@@ -62,7 +62,7 @@ def _result(failed: bool) -> str:
     return "not ok" if failed else "ok"
 
 
-def test_name(text: str) -> str:
+def escape_test_name(text: str) -> str:
     """Return the name of a test: a hash sign would begin a directive, and readers drop spaces at the ends."""
     text = printable(text).replace("#", r"\x23")
     inner = text.strip(" ")

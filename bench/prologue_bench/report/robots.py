@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from prologue.report.ktap import test_name
+from prologue.report.ktap import escape_test_name
 from prologue_bench.analysis.compare import Comparison, Report, WorkloadReport, faster_or
 from prologue_bench.analysis.series import Series
 from prologue_bench.errors import BenchError
@@ -79,7 +79,7 @@ def to_ktap(report: Report) -> str:
 
 
 def _test_name(text: str) -> str:
-    return mail(test_name(text))
+    return mail(escape_test_name(text))
 
 
 def _without_boots(report: Report, part: WorkloadReport) -> list[str]:

@@ -74,8 +74,10 @@ class FtraceState:
         An ops has a function of the kernel's; the address that it sends calls to without that function has to be code
         as well. If memory is of another moment than text, something else may have its place by now.
         """
-        if self.restless or not self.busy:
-            return self.busy
+        if not self.busy:
+            return False
+        if self.restless:
+            return True
         to_func = self._variables.layouts.get("ftrace_ops.func")
         func = None if to_func is None else self._variables.quad(ops + to_func)
         if func is None:  # a capture has registered ops only

@@ -87,7 +87,7 @@ def _on_list(objects: Objects, head: int) -> Iterator[int]:
 
 
 def _by_events(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[Attachment]:
-    """Yield programs on events: kprobes, those of perf that have no name in tracefs among them, and all others."""
+    """Yield programs on events: kprobes, also of perf without a name in tracefs, and all others."""
     if not objects.knows("trace_event_call.prog_array"):
         return
     of_kprobes = set[int]()

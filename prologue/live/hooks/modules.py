@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from prologue.elf.symbols import SHN_UNDEF, SYM
+from prologue.elf.symbols import SHN_UNDEF, STT_FUNC, SYM
 from prologue.live.hooks.objects import NotKnownError, NotReadError, Objects
 from prologue.live.memory.ranges import KERNEL_HALF
 
@@ -22,7 +22,7 @@ _MEMORIES: Final = 7  # MOD_MEM_NUM_TYPES (6.4-7.3)
 _TEXT, _INIT_TEXT = 0, 4  # MOD_TEXT, MOD_INIT_TEXT
 _FIRST_INIT: Final = 4  # MOD_INIT_TEXT and what follows it are init
 _MOST_SYMBOLS: Final = 1 << 20
-_KIND, _STT_FUNC = 15, 2  # of st_info
+_KIND = 15  # of st_info
 _STATES: Final = ("live", "coming", "going", "unformed")  # enum module_state
 
 
@@ -130,7 +130,7 @@ def symbols_of(objects: Objects, module: ListedModule) -> Iterator[tuple[int, st
         strings = objects.get(place, "mod_kallsyms.strtab")
         for row in np.flatnonzero((table["shndx"] != SHN_UNDEF) & (table["name"] != 0)).tolist():
             name = objects.text(strings + int(table["name"][row]))
-            is_function = int(table["info"][row]) & _KIND == _STT_FUNC
+            is_function = int(table["info"][row]) & _KIND == STT_FUNC
             if (name or is_function) and not name.startswith("$"):
                 yield int(table["value"][row]), name, int(table["size"][row])
     except NotKnownError:

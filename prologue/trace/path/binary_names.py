@@ -50,15 +50,13 @@ class BinaryNames(Symbols):
         """Return where the symbols of text begin, ascending, and where each ends: without a size, at the next one."""
         starts = np.concatenate([each.place_starts for each in self._by_table] or [firsts[:0]])
         sizes = np.concatenate([each.place_sizes for each in self._by_table] or [firsts[:0]])
-        row = np.searchsorted(firsts, starts, side="right") - 1
-        inside = (row >= 0) & (starts < np.append(stops, _NOWHERE)[row])
-        stop_of = dict(zip(starts[inside].tolist(), stops[row[inside]].tolist(), strict=True))
-        order = np.lexsort((sizes[inside], starts[inside]))
-        starts, last = np.unique(starts[inside][order][::-1], return_index=True)
-        sizes = sizes[inside][order][::-1][last]
-        section_ends = np.array([stop_of[start] for start in starts.tolist()], np.uint64)
-        following = np.append(starts[1:], section_ends[-1:])
-        return starts, np.minimum(np.where(sizes == 0, following, starts + sizes), section_ends)
+        order = np.lexsort((sizes, starts))
+        starts, sizes = starts[order], sizes[order]
+        limits = np.append(stops, _NOWHERE)[np.searchsorted(firsts, starts, side="right") - 1]  # of the sections
+        kept = (starts < limits) & np.append(starts[1:] != starts[:-1], np.ones(len(starts[:1]), np.bool_))
+        starts, sizes, limits = starts[kept], sizes[kept], limits[kept]
+        following = np.append(starts[1:], limits[-1:])
+        return starts, np.minimum(np.where(sizes == 0, following, starts + sizes), limits)
 
     def locate(self, vaddr: int) -> Location:
         """Describe an address by its symbol or its section."""

@@ -200,7 +200,8 @@ class Program:
             return self._data_place(vaddr)
         bounds, places = self._table(row)
         at = int(bounds.searchsorted(np.uint64(vaddr), "right")) - 1
-        return (self.name_at(int(places[at])), vaddr - int(places[at])) if at >= 0 else ("", 0)
+        start = int(places[at]) if at >= 0 else 0
+        return (self.name_at(start), vaddr - start) if start else ("", 0)
 
     def _row_of(self, vaddr: int) -> int:
         """Return the row of the piece that an address is in, or -1. For one address, faster than ``piece_of``."""

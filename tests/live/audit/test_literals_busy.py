@@ -53,7 +53,7 @@ def test_an_ops_that_may_have_left_is_an_address_of_the_kernel_s(mini: Mini, lit
 
 
 def test_an_ops_that_was_not_read_may_be_anywhere(mini: Mini) -> None:
-    """Those of instances and of BPF are in the heap; a list that ends early does not accuse them."""
+    """Instances and BPF have theirs in the heap; a list that ends early does not accuse them."""
     one = claimed(mini, 0xFFFF00000A4E9C00, busy=False, enabled=True, complete=False)
     assert one.unsure.all()
 

@@ -86,7 +86,7 @@ def decoded(ran: Ran) -> dict[int, Executed]:
 
 
 def test_every_instruction_comes_back(ran: Ran) -> None:
-    """But for those of the recorder's own program, which execve replaces."""
+    """Except the instructions of the recorder's own program, which execve replaces."""
     expected, found = executed_as_recorded(ran.records, (0,)), decoded(ran)
     assert sum(len(executed.vaddrs) for executed in found.values()) > 50_000
     assert len({tid for executed in found.values() for tid in np.unique(executed.tids).tolist()}) > 4
