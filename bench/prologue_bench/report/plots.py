@@ -341,10 +341,14 @@ def _draw_effect(axes: Axes, comparison: Comparison, verdict: str, *, line: int,
 def _draw_exact(
     axes: Axes, row: WorkloadReport, compared: Mapping[str, Comparison], colours: Mapping[str, str]
 ) -> None:
-    """Draw every count as a share of the base's: a bar from 0, so that 2% less and 87% less do not look alike."""
+    """Draw every count as a share of the base's: a bar from 0, so that 2% less and 87% less do not look alike.
+
+    What has no link in common with the base has no bar: it would show the difference between links.
+    """
     base = row.series[0]
     whole = base.median or 1.0
-    shares = [100 * series.median / whole for series in row.series]
+    apart = {label for label, comparison in compared.items() if comparison.reason is not None}
+    shares = [0.0 if series.label in apart else 100 * series.median / whole for series in row.series]
     for line, (series, share) in enumerate(zip(row.series, shares, strict=True)):
         text = words.exact_change(compared[series.label]) if line else "base"
         if line and (difference := compared[series.label].difference):

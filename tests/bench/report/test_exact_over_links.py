@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
+from matplotlib.patches import Rectangle
 from matplotlib.text import Annotation
 
 from prologue.cli.main import main
@@ -62,3 +63,6 @@ def test_a_variant_without_a_base_on_its_links_is_compared_with_nothing(tmp_path
     row, texts = said_of_build(tmp_path / "over", capsys)
     assert row.endswith(NO_LINK)
     assert NO_LINK in texts
+    figure = draw(compare(open_results([str(tmp_path / "over")])))
+    bars = [bar.get_width() for axes in figure.axes for bar in axes.patches if isinstance(bar, Rectangle)]
+    assert sorted(bars)[-2:] == [0, 100]
