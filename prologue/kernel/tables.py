@@ -153,7 +153,9 @@ def runtime_constants(binary: Binary) -> U64:
 
 
 # struct alt_instr (arch/arm64/include/asm/alternative.h, 5.5-7.3): offsets are from their own field.
-_ALT: Final = np.dtype([("orig", "<i4"), ("alt", "<i4"), ("cpucap", "<u2"), ("orig_len", "u1"), ("alt_len", "u1")])
+ALTERNATIVE: Final = np.dtype(
+    [("orig", "<i4"), ("alt", "<i4"), ("cpucap", "<u2"), ("orig_len", "u1"), ("alt_len", "u1")]
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,8 +178,8 @@ def alternative_entries(binary: Binary) -> Alternatives:
         return Alternatives(
             original=empty, replacement=empty, is_callback=unset, capability=np.zeros(0, np.int64), of_all=unset
         )
-    table: npt.NDArray[np.void] = binary.text.view(section, _ALT)
-    fields = np.uint64(section.addr) + np.arange(len(table), dtype=np.uint64) * np.uint64(_ALT.itemsize)
+    table: npt.NDArray[np.void] = binary.text.view(section, ALTERNATIVE)
+    fields = np.uint64(section.addr) + np.arange(len(table), dtype=np.uint64) * np.uint64(ALTERNATIVE.itemsize)
     original = Ranges(binary.relative32(fields), table["orig_len"].astype(np.int64))
     replacement = Ranges(binary.relative32(fields + np.uint64(4)), table["alt_len"].astype(np.int64))
     capability = table["cpucap"].astype(np.int64)

@@ -25,7 +25,7 @@ _TABLES: Final = (
     ("trampoline_table", "bpf_trampoline.hlist"),
 )
 _HAS_TRAMPOLINES: Final = "bpf_trampoline_get"
-_MOST_PROGRAMS: Final = 64  # BPF_TRACE_MAX_PROGS
+_MOST_PROGRAMS: Final = 1 << 10  # of one event: a longer array is damaged; the kernel adds none after 64
 # Handlers of the fprobe of a link to many functions; and the way of its program by a handler's role: both in a session.
 _OF_MANY: Final = ("kprobe_multi_link_handler", "kprobe_multi_link_exit_handler")
 _WAYS: Final = {"entry": "kprobe.multi", "exit": "kretprobe.multi"}

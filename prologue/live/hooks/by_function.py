@@ -17,7 +17,6 @@ _AT_ENTRY: Final[dict[ListenerKind, int]] = {
 _AT_ENTRY_BY_WAY: Final = {"fmod_ret": 6, "kprobe.multi": _AT_ENTRY["fprobe"]}
 _AT_RETURN: Final = {"fexit": 0, "kretprobe.multi": 1, "kretprobe": 2}
 _BEFORE, _ENTRY, _INSIDE, _RETURN = range(4)
-_SLOTS: Final = 16  # bytes from a function's first that its prologue may take: BTI, two slots
 _OFF: Final = frozenset({"GONE", "DISABLED", STOPPED})  # flags of one that nothing calls; a livepatch may be, still
 
 
@@ -69,7 +68,7 @@ def functions_of(listeners: Iterable[Listener], start_of: dict[int, int]) -> tup
 
 
 def is_off(listener: Listener) -> bool:
-    """Tell whether nothing calls a listener, although it is registered."""
+    """Return whether nothing calls a listener, although it is registered."""
     return listener.kind != "livepatch" and not _OFF.isdisjoint(listener.flags)
 
 
@@ -81,9 +80,8 @@ def _in_order(group: list[_Place]) -> tuple[Called, ...]:
         phase, rank = _phase(each.listener)
         if phase == _INSIDE and (not each.offset or each.offset < site):
             phase = _BEFORE
-        offset = each.offset if phase in {_BEFORE, _INSIDE} else min(each.offset, _SLOTS)
-        key = (phase, offset if phase in {_BEFORE, _INSIDE} else 0, rank, each.turn)
-        entries.append((key, Called(each.listener, None if phase == _RETURN else offset)))
+        key = (phase, each.offset if phase in {_BEFORE, _INSIDE} else 0, rank, each.turn)
+        entries.append((key, Called(each.listener, None if phase == _RETURN else each.offset)))
     return tuple(called for _, called in sorted(entries, key=lambda entry: entry[0]))
 
 

@@ -94,7 +94,7 @@ def unowned(
 
 
 def _may_be_init(objects: Objects, owners: Owners, area: VmapArea) -> bool:
-    """Tell whether the loader of modules got the area, and ftrace has no record of a function in it.
+    """Return whether the loader of modules got the area, and ftrace has no record of a function in it.
 
     Init text is no module's as soon as init is done, and freed a moment later, after RCU (``do_free_init``,
     kernel/module/main.c, 6.1-7.3). Its records are gone by then (``ftrace_free_mem``), and those of other text are not.
@@ -132,14 +132,16 @@ def _by_allocator(known: list[VmapArea], owners: Owners) -> list[VmapArea]:
 
 
 def _of_image(kernel: RunningKernel, objects: Objects, pages: ExecutablePages) -> Bool:
-    """Tell which pages are text of the kernel's image, at its own address or another; its padding has zeros only."""
+    """Return which pages are text of the kernel's image, at its own address or another; its padding has zeros only."""
     slide, mask = np.uint64(kernel.slide & _MASK), np.uint64(pages.size - 1)
     away = np.uint64((objects.variable("kimage_voffset") - kernel.slide) & _MASK)
     linked, alias = pages.vaddrs - slide, pages.paddrs + away
     owned = np.zeros(len(pages.vaddrs), np.bool_)
-    for section in kernel.image.text_sections:
+    for live in kernel.live_text.live.values():
+        section = live.section
         first, end = np.uint64(section.addr) & ~mask, np.uint64(section.addr + section.size)
-        for places in (linked, alias):
+        # Memory that was init text is anybody's by now.
+        for places in (linked, alias) if not live.freed else (linked,) if live.there.any() else ():
             owned |= (places >= first) & (places < end)
     low, high = (kernel.symbols.find(name) for name in ("_text", "_etext"))
     if low is not None and high is not None:

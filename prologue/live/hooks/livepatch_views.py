@@ -39,7 +39,8 @@ def hidden_patches(objects: Objects, owners: Owners) -> Iterator[HiddenPatch]:
             continue
         for _, func in functions_of_patch(objects, patch):
             message = f"the livepatch {patch_name(objects, patch)} replaces it, and is not in /sys/kernel/livepatch"
-            yield HiddenPatch(objects.get(func, "klp_func.old_func"), message)
+            if old := objects.get(func, "klp_func.old_func"):  # none if its module is not loaded
+                yield HiddenPatch(old, message)
     for func in hidden_replacements(objects):
         new = owners.name(objects.get(func, "klp_func.new_func"))
         message = f"a livepatch that is not in klp_patches replaces it by {new}"

@@ -57,7 +57,8 @@ def hidden_modules(objects: Objects, owners: Owners, unlisted: tuple[ListedModul
             unread.append(type(error)(f"{name}: {error}"))
     for module in unlisted:
         having = " and ".join(name for name, places in views if module.place in places)
-        yield _start(module), f"module {module.name} is in {having}, and not in the list of modules"
+        if having:
+            yield _start(module), f"module {module.name} is in {having}, and not in the list of modules"
     for module in owners.modules:
         # What is being loaded or unloaded is in some lists already, or still.
         for name, places in views if module.state == "live" else ():

@@ -77,7 +77,7 @@ class Objects:
         return self._types is not None
 
     def has(self, name: str) -> bool:
-        """Tell whether the vmlinux has such a variable, also several, or one with a suffix, which ``place`` refuses."""
+        """Return whether the vmlinux has such a variable, or several, or one with a suffix, which ``place`` refuses."""
         return self.variables.is_named(name)
 
     def place(self, name: str) -> int:
@@ -98,7 +98,7 @@ class Objects:
         return self._places[name]
 
     def knows(self, path: str) -> bool:
-        """Tell whether the types have that member (``kprobe.addr``), or struct (``kprobe``)."""
+        """Return whether the types have that member (``kprobe.addr``), or struct (``kprobe``)."""
         return self._look_up(path) is not None
 
     def offset(self, path: str) -> int:
@@ -162,8 +162,10 @@ class Objects:
 
     def slots(self, name: str) -> range:
         """Return the run-time addresses of the pointers in an array, as its symbol bounds it; errors as ``place``."""
-        place = self.place(name)
-        return range(place, place + self.variables.size(name) // 8 * 8, 8)
+        place, size = self.place(name), self.variables.size(name)
+        if size < 8:
+            raise NotKnownError(f"the symbol {name} has no size")
+        return range(place, place + size // 8 * 8, 8)
 
     def text(self, vaddr: int, most: int = _LONGEST_NAME) -> str:
         """Return a string that ends with a zero byte; empty if memory does not have it."""

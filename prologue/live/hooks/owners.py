@@ -73,10 +73,11 @@ class Owners:
         objects = self._objects
         if not objects.has("kprobe_insn_slots"):
             return
+        size = self._kernel.memory.info.numbers.get("PAGESIZE", 1 << 12)
         head = objects.place("kprobe_insn_slots") + objects.offset("kprobe_insn_cache.pages")
         for page in objects.entries(head, "kprobe_insn_page.list"):
             start = objects.get(page, "kprobe_insn_page.insns")
-            yield OwnedRange(start, start + 4096, "kprobes")
+            yield OwnedRange(start, start + size, "kprobes")
 
     def of(self, vaddr: int) -> str | None:
         """Name the owner of the code there; None if it has none."""
@@ -86,7 +87,7 @@ class Owners:
         return None if part is None else part.owner
 
     def owns_page(self, vaddr: int, size: int) -> bool:
-        """Tell whether any byte of a page belongs to code of an owner other than the kernel."""
+        """Return whether any byte of a page belongs to code of an owner other than the kernel."""
         at = bisect_right(self._starts, vaddr + size - 1) - 1
         return at >= 0 and self._ranges[at].end > vaddr
 
@@ -138,7 +139,7 @@ class Owners:
         return self._kernel.image.section_at(linked) is not None
 
     def is_inside_function(self, vaddr: int) -> bool:
-        """Tell whether a function of the kernel or a module began before, and goes on there, by its symbol's size."""
+        """Return whether a function of the kernel or a module began before, and goes on there, by its symbol's size."""
         start = self.start_of(vaddr)
         return start != vaddr and vaddr < start + self._size_at(start)
 

@@ -83,7 +83,7 @@ class PageTables:
 
     @property
     def _first_entry(self) -> int:
-        """Return the first entry in use of the top table.
+        """The first entry in use of the top table.
 
         With pages of 64 KiB, the table of a kernel for 52 bits is as long on a CPU that has 48, which uses its end
         (``TTBR1_BADDR_4852_OFFSET``, arch/arm64/include/asm/pgtable-hwdef.h). With smaller pages, levels are left out.
@@ -92,8 +92,14 @@ class PageTables:
             return 0
         return self._entries(self._linked_bits) - self._entries(self.address_bits)
 
+    @property
+    def linear_end(self) -> int:
+        """Address after the linear map: ``_PAGE_END(VA_BITS_MIN)`` (arch/arm64/include/asm/memory.h, 6.12)."""
+        fewest = self._linked_bits if self._linked_bits <= 48 else 47 if self._size == 1 << 14 else 48
+        return -(1 << fewest - 1) & _MASK
+
     def linear(self, paddr: int) -> int:
-        """Tell where the linear map has a physical address."""
+        """Return where the linear map has a physical address."""
         return (paddr + self._linear) & _MASK
 
     def executable(self) -> ExecutablePages:
@@ -104,7 +110,7 @@ class PageTables:
 
         """
         start = -(1 << self.address_bits) & _MASK
-        first = -(1 << min(self.address_bits, 48) - 1) & _MASK  # _PAGE_END(VA_BITS_MIN): here the linear map ends
+        first = self.linear_end
         entries = self._under(self._objects.place("swapper_pg_dir"), self.top, first=(first - start) >> self._shift)
         order = np.argsort(entries.offsets, kind="stable")
         vaddrs = (entries.offsets[order] << np.uint64(self._shift)) + np.uint64(start)

@@ -20,6 +20,8 @@ OURS: Final = "prologue"
 
 def kprobe_structs(objects: Objects) -> Iterator[int]:
     """Yield every ``struct kprobe``; of several at one place each one, and not what holds them together."""
+    if not objects.has("kprobe_table") and not objects.has("register_kprobe"):
+        return  # a kernel without kprobes
     together = objects.maybe_place("aggr_pre_handler")
     for bucket in objects.slots("kprobe_table"):
         for probe in objects.hash_entries(bucket, "kprobe.hlist"):
@@ -30,7 +32,7 @@ def kprobe_structs(objects: Objects) -> Iterator[int]:
 
 
 def is_kretprobe(objects: Objects, probe: int) -> bool:
-    """Tell whether a ``struct kprobe`` is a part of a ``struct kretprobe``."""
+    """Return whether a ``struct kprobe`` is a part of a ``struct kretprobe``."""
     return objects.get(probe, "kprobe.pre_handler") == objects.maybe_place("pre_handler_kretprobe")
 
 

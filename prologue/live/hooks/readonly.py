@@ -17,6 +17,7 @@ from prologue.elf.dynrelocs import relocated
 from prologue.elf.image import ElfImage
 from prologue.elf.sections import Section
 from prologue.errors import InputError
+from prologue.kernel.tables import ALTERNATIVE
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.objects import NotKnownError
 from prologue.live.memory.ranges import KERNEL_LOWEST
@@ -25,8 +26,6 @@ from prologue.words import counted
 _MASK: Final = (1 << 64) - 1
 # Kernels with kCFI have static calls, whose literals lie among read-only data and have no symbols (arch/arm64, 7.2).
 _STATIC_CALLS: Final = "arch_static_call_transform"
-# struct alt_instr (arch/arm64/include/asm/alternative-macros.h): both places are relative to their own field.
-_ALTERNATIVE: Final = np.dtype([("orig", "<i4"), ("alt", "<i4"), ("cap", "<u2"), ("size", "u1"), ("alt_size", "u1")])
 
 
 class ChangedData(NamedTuple):
@@ -79,7 +78,7 @@ def changed_data(inventory: Inventory) -> Iterator[ChangedData]:
 
 
 def _is_owned(inventory: Inventory, live: np.uint64, linked: np.uint64) -> bool:
-    """Tell whether a pointer to a function became a pointer to another function that has an owner, or may have one."""
+    """Return whether a pointer to a function became one to another function that has an owner, or may have one."""
     owners = inventory.owners
     return (owners.of(int(live)) is not None or not owners.complete) and owners.of(int(linked)) is not None
 
@@ -120,6 +119,8 @@ def _pointers_after_init(inventory: Inventory, where: range, places: U64, values
     kernel, owners = inventory.kernel, inventory.owners
     if not owners.complete:
         return
+    if not len(places):
+        raise NotKnownError("no relocation says which data that are read-only after init are pointers")
     slide = np.uint64(kernel.slide & _MASK)
     mine = (places >= np.uint64(where.start)) & (places < np.uint64(where.stop))
     mine &= kernel.live_text.in_kept_text(values - slide)
@@ -163,9 +164,10 @@ def _alternatives(inventory: Inventory, data: bytes, runs: bytes) -> Iterator[in
         return
     if table is None:
         return
-    entries = np.frombuffer(data[table.offset : table.offset + table.size // 12 * 12], _ALTERNATIVE)
+    count = table.size // ALTERNATIVE.itemsize
+    entries = np.frombuffer(data, ALTERNATIVE, count, table.offset)
     for k, (orig, alt, _, size, _) in enumerate(entries.tolist()):
-        field = table.offset + k * _ALTERNATIVE.itemsize
+        field = table.offset + k * ALTERNATIVE.itemsize
         first, other = field + orig, field + 4 + alt
         if all(runs[first + at : first + at + 4] in (data[first + at :][:4], data[other + at :][:4])
                for at in range(0, size, 4)):  # fmt: skip

@@ -28,7 +28,8 @@ REPORTED: Final = frozenset(_CODES.values())
 _OTHER_MOMENT: Final = "lists of a capture may be of different moments: a dump decides"
 _NEVER_LOOKED_AT: Final = (
     "callbacks of other kinds (netfilter, LSM, notifiers, timers, struct_ops); executable pages of the linear map; "
-    "read-only data of modules; of data that are read-only after init all except pointers to functions"
+    "read-only data of modules; of data that are read-only after init all except "
+    "pointers that led to functions when they were linked"
 )
 _MASK: Final = (1 << 64) - 1
 _TRIES: Final = 3

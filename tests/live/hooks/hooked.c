@@ -138,6 +138,8 @@ TEXT int kprobe_multi_link_exit_handler(int x) { return x + 24; }
 #endif
 /* A page of its own, which memory may lack. */
 __attribute__((section(".text.apart"), noinline, used, aligned(4096))) int apart(int x) { return x + 19; }
+/* Boot gives this page away. */
+__attribute__((section(".init.text"), noinline, used, aligned(4096))) int once(int x) { return x + 25; }
 
 /* A module whose text lies in this kernel's data; nothing has to run it. */
 char module_text[4096] __attribute__((aligned(4096)));

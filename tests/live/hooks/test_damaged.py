@@ -157,3 +157,13 @@ def test_a_second_reading_that_sees_less_acquits_nobody(
     found = audited(vmlinux, seen, capsys)
     assert (found.codes, found.status, found.lists) == ([], UNDECIDED, 1)
     assert "hidden modules: the list of modules cannot be read" in found.notes
+
+
+def test_memory_that_was_init_text_is_not_the_kernels(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A page that boot gave away may be anybody's, at another address."""
+    elf, linear = ElfEdit(vmlinux), 0xFFFF_0000_0000_0000
+    entry = f"table_3+{8 * (elf.value('orphan_text') >> 12 & 511)}"
+    pages = ("module_text", "orphan_text")
+    for name, codes in (("once", ["PL511"]), ("vfs_read", [])):
+        core = saved(vmlinux, {entry: (elf.value(name) & ~4095) - linear | 3}, pages)
+        assert audited(vmlinux, core, capsys).codes == codes

@@ -48,6 +48,14 @@ def test_a_cpu_with_48_bits_uses_the_end_of_a_table_for_52() -> None:
     assert (pages.vaddrs.tolist(), pages.paddrs.tolist()) == ([_STEXT], [0x30000])
 
 
+@pytest.mark.parametrize(("size", "first"), [(1 << 14, 0xFFFF_C000_0000_0000), (1 << 16, 0xFFFF_8000_0000_0000)])
+def test_the_linear_map_of_52_bits_ends_where_the_fewest_bits_of_a_cpu_say(size: int, first: int) -> None:
+    """``VA_BITS_MIN`` (arch/arm64/include/asm/memory.h, 6.9-7.3) is 47 with pages of 16 KiB."""
+    tables = Tables(52)
+    tables.info = KernelInfo(numbers={"PAGESIZE": size, "VA_BITS": 52, "TCR_EL1_T1SZ": 12})
+    assert PageTables(cast("Any", tables), tables.info).linear_end == first
+
+
 @pytest.mark.parametrize("address_bits", [0, 35, 53])
 def test_addresses_that_no_kernel_has_are_not_known(address_bits: int) -> None:
     tables = Tables(address_bits)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from prologue.cli.main import main
 from tests.live.hooks.hooked import make, saved
-from tests.support.elf_edit import ElfEdit
+from tests.support.elf_edit import ElfEdit, edit
 
 Values = dict[str, int | str]
 """What stands at SYMBOL+OFFSET; a name stands for its address."""
@@ -168,3 +170,32 @@ def test_trampolines_of_which_the_table_is_not_known(
     data = hooks(elf.save(tmp_path / "vmlinux"), {"prog_idr+16": "programs+2"}, capsys)
     (reason,) = data["not_known"]
     assert reason.startswith("BPF programs: this vmlinux has no table of trampolines named ")
+
+
+def test_an_event_with_as_many_programs_as_it_may_have(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The kernel adds none after 64 (BPF_TRACE_MAX_PROGS), and the end of the array comes after them."""
+    array: Values = {f"table_1+{16 + 16 * k + 8}": "attached_program" for k in range(64)}
+    data = hooks(vmlinux, array | {f"table_1+{16 + 16 * 64 + 8}": 0, "event+8": "table_1"}, capsys)
+    assert data["not_known"] == []
+    assert [one["name"] for one in programs_of(data)] == ["attached"]
+
+
+def test_a_kernel_without_kprobes_has_its_programs(
+    vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without = Path(shutil.copy(vmlinux, tmp_path / "vmlinux"))
+    with edit(without) as elf:
+        elf.rename_symbol("kprobe_table", "other_table")
+    data = hooks(without, trampoline(without), capsys)
+    assert [one["name"] for one in programs_of(data)] == ["end", "late", "early"]
+    assert data["not_known"] == []
+
+
+def test_a_table_whose_symbol_has_no_size_is_not_empty(
+    vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizeless = Path(shutil.copy(vmlinux, tmp_path / "vmlinux"))
+    with edit(sizeless) as elf:
+        struct.pack_into("<Q", elf.data, elf.symbol_offset("kprobe_table") + 16, 0)
+    data = hooks(sizeless, trampoline(sizeless), capsys)
+    assert any("the symbol kprobe_table has no size" in each for each in data["not_known"])

@@ -58,6 +58,7 @@ def test_a_program_that_need_not_be_listed(vmlinux: Path, more: Values, capsys: 
     [
         ({"patch+24": 0}, [("PL510", "replaced", REPLACES)]),
         (OFF_THE_LIST, [("PL510", "replaced", "a livepatch that is not in klp_patches replaces it by on_call")]),
+        ({"patch+24": 0, "patched_function+24": 0}, []),  # of a module that is not loaded
         ({"patch+24": 0, "klp_mutex": 0xFFFF_0000_0300_0000}, []),
         (OFF_THE_LIST | {"klp_ops": "klp_ops"}, []),  # of neither list: it is over
     ],
