@@ -87,7 +87,7 @@ def _reached(text: Text, symbols: Symbols, start: int) -> ReachedFunction:
         kind, target = a64.classify(int(words[index])), targets.get(index)
         if kind == "BR":
             target = veneer_target(words[: index + 1].tolist(), start + a64.INSN_SIZE * index)
-            todo += leave if target is None else ()
+            todo += [k + 1 for k in leave] if target is None else ()
         if target is not None:
             inside = (target - start) // a64.INSN_SIZE
             if kind in ("BL", "BR") or not 0 <= inside < len(words):
