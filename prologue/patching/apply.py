@@ -148,6 +148,7 @@ def _write_guarded(fd: int, approved: ApprovedPlan, path: Path) -> int:
     if not np.array_equal(read_words(fd, last.offsets, last.width), guard):
         write_journal(path, plan)
         _write_some(fd, last, np.ones(1, np.bool_), guard, path)
+        pending[-1][:] = True
     written = _write_stages(fd, approved, pending, path)
     remove_journal(path)
     return written

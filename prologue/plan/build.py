@@ -154,8 +154,7 @@ def require_own_plan(binary: Binary, saved: PatchPlan) -> None:
     same = all(
         getattr(saved, name) == getattr(own, name) for name in ("contract", "build_id", "file_size", "goal", "guard")
     )
-    for kind in ("site", "record", "relocation", "marker"):
-        same = same and _same_edits(*([s for s in plan.stages if s.kind == kind] for plan in (own, saved)))
+    same = same and _same_edits(*([s for s in plan.stages if s.kind != "init"] for plan in (own, saved)))
     init = [s for s in saved.stages if s.kind == "init"]
     stub = isinstance(binary, Kernel) and own.contract == "stock"
     same = same and (_same_init(binary, init) if isinstance(binary, Kernel) and stub else not init)
@@ -178,7 +177,8 @@ def _linked_by(kernel: Kernel, saved: PatchPlan) -> Kernel:
 
 def _same_edits(ours: list[Edits], theirs: list[Edits]) -> bool:
     return len(ours) == len(theirs) and all(
-        a.width == b.width and all(np.array_equal(getattr(a, name), getattr(b, name)) for name in _COLUMNS)
+        (a.kind, a.width) == (b.kind, b.width)
+        and all(np.array_equal(getattr(a, name), getattr(b, name)) for name in _COLUMNS)
         for a, b in zip(ours, theirs, strict=True)
     )
 

@@ -7,7 +7,7 @@ two writes must leave a file whose state can be recognised.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
@@ -150,8 +150,8 @@ def from_json(data: Any, path: object) -> PatchPlan:
         stages = []
         for stage in data["stages"]:
             rows = stage["edits"]
-            if stage["width"] not in (4, 8):
-                raise ValueError("an edit is 4 or 8 bytes wide")
+            if stage["kind"] not in get_args(Kind) or stage["width"] not in (4, 8):
+                raise ValueError(f"an edit is 4 or 8 bytes wide, and of a {', '.join(get_args(Kind))}")
             if any(len(row) != 4 or type(row[1]) is not int for row in rows):
                 raise ValueError("an edit is address, file offset, old and new")
             columns = [[row[k] if k == 1 else int(row[k], 16) for row in rows] for k in range(4)]

@@ -338,6 +338,26 @@ def test_an_edited_plan_is_refused(
     assert vmlinux.read_bytes() == before
 
 
+@pytest.mark.parametrize("change", ["a stage of no kind", "another order"])
+def test_a_plan_with_other_stages_is_refused(
+    mini: Mini, tmp_path: Path, change: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The order is what a kill may not break; a stage that nothing compares could write anything."""
+    vmlinux, plan = mini(Spec()), tmp_path / "plan.json"
+    assert main(["patch", str(vmlinux), "--in-place", "--save-plan", str(plan)]) == 0
+    before = vmlinux.read_bytes()
+    data = json.loads(plan.read_text())
+    if change == "another order":
+        data["stages"].reverse()
+    else:
+        vaddr, offset, _, new = data["stages"][0]["edits"][0]
+        data["stages"].append({**data["stages"][0], "kind": "note", "edits": [[vaddr, offset, "0x0", new]]})
+    plan.write_text(json.dumps(data))
+    assert main(["patch", str(vmlinux), "--in-place", "--reverse", str(plan)]) == 2
+    assert ("edited since" if change == "another order" else "not a plan") in capsys.readouterr().err
+    assert vmlinux.read_bytes() == before
+
+
 @pytest.mark.parametrize("goal", ["untouched", "variant", 1.5, {}, None])
 def test_a_plan_with_another_goal_is_refused(
     mini: Mini, tmp_path: Path, goal: object, capsys: pytest.CaptureFixture[str]
