@@ -222,3 +222,18 @@ def test_bad_input(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main(command) == 0
     assert main(command) == 2
     assert "is already there" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        [(BASE, 3, GAP, 1, -1), (BASE, 1, 0, 1, -1), (BASE + 20, 1, 0, 1, -1)],  # a jump without a branch
+        [(BASE + 32, 2, GAP, 1, -1), (IRQ, 2, EXCEPTION, 1, -1)],  # after a RET, which went nobody knows where
+    ],
+)
+def test_what_the_records_do_not_say_is_a_gap(path: list[tuple[int, int, int, int, int]], tmp_path: Path) -> None:
+    needs_tools("trc_pkt_lister")
+    write_snapshot(recorded(path), ProgramText(PROGRAM), tmp_path / "snapshot", levels=(1,))
+    decode(tmp_path / "snapshot", "buffer0", tmp_path / "log")
+    said = (tmp_path / "log").read_text()
+    assert said.count("OCSD_GEN_TRC_ELEM_TRACE_ON") == 2

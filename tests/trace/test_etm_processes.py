@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from prologue.cli.main import main
+from prologue.insn.a64 import NOP
 from prologue.live.memory.state import KernelTask
 from prologue.perf.address_spaces import FileMap
 from prologue.trace.etm.perf_data import KernelMap, TracedKernel, write_perf_trace
@@ -175,3 +176,21 @@ def test_gaps_are_seen() -> None:
     records = recorded()
     assert has_gaps(records)
     assert not has_gaps(records[:5])
+
+
+class _Long(Memory):
+    """Of a process with a straight line of code over three pages."""
+
+    @property
+    def maps(self) -> tuple[FileMap, ...]:
+        return (FileMap(start=AT, end=AT + 0x3000, offset=0, path="/bin/cat", build_id=""),)
+
+    def read(self, vaddr: int, size: int) -> bytes | None:
+        return struct.pack("<I", NOP) * (size // 4)
+
+
+def test_code_in_the_middle_of_a_long_range_is_read() -> None:
+    records = rows((77, 500, ((AT + 0xFF0, 1100, 0, 0),)))
+    texts, misfits = find_code(records, TASKS, {77: _Long("cat", CAT)})
+    assert misfits == []
+    assert texts[77].code(AT + 0xFF0, 1100) is not None

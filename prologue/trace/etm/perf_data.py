@@ -95,7 +95,7 @@ def write_perf_trace(  # noqa: PLR0913 - the last one is optional, and named
         records: of the recording, with notes; at least one.
         kernel: the kernel that ran.
         levels: exception levels that are traced.
-        advance: takes numbers of records that got encoded.
+        advance: is called with the number of records that were encoded since its last call.
 
     Returns:
         The stream of each CPU.

@@ -64,7 +64,7 @@ class TracedProcesses:
 
 
 def has_gaps(records: TraceRecords) -> bool:
-    """Tell whether a CPU was not recorded for a while after its first range: an execve there is not seen."""
+    """Return whether a CPU was not recorded for a while after its first range: an execve there is not seen."""
     for cpu in np.unique(records["cpu"]).tolist():
         own = records[records["cpu"] == cpu]
         if (own["flags"][1:] & np.uint8(GAP)).any():
@@ -150,7 +150,9 @@ def _pages(ranges: TraceRecords, mapped: FileMap, memory: ProcessMemory) -> Iter
     """Read the pages of a map that have something of the ranges, those next to each other as one piece."""
     distinct = np.unique(ranges[["start", "count"]])
     ends = distinct["start"] + np.uint64(4) * distinct["count"].astype(np.uint64) - np.uint64(1)
-    numbers = np.unique(np.concatenate([distinct["start"] // np.uint64(PAGE), ends // np.uint64(PAGE)])).tolist()
+    first, last = distinct["start"] // np.uint64(PAGE), ends // np.uint64(PAGE)
+    spans = zip(first.tolist(), last.tolist(), strict=True)
+    numbers = sorted({number for low, high in spans for number in range(low, high + 1)})
     run = list[tuple[int, bytes]]()
     for number in [*numbers, None]:
         if run and (number is None or number * PAGE != run[-1][0] + PAGE):

@@ -34,7 +34,7 @@ def write_snapshot(  # noqa: PLR0913 - the last two are optional, and named
         directory: its path.
         levels: exception levels that are traced.
         memory: the content of memory in the directory; None: ``text``.
-        advance: takes numbers of records that got encoded.
+        advance: is called with the number of records that were encoded since its last call.
 
     Returns:
         The stream of each CPU. Its buffer is ``bufferN``, for ``trc_pkt_lister -src_name bufferN``.
@@ -51,19 +51,18 @@ def write_snapshot(  # noqa: PLR0913 - the last two are optional, and named
             own = records[records["cpu"] == unit.cpu]
             streams[unit.cpu] = encode(own, text, levels, unit, advance=advance)
             (directory / f"cpu{unit.cpu}.bin").write_bytes(streams[unit.cpu].data)
-        _write_memory(directory, text if memory is None else memory)
-        _write_settings(directory, units)
+        _write_settings(directory, units, _write_memory(directory, text if memory is None else memory))
     return streams
 
 
-def _write_memory(directory: Path, memory: ProgramText) -> None:
+def _write_memory(directory: Path, memory: ProgramText) -> str:
+    """Write the content of memory; return what the ini file of a core says of it."""
     for k, (_, words) in enumerate(memory.pieces):
         (directory / f"memory{k}.bin").write_bytes(words.astype("<u4").tobytes())
-    dumps = [
+    return "\n".join(
         f"[dump{k}]\nfile=memory{k}.bin\naddress={base:#018x}\nlength={4 * len(words):#x}\n"
         for k, (base, words) in enumerate(memory.pieces)
-    ]
-    (directory / "dumps").write_text("\n".join(dumps))
+    )
 
 
 def _registers(unit: TraceUnit) -> Iterable[tuple[str, int]]:
@@ -73,11 +72,9 @@ def _registers(unit: TraceUnit) -> Iterable[tuple[str, int]]:
     yield from ((f"TRCIDR{9 + k}({0x061 + k:#05x})", 0) for k in range(5))
 
 
-def _write_settings(directory: Path, units: list[TraceUnit]) -> None:
-    """Write the ini files: each CPU with its trace unit and its buffer."""
+def _write_settings(directory: Path, units: list[TraceUnit], dumps: str) -> None:
+    """Write the ini files: each CPU with its trace unit, its buffer, and ``dumps`` of memory."""
     devices, buffers, sources, cores = [], [], [], []
-    dumps = (directory / "dumps").read_text()
-    (directory / "dumps").unlink()
     for k, unit in enumerate(units):
         cpu = unit.cpu
         values = "".join(f"{name}={value:#x}\n" for name, value in _registers(unit))

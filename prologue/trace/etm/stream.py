@@ -101,7 +101,7 @@ def encode(  # noqa: PLR0913 - the last two are optional, and named
         levels: exception levels that are traced.
         unit: the trace unit; its registers decide what else is traced.
         processes: the words that a thread executed at EL0; those without an entry executed ``text``.
-        advance: takes numbers of records that got encoded.
+        advance: is called with the number of records that were encoded since its last call.
 
     """
     encoder = _Encoder(text, levels, unit, processes)
@@ -164,7 +164,7 @@ class _Encoder:
     def _step(self, start: int, flags: int, context: _Context, returns: int | None, time: int) -> None:
         """Write the packets between the last range and one that starts at ``start``."""
         last = self._last
-        if last is None or flags & GAP:
+        if last is None or flags & GAP or _is_broken(last, start, flags, returns):
             self._stop()
             self._stream.data += _TRACE_ON
             self._address(start, context, force=True)
@@ -189,7 +189,7 @@ class _Encoder:
 
     def _exception(self, last: tuple[int, int, RangeCode], returns: int, vector: int, kind: int | None = None) -> None:
         code = last[2]
-        # The waypoint at the end was executed, unless the exception returns to it.
+        # A range ends with an instruction that was executed.
         self._leave(last, returns)
         unknown = code.last == Waypoint.INDIRECT
         how = _RETURN_IS_TARGET if unknown else _RETURN
@@ -227,6 +227,13 @@ class _Encoder:
             self._exception(last, last[1], 0, _DEBUG_HALT)
         else:
             self._leave(last, last[1] if to is None else to)
+
+
+def _is_broken(last: tuple[int, int, RangeCode], start: int, flags: int, returns: int | None) -> bool:
+    """Return whether the records do not say how execution got from the last range to the next: then it is a gap."""
+    if flags & EXCEPTION:
+        return returns is None and last[2].last == Waypoint.INDIRECT
+    return start != last[1] and last[2].last == Waypoint.NONE
 
 
 def _packed(vaddr: int) -> bytes:

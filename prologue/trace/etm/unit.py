@@ -23,7 +23,7 @@ HIGHEST_TRACED_CPU: Final = 0x6F - _FIRST_ID
 
 
 def is_vhe(records: TraceRecords) -> bool:
-    """Tell whether the host's kernel ran at EL2, as only VHE has it."""
+    """Return whether the host's kernel ran at EL2, as only VHE has it."""
     return bool(((records["level"] == 2) & (records["start"] >= np.uint64(KERNEL_HALF)) & (records["count"] > 0)).any())
 
 
