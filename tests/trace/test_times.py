@@ -7,10 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from prologue.cli.main import main
+from prologue.trace.path.kernel_images import HostImage, open_kernels
+from prologue.trace.path.known import KnownRanges
 from prologue.trace.readers.recording import RecordingHeader
+from prologue.trace.readers.sources import open_trace
+from prologue.trace.views.times import FunctionTimes
 from tests.trace.made import KERNEL, recording
 
 
@@ -87,6 +92,12 @@ def test_the_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert row.split() == ["7", "53.85", "1", "0.300", "0.000001000", "0.000001900", "vfs_read"]
 
 
+def test_a_range_without_a_time_is_of_no_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = rows(("vfs_read", 5, 0), *CALL[1:])
+    use = functions(tmp_path, capsys, recording(made), "--time", ",0.0000016")
+    assert {name: one["instructions"] for name, one in use.items()} == {"read_zero": 6}
+
+
 ELEMENT = "Idx:%d; ID:10; OCSD_GEN_TRC_ELEM_%s"
 COUNTED = (
     ("CYCLE_COUNT( [CC=40]; )", "vfs_read", 1, ""),
@@ -113,6 +124,22 @@ def test_cycles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # 600 for four instructions of each, 50 before the return and 40 after it.
     assert {name: one["cycles"] for name, one in use.items()} == {"vfs_read": 340, "read_zero": 350}
     assert "ns" not in use["vfs_read"]
+
+
+def test_the_first_count_is_of_all_batches_before_it(tmp_path: Path) -> None:
+    trace, vmlinux = tmp_path / "trace", KERNEL.write(tmp_path / "vmlinux")
+    trace.write_bytes(recording(rows(*CALL)))
+    with open_trace(str(trace)) as opened:
+        known = KnownRanges(open_kernels(opened, HostImage(vmlinux=vmlinux), ()))
+        (batch,) = opened.batches
+        batch.ranges["cycles"][2] = 40
+        times = FunctionTimes(known)
+        for part in (batch._replace(ranges=batch.ranges[:2]), batch._replace(ranges=batch.ranges[2:])):
+            times.add(part, known.numbers(part), np.ones(len(part.ranges), np.bool_))
+        uses = times.by_function([0])
+    assert {place: use.cycles for place, use in uses.items() if use.cycles} == {
+        KERNEL.at("vfs_read"): 20, KERNEL.at("read_zero"): 20,
+    }  # fmt: skip
 
 
 def test_no_cycles_over_a_gap(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -127,7 +127,7 @@ class Filters:
     extent: TraceExtent = field(default_factory=TraceExtent, compare=False)
 
     def mask(self, batch: Batch, numbers: I64, known: KnownRanges) -> Bool:
-        """Tell which ranges pass; shape (n,)."""
+        """Return which ranges pass; shape (n,)."""
         ranges = batch.ranges
         keep = np.ones(len(ranges), np.bool_)
         if not self.samples:
@@ -140,6 +140,7 @@ class Filters:
             keep &= np.array([self._wants(task) for task in batch.tasks], np.bool_)[ranges["task"]]
         if self.times is not None:
             keep &= (ranges["time"] >= np.uint64(self.times[0])) & (ranges["time"] <= np.uint64(self.times[1]))
+            keep &= ranges["time"] != 0  # 0: no time
         if self.places:
             keep &= self.touching(known, self.places)[numbers]
         self.extent.look(batch, self, keep)
@@ -151,7 +152,7 @@ class Filters:
 
     @staticmethod
     def touching(known: KnownRanges, places: tuple[tuple[int, int], ...]) -> Bool:
-        """Tell which distinct ranges have an instruction of one of the symbols."""
+        """Return which distinct ranges have an instruction of one of the symbols."""
         table: Any = known.table
         touching = np.zeros(len(table), np.bool_)
         for row, place in places:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from prologue.arrays import I64, U64, Bool
+from prologue.arrays import I64, U32, U64, Bool
 from prologue.insn import decode
 from prologue.insn.rows import flows
 from prologue.trace.path.branching import (
@@ -89,7 +89,7 @@ class RangeVerdicts:
         return list(zip(places[bad].tolist(), words[bad].tolist(), strict=True))
 
     def _inside(self, fresh: I64) -> tuple[Bool, U64]:
-        """Tell which of new ranges are broken, and find the branch in each that the decoder may not know."""
+        """Return which of new ranges are broken, and find the branch in each that the decoder may not know."""
         new = self._known.table[fresh]
         broken, ignored = np.zeros(len(new), np.bool_), np.zeros(len(new), np.uint64)
         changed = new["text"] != NO_TEXT
@@ -106,18 +106,26 @@ class RangeVerdicts:
             first, until = np.searchsorted(branches, starts), np.searchsorted(branches, lasts)
             ignored[rows[first < until]] = branches[first[first < until]]
         for row in np.flatnonzero(changed & (new["piece"] >= 0)).tolist():
-            broken[row] = bool(self.stops(int(fresh[row])))
+            number, start = int(fresh[row]), int(new["start"][row])
+            own, words = self.stops(number), self._known.words(number)[:-1]
+            ignorable = self._ignorable(words[: (own[0][0] - start) // 4] if own else words)
+            broken[row], ignored[row] = bool(own), start + 4 * int(ignorable[0]) if len(ignorable) else 0
         return broken, ignored
+
+    def _ignorable(self, words: U32) -> I64:
+        """Return indices of conditional branches that the decoder may not know."""
+        if self._decoder is None:
+            return np.zeros(0, np.int64)
+        some = np.flatnonzero(decode.matches(words, decode.CONTROL))
+        some = some[self._decoder.may_ignore(words[some])]
+        chosen: I64 = some[flows(words[some]) == CONDITIONAL]
+        return chosen
 
     def _of_piece(self, program: int, piece: int) -> tuple[U64, U64]:
         """Return addresses in a piece of text: stops, and other branches that the decoder may not know."""
         if (program, piece) not in self._pieces:
             text = self._programs[program].pieces[piece]
-            stops, branches = find_never_goes_on(text.words, text.vaddr), np.zeros(0, np.int64)
-            if self._decoder is not None:
-                some = np.flatnonzero(decode.matches(text.words, decode.CONTROL))
-                some = some[self._decoder.may_ignore(text.words[some])]
-                branches = some[flows(text.words[some]) == CONDITIONAL]
+            stops, branches = find_never_goes_on(text.words, text.vaddr), self._ignorable(text.words)
             base, size = np.uint64(text.vaddr), np.uint64(4)
             self._pieces[program, piece] = (
                 base + stops.astype(np.uint64) * size, base + branches.astype(np.uint64) * size
@@ -166,7 +174,7 @@ class StepVerdicts:
 
 
 def is_plain(ranges: RangeVerdicts, before: I64, starts: U64, flags: npt.NDArray[np.uint8]) -> Bool:
-    """Tell which steps from judged ranges to addresses ``starts`` follow from their last instruction alone."""
+    """Return which steps from judged ranges to addresses ``starts`` follow from their last instruction alone."""
     plain: Bool = ranges.free[before] | (ranges.target[before] == starts) | (ranges.onward[before] == starts)
     returned = flags & np.uint8(RETURN) != 0
     return plain & ~returned if returned.any() else plain

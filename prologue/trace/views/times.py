@@ -70,7 +70,8 @@ class FunctionTimes:
         self._split = SymbolSplit(known)
         self._ns, self._cycles = _Shares(), _Shares()
         self._first, self._last = np.zeros(0, np.uint64), np.zeros(0, np.uint64)
-        self._time: dict[int, tuple[int, bool]] = {}  # of the last range of each CPU, and whether it is of before a gap
+        # The time of each CPU's last range, and whether it is that of a range before a gap.
+        self._last_times: dict[int, tuple[int, bool]] = {}
         self.has_times = self.has_cycles = False
 
     def add(self, batch: Batch, numbers: I64, keep: Bool) -> None:
@@ -88,19 +89,18 @@ class FunctionTimes:
             rows = np.flatnonzero(lane == own)
             kept = np.where(keep[rows], numbers[rows], -1)
             self._ns.add(own, kept, sizes[rows], self._time_marks(own, ranges[rows]))
-            if self.has_cycles:
-                self._cycles.add(own, kept, sizes[rows], _cycle_marks(ranges[rows]))
+            self._cycles.add(own, kept, sizes[rows], _cycle_marks(ranges[rows]))
 
     def _time_marks(self, lane: int, ranges: npt.NDArray[np.void]) -> npt.NDArray[np.float64]:
         """Return the ns since the time before, at each range that has another time than the one before it."""
         time, gap = ranges["time"], ranges["flags"] & np.uint8(GAP) != 0
-        last, was_stale = self._time.get(lane, (0, False))
+        last, was_stale = self._last_times.get(lane, (0, False))
         before = np.append(np.uint64(last), time[:-1])
         is_mark = gap | (time != before)
         # A range after a gap has the time of a range before it, until the clock is read again.
         mark = np.maximum.accumulate(np.where(is_mark, np.arange(1, len(time) + 1), 0))
         stale = np.append(was_stale, gap & (time == before))[mark]
-        self._time[lane] = int(time[-1]), bool(stale[-1])
+        self._last_times[lane] = int(time[-1]), bool(stale[-1])
         known = ~gap & (before != 0) & (time > before) & ~np.append(was_stale, stale[:-1])
         marks = np.where(is_mark, 0.0, np.nan)
         marks[known] = time[known] - before[known]
