@@ -91,19 +91,20 @@ class CompressedDump:
             filled = len(data)
         else:
             starts, sizes, places = self._flat
-            data, filled = bytearray(size), 0
+            data, covered = bytearray(size), bytearray(size)  # a later piece may replace an earlier one
             for k in np.flatnonzero((starts < offset + size) & (starts + sizes > offset)).tolist():
                 low, high = max(offset, int(starts[k])), min(offset + size, int(starts[k] + sizes[k]))
                 place = int(places[k]) + low - int(starts[k])
                 data[low - offset : high - offset] = self._file[place : place + high - low]
-                filled += high - low
+                covered[low - offset : high - offset] = b"\1" * (high - low)
+            filled = sum(covered)
         if filled < size:
             raise InputError(f"{filled} of {size} bytes at {offset:#x} of the dump: truncated", path=self.name)
         return bytes(data)
 
     @property
     def is_known(self) -> bool:
-        """Mask of the blocks that are compressed in a way that ``read`` knows."""
+        """True if ``read`` knows how every block is compressed."""
         return bool(np.isin(self._pages["flags"], (0, _ZLIB, _ZSTD)).all())
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import struct
 import subprocess
 import time
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ from tests.mini_kernel.build import Spec
 from tests.support import cores, qmp
 from tests.support.built import Mini
 from tests.support.elf_edit import MOV, ElfEdit
-from tests.support.kdump import kdump
+from tests.support.kdump import flattened, kdump
 from tests.support.needs import needs_tools
 
 START = 0x40200000  # in QEMU's machine, after the device tree; a multiple of 64 KiB
@@ -161,3 +162,17 @@ def test_damaged_dumps(vmlinux: Path, memory: bytes, tmp_path: Path, flags: int,
         ends.append(main(["live", "overlay", str(vmlinux), str(source), "-o", str(tmp_path / "out"), "-q"]))
     assert set(ends) <= {0, 2}
     assert ends.count(2) > 20
+
+
+def test_pieces_that_overlap_do_not_fill_a_hole(memory: bytes, tmp_path: Path) -> None:
+    """makedumpfile writes headers twice into a flattened dump; bytes that no piece has are missing all the same."""
+    source, whole = tmp_path / "dump", kdump(START, memory, 4096, note=note_of(memory), flags=0)
+    flat = flattened(whole, 4096)
+    first = struct.pack(">qq", 0, 4096)
+    source.write_bytes(flat[:4096] + first + whole[:4096] + flat[4096:])
+    assert CompressedDump(source).is_known
+    start = flat.index(struct.pack(">qq", 8192, 4096))  # of the bitmaps
+    twice = flat[:4096] + 2 * (struct.pack(">qq", 12288, 4096) + whole[12288:16384]) + flat[4096:start]
+    source.write_bytes(twice + flat[start + 16 + 4096 :])
+    with pytest.raises(InputError, match="of the dump: truncated"):
+        CompressedDump(source)
