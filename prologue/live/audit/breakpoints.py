@@ -38,6 +38,11 @@ class Breakpoint(NamedTuple):
     original: int | None
     copy: int | None = None
 
+    @property
+    def is_wrong(self) -> bool:
+        """True if the copy is of another instruction."""
+        return None not in (self.original, self.copy) and self.original != self.copy
+
 
 class Breakpoints(NamedTuple):
     """All breakpoints by address, and whether the kernel's tables (kprobes, kgdb) could be read to their ends."""

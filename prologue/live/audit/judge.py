@@ -107,8 +107,8 @@ class TextJudge:
                 f"{word:#010x}" if part.kind == "data" else self._insn(word, vaddr) for word in (live, linked, expected)
             ]
             message = f"holds {shown[0]}, linked {shown[1]}; expected {shown[2]}: {part.reason(k)}"
-            own = part.malformed is not None and bool(part.malformed[k]) and part.kind != "data"
-            kind: LiveKind = part.kind if own and part.kind != "data" else "word"
+            malformed = part.malformed is not None and bool(part.malformed[k])
+            kind: LiveKind = part.kind if malformed and part.kind != "data" else "word"
             if part.unknown is not None and part.unknown[k]:
                 kind = "unknown"
             yield LiveWord(
@@ -129,7 +129,7 @@ class TextJudge:
     def _breakpoints(self) -> Iterator[LiveWord]:
         """Yield wrong copies that kprobes execute instead of the words that they cover."""
         for vaddr, point in self._lifted.items():
-            if point.copy is not None and point.original is not None and point.copy != point.original:
+            if point.is_wrong and point.original is not None and point.copy is not None:
                 message = (
                     f"a kprobe covers {self._insn(point.original, vaddr)}, but the copy that is executed instead is "
                     f"{self._insn(point.copy, vaddr)}"
@@ -199,14 +199,14 @@ class TextJudge:
             )
             old = rows.get(part.mechanism)
             rows[part.mechanism] = row if old is None else old.plus(row)
-        count = len(self._lifted)
         counted = among(self._covered, self._unstable)
         for part in claims:
             counted |= among(self._covered, part.vaddrs)
-        return [
-            *rows.values(),
-            MechanismCount(mechanism="breakpoints", words=count, changed=count, wrong=0, unsure=int((~counted).sum())),
-        ]
+        count, of_copies = len(self._lifted), sum(point.is_wrong for point in self._lifted.values())
+        breakpoints = MechanismCount(
+            mechanism="breakpoints", words=count, changed=count, wrong=of_copies, unsure=int((~counted).sum())
+        )
+        return [*rows.values(), breakpoints]
 
     def _both(self, vaddrs: U64) -> tuple[U32, U32]:
         live, before = np.zeros(len(vaddrs), np.uint32), np.zeros(len(vaddrs), np.uint32)
