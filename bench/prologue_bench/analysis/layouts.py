@@ -68,11 +68,11 @@ def links_to_decide(deviation: float, margin: float) -> int | None:
 
     ``deviation`` is the true one of the links' mean differences: of the layouts and of the noise of their pairs.
     """
-    limit = -np.log1p(-margin)  # the nearer end, of which log1p(margin) is the other
+    limit = np.log1p(margin)  # the end that is nearer to 0
     counts = np.arange(LEAST, _MOST, dtype=np.float64)
     # Equivalence has two sides to fall out of; it needs more than difference does.
     needed = quantile(1 - ALPHA / 2, counts - 1) + quantile((1 + POWER) / 2, counts - 1)
-    enough = np.flatnonzero(needed * deviation / counts**0.5 <= min(limit, np.log1p(margin)))
+    enough = np.flatnonzero(needed * deviation / counts**0.5 <= limit)
     return int(counts[enough[0]]) if len(enough) else None
 
 

@@ -119,7 +119,8 @@ def read_executed_code(source: str, vmlinux: Path, memory: str | None = None) ->
         raise UsageError(
             f"{source}: the kernel executed {of_kernel:,} instructions{rest}: {WINDOW:,} at least are needed"
         )
-    kept = windows.kept[:: max(len(windows.kept) // WINDOWS, 1)][:WINDOWS]
+    spread = np.linspace(0, len(windows.kept) - 1, min(len(windows.kept), WINDOWS)).round().astype(int).tolist()
+    kept = [windows.kept[k] for k in spread]
     made = tuple(ExecutedWindow(words=words, slots=_slots(vaddrs, firsts)) for vaddrs, words in kept)
     return ExecutedCode(
         windows=made,

@@ -82,7 +82,7 @@ def _kernel_build(text: str, rest: str) -> Measured:
     settings = {"j": "", "config": "defconfig"}
     for option in options:
         name, _, value = option.partition("=")
-        if name not in settings or not value:
+        if name not in settings or not value or (name == "j" and not value.isdecimal()):
             raise BenchError(f"workload {text!r}: {option!r} is not one of j=N, config=NAME")
         settings[name] = value
     make, jobs = f"make -C {shlex.quote(tree)}", settings["j"] or "$(nproc)"

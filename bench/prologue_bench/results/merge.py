@@ -91,7 +91,7 @@ def _by_link(sets: Sequence[tuple[str, ResultSet]]) -> Sequence[tuple[str, Resul
         return sets
     known: dict[object, str] = {}
     for name, results in sets:
-        for key in (LINK, "build_id"):
+        for key in _OF_LINK:
             value = results.campaign.kernel.get(key)
             other = known.setdefault((key, value), name)
             if any(

@@ -14,7 +14,7 @@ from prologue.errors import UsageError
 from prologue.examples.place import place_example
 from prologue.insn import a64
 from prologue_bench.model.effects import plan_campaign
-from prologue_bench.model.executed_code import WINDOW, read_executed_code
+from prologue_bench.model.executed_code import WINDOW, WINDOWS, read_executed_code
 from prologue_bench.model.pipeline import Pipelines
 from tests.support.needs import needs_tools
 from tests.trace.made import recording
@@ -131,3 +131,17 @@ def test_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "1,320 first slots executed, 13.10% of all" in text
     assert "cortex-a57     3, out of order" in text
     assert "prologue bench links linux/out -n 6 -o links/" in text
+
+
+def test_windows_are_spread_over_the_whole_trace(tmp_path: Path) -> None:
+    """Of 31 windows the last 15 are of one range: half of those that are kept."""
+    path, vmlinux = made(tmp_path / "trace", 16 * WINDOW // 84)
+    rows = np.concatenate(list(prologue.trace(path, vmlinux).ranges()))
+    ranges = [
+        {"start": start, "count": (end - start) // 4, "level": level}
+        for start, end, level in rows[["start", "end", "level"]].tolist()
+    ]
+    path.write_bytes(recording([*ranges, *ranges[-1:] * (15 * WINDOW // ranges[-1]["count"] + 50)]))
+    windows = read_executed_code(str(path), vmlinux).windows
+    assert len(windows) == WINDOWS
+    assert sum(len(set(window.words.tolist())) <= ranges[-1]["count"] for window in windows) in (7, 8)

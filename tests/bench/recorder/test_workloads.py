@@ -127,6 +127,7 @@ def test_a_workload_in_a_file(tmp_path: Path) -> None:
         ("perf-messaging:f=3", "'f=3' is not one of"),
         ("kernel-build:", "which tree"),
         ("kernel-build:/usr/src/linux,x=1", "'x=1' is not one of j=N"),
+        ("kernel-build:/usr/src/linux,j=two", "'j=two' is not one of j=N"),
         ("time: ", "which command"),
         ("iperf", "unknown; expected hackbench"),
         ("nowhere.toml", "nowhere.toml: No such file"),
