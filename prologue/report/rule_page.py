@@ -7,9 +7,19 @@ from pathlib import Path
 from typing import Final
 
 from prologue.rules.base import FINISH, INPUTS, Rule
+from prologue.rules.deciding import DECIDING
 from prologue.rules.registry import RULES
 
 _INDEX: Final = "README.md"
+_GROUPS: Final = """\
+PL1: records. PL2: patch sites. PL3: code and data around them. PL4: what the build left behind. PL5: a kernel that
+runs, or ran: recorded writes are judged by `prologue writes judge`, all else by `prologue live audit`.
+
+*fatal* and *error* fail, *warn* fails with `verify --release`, *info* never does; a rule may give less where it cannot
+be sure, and its page says so. `prologue patch` refuses a file that violates a rule of the last column. In a release,
+only rules of PL3 can be ignored. GATE and REQUIRE are findings of `verify` about the whole file: no release, or not in
+the state that was asked for.
+"""
 _MADE: Final = "Made by `python -m prologue.report.rule_page`: change the rule, not this file."
 
 
@@ -31,9 +41,13 @@ def rule_page(rule: Rule) -> str:
 
 def index_page(rules: tuple[Rule, ...]) -> str:
     """Make the Markdown table of all rules, each linked to its page."""
-    rows = [f"| [{rule.code}]({page_name(rule)}) | {rule.slug} | {_inputs(rule)} | {rule.severity} |" for rule in rules]
-    table = "\n".join(["| code | name | looks at | severity |", "|---|---|---|---|", *rows])
-    return f"# Rules\n\n{table}\n\n<!-- {_MADE} -->\n"
+    rows = [
+        f"| [{rule.code}]({page_name(rule)}) | {rule.slug} | {_inputs(rule)} | {rule.severity} "
+        f"| {'yes' if rule in DECIDING else ''} |"
+        for rule in rules
+    ]
+    table = "\n".join(["| code | name | looks at | severity | `patch` refuses |", "|---|---|---|---|---|", *rows])
+    return f"# Rules\n\n{_GROUPS}\n{table}\n\n<!-- {_MADE} -->\n"
 
 
 def _inputs(rule: Rule) -> str:

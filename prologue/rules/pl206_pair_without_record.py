@@ -52,7 +52,8 @@ RULE = Rule(
     "without a record was written by a tool that does not follow the records.",
     example="vfs_read: d503201f d503201f, and no record holds its address",
     fix="find out what dropped the record: a discarded section, a tool that edits the table, or scripts/sorttable, "
-    "which overlooks the function that nm lists after an undefined symbol (seen in 7.2, Clang with thin LTO)",
+    "which overlooks the function that nm lists after an undefined symbol (seen in 7.2, Clang with thin LTO; "
+    "`prologue kernel patch --series sorttable-nm` mends that)",
     citation='kernel include/asm-generic/vmlinux.lds.h "MCOUNT_REC" (6.12), scripts/sorttable.c "parse_symbols" (7.2)',
     check=check,
     words=(0xD503201F, 0xD503201F),
