@@ -18,7 +18,7 @@ help:
 	@echo 'make demo    take a real Debian kernel from its package to a traced boot'
 	@echo 'make test    lint, types and the tests (the first run downloads Debian kernels)'
 	@echo 'make test-all  the same, and more of each kind: before a release, or a change of a rule'
-	@echo 'make check   lint, types and the quick tests, which download nothing: two minutes'
+	@echo 'make check   lint, types and the quick tests, which need no kernel: two minutes'
 	@echo 'make bench   two small campaigns in QEMU, their tables and pictures in bench-out'
 	@echo 'make plugins build the QEMU plugins that count instructions'
 	@echo 'make fuzz    damaged inputs, guided by coverage, for half an hour (SECONDS=1800)'

@@ -22,7 +22,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line.
 
     Returns:
-        0 clean; 1 findings; 2 bad input or usage; 3 internal error (a bug in prologue); 4 machine lost (bench).
+        0 clean; 1 findings; 2 bad input or usage; 3 internal error (a bug in prologue); 4 machine lost.
 
     Raises:
         SystemExit: from argparse, after help or a usage error.

@@ -48,7 +48,7 @@ def build_parser(chosen: str = "") -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Build-time ftrace prologues for arm64 Linux kernels.",
         epilog="exit codes: 0 clean; 1 findings; 2 bad input or usage; 3 internal error (a bug in prologue);\n"
-        "4 machine lost (bench); 5 nothing wrong found, not everything decided",
+        "4 machine lost; 5 nothing wrong found, not everything decided",
     )
     parser.add_argument("--version", action="version", version=f"prologue {__version__}")
     parser.add_argument(
