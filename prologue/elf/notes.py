@@ -23,7 +23,7 @@ def gnu_build_id(image: ElfImage) -> str:
 
 
 def matches_perf(build_id: str, recorded: str) -> bool:
-    """Tell whether a file's build-id (hex) is the one that perf recorded.
+    """Return whether a file's build-id (hex) is the one that perf recorded.
 
     perf's records have 20 bytes for it (``struct build_id_event``). What is longer is cut off, what is shorter is
     filled up with zeros, and not every writer, as simpleperf, says how many of the bytes are of the build-id.

@@ -63,20 +63,18 @@ class Sites:
     @property
     def has_mov(self) -> Bool:
         """Sites whose pair is MOV X9, X30; NOP."""
-        return _both(self.word0 == a64.MOV_X9_X30, self.word1 == a64.NOP)
+        has: Bool = (self.word0 == a64.MOV_X9_X30) & (self.word1 == a64.NOP)
+        return has
 
     @property
     def has_nop(self) -> Bool:
         """Sites whose pair is NOP; NOP, as compiled."""
-        return _both(self.word0 == a64.NOP, self.word1 == a64.NOP)
+        has: Bool = (self.word0 == a64.NOP) & (self.word1 == a64.NOP)
+        return has
 
     def unmoved_values(self) -> U64:
         """Return the value that the compiler put into each record: 8 bytes before the function, or the first slot."""
         return self.entry - np.uint64(8) if self.layout == "4,2" else self.first
-
-
-def _both(left: Bool, right: Bool) -> Bool:
-    return left & right
 
 
 def find_layout(symbols: Symbols) -> Layout:

@@ -98,7 +98,7 @@ class _Slots:
         return direct, moving
 
     def _is_leaving(self, k: int, target: int) -> bool:
-        """Tell whether a site may still call what an ops sent it to that was just taken off the list."""
+        """Return whether a site may still call what an ops sent it to that was just taken off the list."""
         if self._literal is None:
             return False
         ops, state = int(self._literal[k]), self._state

@@ -61,7 +61,7 @@ class Variables:
         return (vaddrs.pop() + self._slide) & (1 << 64) - 1 if len(vaddrs) == 1 else None
 
     def is_named(self, name: str) -> bool:
-        """Tell whether a symbol has that name, alone or with a suffix of the compiler's (``modules.llvm.12``)."""
+        """Return whether a symbol has that name, alone or with a suffix of the compiler's (``modules.llvm.12``)."""
         symbols = self._symbols.with_prefix(name) if self._symbols is not None else ()
         return any(symbol.name == name or symbol.name.startswith(f"{name}.") for symbol in symbols)
 

@@ -63,7 +63,7 @@ def read_programs(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterat
     if not objects.has("prog_idr"):
         return
     known, attached = programs(objects), _attached(objects, modules)
-    # What takes the place of a program that could not be taken off an event is none (kernel/bpf/core.c).
+    # ``dummy_bpf_prog`` replaces one that could not be detached from an event (kernel/bpf/core.c); it is no program.
     hidden = attached.keys() - known.keys() - {objects.maybe_place("dummy_bpf_prog")}
     others = [_program(objects, place) for place in sorted(hidden)]
     for program in (*sorted(known.values(), key=lambda entry: entry.id), *others):

@@ -20,7 +20,7 @@ _MOST_BITS: Final = 24  # FTRACE_HASH_MAX_BITS is 12; a hash with more buckets t
 _FLAGS: Final = {
     2: "SAVE_REGS", 12: "IPMODIFY", 13: "PID", 16: "PERMANENT", 17: "DIRECT", 18: "SUBOP",
 }  # fmt: skip
-# What a place becomes that goes with its module or with init text; the hash still counts it (``clear_mod_from_hash``).
+# ``ip`` of an entry whose module or init text is gone; the hash still counts it (``clear_mod_from_hash``).
 _GONE: Final = frozenset({0})
 _MOST_PLACES: Final = 1 << 20  # functions of one fprobe or hash
 _MOST_AT_ONE: Final = 1000  # fprobes of one function
@@ -114,7 +114,7 @@ def read_ops_hash(objects: Objects, ops: int) -> OpsHash:
 
 
 def read_one_ops(objects: Objects, ops: int) -> Listener:
-    """Tell what one ``ftrace_ops`` listens to; errors as ``Objects.read``."""
+    """Return what one ``ftrace_ops`` listens to; errors as ``Objects.read``."""
     flags = objects.get(ops, "ftrace_ops.flags")
     callbacks = _after_pid_filter(objects, "callback", ops, "ftrace_ops.func")
     if objects.knows("ftrace_ops.direct_call") and (direct := objects.get(ops, "ftrace_ops.direct_call")):

@@ -70,7 +70,7 @@ def is_skipped(records: LiveRecords) -> Bool:
 
 
 def _traced(places: U64, functions: OpsHash) -> Bool:
-    """Tell which functions an ops traces."""
+    """Return which functions an ops traces."""
     chosen, notrace = (np.fromiter(each, np.uint64, len(each)) for each in functions)
     traced = among(places, chosen) if len(chosen) else np.ones(len(places), np.bool_)
     return traced & ~among(places, notrace)

@@ -1,4 +1,4 @@
-"""A listener: code of somebody's that a running kernel calls at some place. Data only."""
+"""A listener: code that a running kernel calls at a hook, such as a callback, a handler or a BPF program. Data only."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ class Listener:
 
     @property
     def way(self) -> str:
-        """Return how a BPF program is attached; empty for another listener, or one that is attached nowhere."""
+        """Way in which a BPF program is attached; empty for another listener, or one that is attached nowhere."""
         return dict(self.details).get(ATTACHED, "")
 
     @property
     def is_kprobe(self) -> bool:
-        """Tell whether it is called by a breakpoint: a kprobe, or a BPF program on one."""
+        """True if a breakpoint calls it: a kprobe, or a BPF program on one."""
         return self.kind == "kprobe" or self.way == "kprobe"

@@ -37,7 +37,7 @@ class ListedModule:
     memory: tuple[range, ...]
 
     def has(self, vaddr: int) -> bool:
-        """Tell whether any of its memory is there."""
+        """Return whether any of its memory is there."""
         return any(vaddr in part for part in self.memory)
 
 

@@ -67,7 +67,7 @@ def _replacement(
 
 
 def read_tracers(objects: Objects) -> Iterator[Listener]:
-    """Yield a listener for each instance whose tracer is not ``nop``; the first, without a name, is tracefs itself."""
+    """Yield a listener for each instance that has a name (tracefs itself has none), or a tracer other than ``nop``."""
     if not objects.has("ftrace_trace_arrays"):
         return
     for place in objects.entries(objects.place("ftrace_trace_arrays"), "trace_array.list"):

@@ -71,12 +71,12 @@ def _place(listener: Listener) -> int:
 
 
 def _is_of_one_moment(memory: Memory) -> bool:
-    """Tell whether nothing can have changed while the lists were read: of what runs, programs come and go."""
+    """Return whether nothing can have changed while the lists were read: of what runs, programs come and go."""
     return not memory.live and not isinstance(memory, Capture)
 
 
 def _is_hidden_program(owners: Owners, listener: Listener) -> bool:
-    """Tell whether a BPF program is attached, and not listed.
+    """Return whether a BPF program is attached, and not listed.
 
     What runs the programs of a cgroup at LSM's functions is of the kernel's own text, and never listed
     (``cgroup_shim_alloc``, kernel/bpf/trampoline.c, 6.0-7.3).
@@ -89,7 +89,7 @@ def _is_hidden_program(owners: Owners, listener: Listener) -> bool:
 
 
 def _is_of_bpf(inventory: Inventory, vaddr: int) -> bool:
-    """Tell whether BPF got the memory: programs of users without CAP_BPF are not in kallsyms."""
+    """Return whether BPF got the memory: programs of users without CAP_BPF are not in kallsyms."""
     objects, owners = inventory.objects, inventory.owners
     return any(area.start <= vaddr < area.end for area in areas_of_bpf(objects, owners, list(areas(objects))))
 

@@ -36,7 +36,7 @@ class Memory(Protocol):
 
     @property
     def name(self) -> str:
-        """Name of it in messages."""
+        """Name in messages."""
 
     @property
     def live(self) -> bool:

@@ -24,7 +24,7 @@ Reader = Callable[[int, int], bytes]
 _EHDR: Final = struct.Struct("<HHIQQQIHHHHHH")
 _PT_LOAD, _PT_NOTE = 1, 4
 NO_PADDR: Final = (1 << 64) - 1
-"""What /proc/kcore gives as the physical address of what is not one piece of memory."""
+"""``p_paddr`` of segments of /proc/kcore that are not physically contiguous: vmalloc, modules."""
 _MANY: Final = 0xFFFF  # PN_XNUM: the number is elsewhere
 _MAX_NOTES: Final = 64 << 20
 _NT_ARM_SVE: Final = 0x405  # include/uapi/linux/elf.h, 6.12

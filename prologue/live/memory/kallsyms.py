@@ -118,7 +118,7 @@ def _addresses(memory: Memory, vaddr: int, count: int) -> U64:
 
 
 def _tokens(memory: Memory, table: int, index: int) -> Iterator[bytes]:
-    """Tell what each byte of a packed name stands for."""
+    """Return what each byte of a packed name stands for."""
     starts = np.frombuffer(memory.read(index, 2 * _TOKENS), "<u2").tolist()
     data = memory.read(table, starts[-1] + _LONGEST_TOKEN)
     for start, stop in pairwise([*starts, data.index(b"\0", starts[-1]) + 1]):

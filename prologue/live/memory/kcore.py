@@ -118,7 +118,7 @@ class RemoteKcore(CoreMemory):
         return result
 
     def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
-        """Read the present memory, by one question."""
+        """Read several ranges with one request."""
         places = [(self.core.place_of(*piece), piece.size) for piece in ranges]
         return self._dd_all([Range(offset, size) for offset, size in places])
 

@@ -191,7 +191,7 @@ def _edges(symbols: Sequence[KnownSymbol], modules: dict[str, LoadedModule]) -> 
 
 
 def _is_unsized(piece: _Wanted) -> bool:
-    """Tell whether nothing says that all of it is there."""
+    """Return whether nothing says that all of it is there."""
     return bool(piece.owner)
 
 

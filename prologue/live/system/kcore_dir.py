@@ -107,7 +107,7 @@ def _place(symbols: Symbols, name: str, slide: int, system: RunningSystem) -> in
 
 
 def _extent(module: RunningModule) -> tuple[int, int] | None:
-    """Tell where the text begins and ends that stays after init, with PLT entries: one piece of memory (MOD_TEXT).
+    """Return where the text begins and ends that stays after init, with PLT entries: one piece of memory (MOD_TEXT).
 
     None if all of it was init text, as of keymaps.
     """

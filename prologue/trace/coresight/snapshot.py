@@ -53,7 +53,7 @@ class SnapshotBuffer:
 
 
 def is_snapshot(path: Path) -> bool:
-    """Tell whether a path is a snapshot directory."""
+    """Return whether a path is a snapshot directory."""
     return path.is_dir() and (path / INDEX).exists()
 
 

@@ -88,7 +88,7 @@ class BinaryNames(Symbols):
         return (*symbols, *(Symbol(each.name, each.addr, each.size) for each in sections))
 
     def has(self, name: str) -> bool:
-        """Tell whether a symbol or a section of text has this name."""
+        """Return whether a symbol or a section of text has this name."""
         return any(symbol.name == name for symbol in self.with_prefix(name))
 
     def function_names(self, prefix: str = "") -> list[str]:

@@ -25,7 +25,7 @@ def targets(words: U32, places: U64) -> U64:
 
 
 def never_goes_on(words: U32, places: U64) -> Bool:
-    """Tell which words the next instruction cannot follow; it can follow a direct branch to it."""
+    """Return which words the next instruction cannot follow; it can follow a direct branch to it."""
     kind = flows(words)
     direct = (kind == B) | (kind == BL)
     stops: Bool = np.isin(kind, ALWAYS) & ~(direct & (targets(words, places) == places + np.uint64(4)))

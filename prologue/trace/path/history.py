@@ -280,7 +280,7 @@ class TextHistory:
         return self._state(number, span.words[texts, columns], span.known[texts, columns])
 
     def _fits(self, step: _Step) -> Bool:
-        """Tell whether each word of a range may have run there; shape (instructions,)."""
+        """Return whether each word of a range may have run there; shape (instructions,)."""
         if step not in self._judged:
             self._judged[step] = self._judge(step)
         return self._judged[step]

@@ -25,7 +25,7 @@ from prologue.trace.ranges import EXCEPTION, RETURN
 
 
 def possible_steps(words: U32, last: U64, went: U64, flags: npt.NDArray[np.uint8], vectors: U64) -> Bool:
-    """Tell which steps can be, from ``words`` at ``last`` to the addresses ``went``; all of shape (n,).
+    """Return which steps can be, from ``words`` at ``last`` to the addresses ``went``; all of shape (n,).
 
     ``flags`` are EXCEPTION and RETURN, as far as the input marks them; ``vectors`` are addresses of exception vectors.
     """
@@ -41,7 +41,7 @@ def possible_steps(words: U32, last: U64, went: U64, flags: npt.NDArray[np.uint8
 
 
 def may_be_exceptions(words: U32, went: U64, nowhere: Bool, *, says_exceptions: bool) -> Bool:
-    """Tell which steps lead to an address that may be a vector without an image: firmware's, EL2's, a trampoline's.
+    """Return which steps lead to an address that may be a vector without an image: firmware's, EL2's, a trampoline's.
 
     ``nowhere``: no image has ``went``. ``says_exceptions``: the input marks them, so an unmarked step is no exception.
     """

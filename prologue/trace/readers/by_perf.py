@@ -22,7 +22,7 @@ _FIELDS: Final = ("comm,pid,tid,cpu,time,event,ip,addr,dso", "comm,pid,tid,cpu,e
 
 
 def can_decode() -> bool:
-    """Tell whether perf is installed; whether it was built with OpenCSD shows when it runs."""
+    """Return whether perf is installed; whether it was built with OpenCSD shows when it runs."""
     return shutil.which("perf") is not None
 
 

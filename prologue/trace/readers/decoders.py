@@ -46,7 +46,7 @@ class Decoder(NamedTuple):
     """Whether it surely follows branches with pointer authentication."""
 
     def may_ignore(self, words: U32) -> Bool:
-        """Tell which branches it may have taken for plain instructions; shape of ``words``."""
+        """Return which branches it may have taken for plain instructions; shape of ``words``."""
         is_unknown = np.zeros(words.shape, np.bool_)
         for pattern, since in _SINCE:
             if self.version is None or self.version < since:

@@ -62,7 +62,7 @@ def hex16(words: npt.NDArray[Any], at: I64) -> tuple[U64, Bool]:
 
 
 def _is_padding(blank: U64) -> Bool:
-    """Tell whether blanks (1 in their bytes) stand before all digits, not among or after them."""
+    """Return whether blanks (1 in their bytes) stand before all digits, not among or after them."""
     padding: Bool = (~blank & _every(1)) << np.uint64(8) & blank == 0
     return padding
 
@@ -82,7 +82,7 @@ def _join(digits: U64, bits: int) -> U64:
 
 
 def is_blank(words: npt.NDArray[Any], at: I64) -> Bool:
-    """Tell whether a blank is in each place; shape of ``at``."""
+    """Return whether a blank is in each place; shape of ``at``."""
     blank: Bool = words[at] & np.uint64(0xFF) == np.uint64(0x20)
     return blank
 

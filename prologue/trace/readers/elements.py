@@ -361,7 +361,7 @@ class ElementReader:
 
 
 def _is_possible(starts: U64, ends: U64, counts: U32, isa: U32) -> Bool:
-    """Tell whether ranges can have that number of instructions; shape (n,)."""
+    """Return whether ranges can have that number of instructions; shape (n,)."""
     sizes = ends - starts
     good: Bool = (ends > starts) & (sizes < np.uint64(LONGEST))
     words: Bool = (starts & np.uint64(3) == 0) & (sizes == 4 * counts.astype(np.uint64))

@@ -107,7 +107,7 @@ def read_opencsd(stream: Peekable, account: Tally, counter: Counter | None = Non
 
 
 def _is_possible(first: int, last: int, count: bytes, isa: bytes) -> bool:
-    """Tell whether a range can have that number of instructions (decimal digits)."""
+    """Return whether a range can have that number of instructions (decimal digits)."""
     size = last - first
     if isa not in ISAS or not 0 < size < LONGEST or last >> 64 or len(count) > len(str(LONGEST)):
         return False

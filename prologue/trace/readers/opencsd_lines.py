@@ -110,12 +110,12 @@ def read_error(line: bytes) -> DecoderError | None:
 
 
 def is_remark(line: bytes) -> bool:
-    """Tell whether the program prints a line besides its trace."""
+    """Return whether the program prints a line besides its trace."""
     return _REMARK.match(line) is not None
 
 
 def is_fatal(line: bytes) -> bool:
-    """Tell whether a line says that decoding ended there."""
+    """Return whether a line says that decoding ended there."""
     return line.startswith(_FATAL)
 
 
@@ -151,7 +151,7 @@ def flow_packets(packets: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def has_unknown_code(block: bytes) -> bool:
-    """Tell whether the decoder met code that it does not know in a block of lines."""
+    """Return whether the decoder met code that it does not know in a block of lines."""
     return any(b"ELEM_%s(" % name in block for name in _UNKNOWN_CODE)
 
 

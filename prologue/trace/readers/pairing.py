@@ -106,12 +106,12 @@ class Pairing:
 
 
 def _is_possible(vaddrs: U64) -> Bool:
-    """Tell which are addresses of instructions; the last word of all is not: the end of its range would be 0."""
+    """Return which are addresses of instructions; the last word of all is not: the end of its range would be 0."""
     is_possible: Bool = (vaddrs & np.uint64(3) == 0) & (vaddrs < np.uint64(_LAST))
     return is_possible
 
 
 def _may_be_t32(vaddrs: U64) -> Bool:
-    """Tell which are addresses of T32 instructions only: compat tasks have them, kernels do not."""
+    """Return which are addresses of T32 instructions only: compat tasks have them, kernels do not."""
     is_t32: Bool = (vaddrs & np.uint64(3) == 2) & (vaddrs < np.uint64(KERNEL_HALF))
     return is_t32

@@ -55,7 +55,7 @@ class TextBlock:
         return self._block[self.starts[at] : self.ends[at] + 1]
 
     def has_stack(self, at: int) -> bool:
-        """Tell whether a line of a stack comes after a line."""
+        """Return whether a line of a stack comes after a line."""
         return self._block[self.ends[at] + 1 : self.ends[at] + 2] == b"\t"
 
     def before(self, end: int) -> bytes:
@@ -113,7 +113,7 @@ class TextBlock:
         return np.where(letters[last] == ord(")"), np.where(offset, at - 2, last), 0)
 
     def ends_with(self, ends: I64, wanted: bytes) -> Bool:
-        """Tell which of the places have these characters before them."""
+        """Return which of the places have these characters before them."""
         same = np.ones(len(ends), np.bool_)
         size = len(wanted)
         for at in range(0, size, 8):

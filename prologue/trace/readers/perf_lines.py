@@ -212,7 +212,7 @@ def _read_head(head: re.Match[bytes] | None) -> PerfLine | None:
 
 
 def _is_whole(match: re.Match[bytes]) -> bool:
-    """Tell whether a match is a whole sample: an address alone is a line of a stack, and no line has a second one.
+    """Return whether a match is a whole sample: an address alone is a line of a stack, and no line has a second one.
 
     perf prints addresses 16 columns wide: a narrower one was cut.
     """
@@ -232,7 +232,7 @@ def _is_whole(match: re.Match[bytes]) -> bool:
 
 
 def _is_possible(match: re.Match[bytes]) -> bool:
-    """Tell whether a line's CPU can be; perf prints -1 if it does not know."""
+    """Return whether a line's CPU can be; perf prints -1 if it does not know."""
     return match["cpu"] is None or NO_CPU <= int(match["cpu"]) <= HIGHEST_CPU
 
 
@@ -274,7 +274,7 @@ class Shape:
 
     @staticmethod
     def is_common(match: re.Match[bytes]) -> bool:
-        """Tell whether other lines may have the shape of this one."""
+        """Return whether other lines may have the shape of this one."""
         # With --call-trace each line has another callee before the address, and so another column of it.
         if match["callee"] or match["more"].strip():
             return False
@@ -321,7 +321,7 @@ class Shape:
         )
 
     def fits(self, words: npt.NDArray[Any], starts: I64) -> Bool:
-        """Tell which lines have these separators in these columns."""
+        """Return which lines have these separators in these columns."""
         good = np.ones(len(starts), np.bool_)
         for at, mask, value in self._masks:
             good &= words[starts + at] & mask == value

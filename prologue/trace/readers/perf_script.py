@@ -367,7 +367,7 @@ class BlockRows:
         self._parts.append((lines, np.atleast_1d(rows)))
 
     def any_before(self, line: int) -> bool:
-        """Tell whether a row is of a line before this one."""
+        """Return whether a row is of a line before this one."""
         return any(len(lines) and int(lines[0]) < line for lines, _ in self._parts)
 
     def rows(self, era: int) -> npt.NDArray[Any]:

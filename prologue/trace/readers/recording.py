@@ -79,7 +79,7 @@ class RecordingHeader:
         return _HEADER.pack(MAGIC, VERSION, RECORD.itemsize, *own)
 
     def may_be_of(self, build_id: str) -> bool:
-        """Tell whether a kernel with this build-id (hex, of any size) may have run; yes if the header has none."""
+        """Return whether a kernel with this build-id (hex, of any size) may have run; yes if the header has none."""
         return not self.build_id or _fit(self.build_id) == _fit(bytes.fromhex(build_id))
 
 

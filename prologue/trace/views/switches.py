@@ -18,7 +18,7 @@ class TaskSwitches:
         self._of_row = np.zeros(0, np.int64)  # number of each row of Batch.tasks
 
     def take(self, batch: Batch, programs: I64) -> Bool:
-        """Tell which ranges are of another task than the last range of their lane in the same program; shape (n,).
+        """Return which ranges are of another task than the last range of their lane in the same program; shape (n,).
 
         A guest has tasks of its own: that the host's is another one is no switch.
         """

@@ -127,7 +127,7 @@ class Walk:
         return kinds
 
     def _in_function(self, ranges: npt.NDArray[np.void], names: tuple[str, ...]) -> npt.NDArray[np.bool_]:
-        """Tell which ranges end in a function of one of these names."""
+        """Return which ranges end in a function of one of these names."""
         inside = np.zeros(len(ranges), np.bool_)
         for row, program in enumerate(self._programs):
             places = [place for name in names for place in program.find(name)]

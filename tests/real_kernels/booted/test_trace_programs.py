@@ -108,7 +108,7 @@ def test_perf_prints_the_same_branches(ran: Ran) -> None:
 
 
 def _is_recorder(branch: TakenBranch) -> bool:
-    """Tell whether it is of the program that execve replaced: it is at a low address, busybox is below."""
+    """Return whether it is of the program that execve replaced: it is at a low address, busybox is below."""
     return any(0x5A000000 <= vaddr < 0x5B000000 for vaddr in (branch.ip, branch.addr))
 
 
