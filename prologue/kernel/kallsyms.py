@@ -7,13 +7,48 @@ type.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
 from prologue.arrays import I64, U64, sorted_unique
 from prologue.errors import InputError
 from prologue.kernel.binary import Binary
+
+TOKENS: Final = 256
+
+
+def symbol_addresses(offsets: bytes, start: int, base: int | None) -> U64:
+    """Decode addresses of a table at ``start``: before 7.0 offsets from ``base``, then from each entry's own place."""
+    distances = np.frombuffer(offsets, "<u4")
+    if base is not None:
+        relative: U64 = distances.astype(np.uint64) + np.uint64(base)
+        return relative
+    places = np.uint64(start) + np.arange(len(distances), dtype=np.uint64) * np.uint64(4)
+    absolute: U64 = places + distances.view(np.int32).astype(np.int64).view(np.uint64)
+    return absolute
+
+
+def unpack_names(packed: bytes, count: int, token_index: bytes, token_table: bytes) -> Iterator[bytes]:
+    """Yield type and name of every symbol, in table order.
+
+    Raises:
+        ValueError, IndexError: the tables are damaged, or of another form.
+
+    """
+    starts = np.frombuffer(token_index, "<u2").tolist()
+    tokens = [token_table[start : token_table.index(b"\0", start)] for start in starts]
+    at = 0
+    for _ in range(count):
+        size, at = packed[at], at + 1
+        if size & 0x80:  # ULEB128 of two bytes, since 6.1
+            size, at = size & 0x7F | packed[at] << 7, at + 1
+        if at + size > len(packed):
+            raise ValueError("names are cut off")
+        yield b"".join([tokens[byte] for byte in packed[at : at + size]])
+        at += size
 
 
 class Kallsyms:
@@ -45,17 +80,9 @@ class Kallsyms:
         return data
 
     def _addresses(self) -> U64:
-        """Decode addresses: 6.1 and 6.12 have offsets from kallsyms_relative_base, 7.2 signed ones from each place."""
-        start = self._symbol("kallsyms_offsets")
-        offsets = np.frombuffer(self._read(start, 4 * self._count), "<u4")
-        base = self._binary.symbols.find("kallsyms_relative_base")
-        if base is not None:
-            start_of_text = int(self._binary.absolute64(np.array([base.vaddr], np.uint64))[0])
-            relative: U64 = offsets.astype(np.uint64) + np.uint64(start_of_text)
-            return relative
-        places = np.uint64(start) + np.arange(self._count, dtype=np.uint64) * np.uint64(4)
-        absolute: U64 = places + offsets.view(np.int32).astype(np.int64).view(np.uint64)
-        return absolute
+        start, base = self._symbol("kallsyms_offsets"), self._binary.symbols.find("kallsyms_relative_base")
+        value = None if base is None else int(self._binary.absolute64(np.array([base.vaddr], np.uint64))[0])
+        return symbol_addresses(self._read(start, 4 * self._count), start, value)
 
     @cached_property
     def starts(self) -> U64:
@@ -73,24 +100,13 @@ class Kallsyms:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Every symbol's name, in table order."""
-        packed = self._rest("kallsyms_names")
-        result, at = [], 0
+        index = self._read(self._symbol("kallsyms_token_index"), 2 * TOKENS)
+        tables = index, self._rest("kallsyms_token_table")
         try:
-            tokens = self._tokens()
-            for _ in range(self._count):
-                length, at = packed[at], at + 1
-                if length & 0x80:  # ULEB128 of two bytes, since 6.1
-                    length, at = (length & 0x7F) | packed[at] << 7, at + 1
-                result.append(b"".join([tokens[byte] for byte in packed[at : at + length]])[1:].decode("ascii"))
-                at += length
+            names = unpack_names(self._rest("kallsyms_names"), self._count, *tables)
+            return tuple(name[1:].decode("ascii") for name in names)
         except (IndexError, ValueError) as error:
             raise InputError("its kallsyms names are of an unknown form", path=self._binary.path) from error
-        return tuple(result)
-
-    def _tokens(self) -> list[bytes]:
-        index = np.frombuffer(self._read(self._symbol("kallsyms_token_index"), 512), "<u2").tolist()
-        table = self._rest("kallsyms_token_table")
-        return [table[at : table.index(b"\0", at)] for at in index]
 
     def _rest(self, name: str) -> bytes:
         """Read all bytes from a symbol on: the length of these tables is written nowhere."""

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Final, NamedTuple
-
-import numpy as np
 
 from prologue.arrays import U64
 from prologue.errors import InputError
+from prologue.kernel.kallsyms import TOKENS, symbol_addresses, unpack_names
 from prologue.live.memory.base import Memory
 from prologue.live.memory.perf import PerfData
 
@@ -27,7 +25,6 @@ BPF_FILLER: Final = 0xD4202000.to_bytes(4, "little")
 """What BPF's memory has where no program is: a BRK (``jit_fill_hole``, arch/arm64/net/bpf_jit_comp.c, 5.10-7.2)."""
 _TABLES: Final = ("names", "num_syms", "token_table", "token_index", "offsets")
 _RELATIVE_BASE: Final = "kallsyms_relative_base"  # before 7.0; then each offset counts from its own place
-_TOKENS: Final = 256
 _LONGEST_TOKEN: Final = 512
 _MOST_NAMES: Final = 1 << 26  # bytes
 _TEXT: Final = frozenset("tTwW")
@@ -93,8 +90,10 @@ def _unpacked(memory: Memory) -> Iterator[KnownSymbol]:
     try:
         count = int.from_bytes(memory.read(places["num_syms"], 4), "little")
         addresses = _addresses(memory, places["offsets"], count)
-        tokens = list(_tokens(memory, places["token_table"], places["token_index"]))
-        names = list(_names(_packed_names(memory, places["names"]), count, tokens))
+        index = memory.read(places["token_index"], 2 * TOKENS)
+        tables = index, _token_table(memory, places["token_table"], index)
+        packed = unpack_names(_packed_names(memory, places["names"]), count, *tables)
+        names = [name.decode(errors="replace") for name in packed]
     except (IndexError, ValueError) as error:
         raise InputError(f"damaged kallsyms in memory ({error})", path=memory.name) from error
     symbols = [KnownSymbol(vaddr, name[:1], name[1:]) for vaddr, name in zip(addresses.tolist(), names, strict=True)]
@@ -108,21 +107,13 @@ def _unpacked(memory: Memory) -> Iterator[KnownSymbol]:
 
 
 def _addresses(memory: Memory, vaddr: int, count: int) -> U64:
-    offsets = np.frombuffer(memory.read(vaddr, 4 * count), "<i4")
     base = memory.info.anchors.get(_RELATIVE_BASE)
-    if base is None:
-        places = np.uint64(vaddr) + 4 * np.arange(count, dtype=np.uint64)
-        return places + offsets.astype(np.int64).view(np.uint64)
-    start = int.from_bytes(memory.read(base, 8), "little")
-    return np.uint64(start) + offsets.view(np.uint32).astype(np.uint64)
+    start = None if base is None else int.from_bytes(memory.read(base, 8), "little")
+    return symbol_addresses(memory.read(vaddr, 4 * count), vaddr, start)
 
 
-def _tokens(memory: Memory, table: int, index: int) -> Iterator[bytes]:
-    """Return what each byte of a packed name stands for."""
-    starts = np.frombuffer(memory.read(index, 2 * _TOKENS), "<u2").tolist()
-    data = memory.read(table, starts[-1] + _LONGEST_TOKEN)
-    for start, stop in pairwise([*starts, data.index(b"\0", starts[-1]) + 1]):
-        yield data[start : stop - 1]
+def _token_table(memory: Memory, table: int, index: bytes) -> bytes:
+    return memory.read(table, int.from_bytes(index[-2:], "little") + _LONGEST_TOKEN)
 
 
 def _packed_names(memory: Memory, vaddr: int) -> bytes:
@@ -132,15 +123,3 @@ def _packed_names(memory: Memory, vaddr: int) -> bytes:
     if not 0 < size < _MOST_NAMES:
         raise ValueError(f"names of {size} bytes")
     return memory.read(vaddr, size)
-
-
-def _names(packed: bytes, count: int, tokens: list[bytes]) -> Iterator[str]:
-    at = 0
-    for _ in range(count):
-        size, at = packed[at], at + 1
-        if size & 0x80:
-            size, at = size & 0x7F | packed[at] << 7, at + 1
-        if at + size > len(packed):
-            raise ValueError("names are cut off")
-        yield b"".join([tokens[byte] for byte in packed[at : at + size]]).decode(errors="replace")
-        at += size
