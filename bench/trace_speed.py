@@ -7,8 +7,9 @@ stand-in for perf's module, on some distinct ranges, and its time for each is wh
 for each new range, whatever their number. The trace is made: straight code of the vmlinux that ends in indirect
 branches, in random order, so that its flow is possible. Without VMLINUX it is Debian's 6.12 cloud kernel. With
 ``--perf-data`` the same flow is an ETMv4 trace in perf.data, decoded by libopencsd, and by ``perf script`` beside it;
-a fourth of the branches, as both files are written here. CPU time (of all processes of a command) is given, too: wall
-time says nothing on a machine that does other things.
+a fourth of the branches, as both files are written here. ``--recorded PERF.DATA`` compares the same two on a recording
+with kcore, and nothing else: most of its ranges run again and again, as those of kernels do. CPU time (of all
+processes of a command) is given, too: wall time says nothing on a machine that does other things.
 """
 
 from __future__ import annotations
@@ -92,13 +93,18 @@ def main() -> int:
     """Measure, print, and say which bounds hold; 1 if one does not."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("vmlinux", nargs="?", type=Path)
-    parser.add_argument("--script", type=Path, required=True)
+    parser.add_argument("--script", type=Path)
     parser.add_argument("--ranges", type=int, default=100_000)
     parser.add_argument("--branches", type=int, default=1_000_000)
     parser.add_argument("--sample", type=int, default=60, help="distinct ranges for the script")
     parser.add_argument("--perf-data", action="store_true", help="perf.data instead of perf's text")
+    parser.add_argument("--recorded", type=Path, metavar="PERF.DATA", help="a recording of that kernel, with kcore")
     args = parser.parse_args()
     vmlinux = args.vmlinux or fetch_kernel("trixie").vmlinux
+    if args.recorded:
+        return of_recording(vmlinux, args.recorded)
+    if args.script is None:
+        parser.error("--script is needed, or --recorded")
     code = straight_code(vmlinux, args.ranges)
     with tempfile.TemporaryDirectory(prefix="trace-speed-") as name:
         directory = Path(name)
@@ -129,6 +135,24 @@ def main() -> int:
     print(f"{vmlinux}: script {1000 * theirs:.0f} ms for each new range; disasm of {len(code.first):,} ranges "
           f"{first.wall:.1f} s ({first.cpu:.1f} s of CPU, {first.peak:.0f} MB)")  # fmt: skip
     return _judge(bounds)
+
+
+def of_recording(vmlinux: Path, path: Path) -> int:
+    """Measure ``disasm`` and ``perf script`` on a recording: the fastest of three runs of each."""
+    commands = {
+        "disasm": [sys.executable, "-m", "prologue", "trace", "disasm", str(path), "--vmlinux", str(vmlinux)],
+        "perf script": ["perf", "script", "-i", str(path), "--itrace=b"],
+    }
+    used = {name: min(run(command) for _ in range(3)) for name, command in commands.items()}
+    for name, each in used.items():
+        print(f"{name}: {each.wall:.1f} s, {each.cpu:.1f} s of CPU, {each.peak:.0f} MB")
+    ours_, perf = used["disasm"], used["perf script"]
+    return _judge(
+        [
+            ("perf script / disasm, seconds", perf.wall / ours_.wall, ">=", 1.0),
+            ("perf script / disasm, CPU", perf.cpu / ours_.cpu, ">=", 1.0),
+        ]
+    )
 
 
 def of_perf_data(vmlinux: Path, code: Code, branches: int, script: float, directory: Path) -> int:

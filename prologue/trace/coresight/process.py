@@ -336,17 +336,24 @@ class _Child:
             add_id(number)
             return 0
 
-        def on_followed(context: int, index: int, number: int, element: int) -> int:
-            on_element(context, index, number, element)
-            if indexed:
-                add_index(index & _INDEX_MASK)
-            view = views[element]
-            follow = followed.get(view[0])
-            if follow is not None:
-                follow(number, view)
+        def on_followed(_context: int, _index: int, number: int, element: int) -> int:
+            try:
+                view = views[element]
+            except KeyError:
+                view = view_of(element)
+            add(view)
+            add_id(number)
+            if view[0] in followed:
+                followed[view[0]](number, view)
             return 0
 
-        return on_followed if followed or indexed else on_element
+        def on_indexed(context: int, index: int, number: int, element: int) -> int:
+            add_index(index & _INDEX_MASK)
+            return on_followed(context, index, number, element)
+
+        if indexed:
+            return on_indexed
+        return on_followed if followed else on_element
 
     def _followed(self) -> dict[int, Callable[[int, memoryview], None]]:
         """Return what follows elements of a kind: the processes that run, and text that changes."""

@@ -15,7 +15,9 @@ from prologue.trace.ranges import NO_LEVEL, NO_VMID, OTHER_WORLD, Batch
 _LOOK: Final = 1 << 20  # ranges
 
 
-def find_host_level(batches: Iterator[Batch], host: Program, *, unnumbered: bool) -> tuple[int | None, Iterator[Batch]]:
+def find_host_level(
+    batches: Iterator[Batch], host: Program, *, unnumbered: bool, likely: int | None = None
+) -> tuple[int | None, Iterator[Batch]]:
     """Find the level: 2 with VHE, 1 with nVHE, None if the first ranges do not show it; return all batches, too.
 
     Without VHE, EL2 has one range of virtual addresses, the lower one (Arm ARM, "VMSAv8-64 address translation": one
@@ -23,6 +25,7 @@ def find_host_level(batches: Iterator[Batch], host: Program, *, unnumbered: bool
     at EL1 only while the kernel boots, before it goes back to EL2 (``finalise_el2``, arch/arm64/kernel/hyp-stub.S,
     6.1-7.2).
     ``unnumbered``: a range without a VMID is no guest's. Text of perf has no levels: its first batch ends the search.
+    ``likely`` is the level that the trace was set up for: the first text of the host there ends the search, too.
     """
     seen: list[Batch] = []
     level, count = None, 0
@@ -34,10 +37,13 @@ def find_host_level(batches: Iterator[Batch], host: Program, *, unnumbered: bool
         if ((ranges["level"] == 2) & (ranges["start"] >= np.uint64(KERNEL_HALF))).any():
             level = 2
             break
-        own = (ranges["level"] == 1) & ((ranges["vmid"] == 0) | ((ranges["vmid"] == NO_VMID) & np.bool_(unnumbered)))
+        is_host = unnumbered or likely == 1
+        own = (ranges["level"] == 1) & ((ranges["vmid"] == 0) | ((ranges["vmid"] == NO_VMID) & np.bool_(is_host)))
         candidates = ranges[own]
         if len(candidates) and (host.piece_of(candidates["start"], candidates["end"]) >= 0).any():
             level = 1
+            if likely == 1:
+                break
         count += len(batch.ranges)
         if count >= _LOOK:
             break

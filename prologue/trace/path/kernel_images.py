@@ -122,7 +122,8 @@ def follow_program(
     level, unnumbered = host.level, trace.header is not None
     # In recordings without guests' images, VMIDs alone decide.
     if level is None and (kernels or not unnumbered):
-        level, trace.batches = find_host_level(trace.batches, program, unnumbered=unnumbered)
+        likely = trace.decoded.kernel_level if isinstance(trace.decoded, DecodedTrace) else None
+        level, trace.batches = find_host_level(trace.batches, program, unnumbered=unnumbered, likely=likely)
     return Kernels(host=program, guests=kernels, host_level=level, unnumbered=unnumbered, processes=processes)
 
 

@@ -91,6 +91,14 @@ class DecodedTrace:
             for job, _ in self.jobs for source in job.sources for unit in source.units
         )  # fmt: skip
 
+    @property
+    def kernel_level(self) -> int | None:
+        """The level whose CONTEXTIDR is traced: unless told otherwise, perf takes the kernel's (``cs-etm.c``)."""
+        units = [unit for job, _ in self.jobs for source in job.sources for unit in source.units]
+        if self.is_vhe:
+            return 2
+        return 1 if units and all(unit.has_process for unit in units) and not self.own_memory else None
+
     def follow(self, pieces: Sequence[tuple[int, U32]], _vmlinux: Path | None) -> None:
         """Decode with this text: address and words of each piece."""
         space = _EL2 if self.is_vhe else _NONSECURE
