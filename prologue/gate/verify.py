@@ -179,8 +179,8 @@ _KINDS = {
 
 def _accounting(before: Binary, after: Binary) -> str:
     accounting = account(before, after)
-    if accounting.apart:
-        return f"{after.path}: not compared with {before.path} byte by byte: {accounting.apart}"
+    if accounting.incomparable:
+        return f"{after.path}: not compared with {before.path} byte by byte: {accounting.incomparable}"
     kinds = _KINDS
     if isinstance(before, Kernel) and before.marker is not None and before.marker.version > 1:
         kinds = _KINDS | {"record": ("word of the record table", "words of the record table")}

@@ -23,7 +23,7 @@ class Account:
 
     words: dict[Kind, int]  # words that hold what processing writes, by kind
     unexplained: I64  # file offsets of all other bytes that differ, ascending
-    apart: str = ""  # why the files cannot be compared byte by byte: they are of two builds
+    incomparable: str = ""  # why the files cannot be compared byte by byte: they are of two builds
 
 
 @lru_cache(maxsize=1)  # PL403 and the note use the same pair, and comparing 350 MB is slow
@@ -34,8 +34,8 @@ def account(before: Binary, after: Binary) -> Account:
     A module's appended signature is not part of the module and is left out: processing must strip it.
     """
     size = _proper_size(after)
-    if apart := _why_apart(before, after):
-        return Account({}, np.zeros(0, np.int64), apart)
+    if incomparable := _why_incomparable(before, after):
+        return Account({}, np.zeros(0, np.int64), incomparable)
     differing = differing_files(before.image, after.image, size)
     words: dict[Kind, int] = {}
     explained = [np.zeros(0, np.int64)]
@@ -49,7 +49,7 @@ def account(before: Binary, after: Binary) -> Account:
     return Account(words, unexplained)
 
 
-def _why_apart(before: Binary, after: Binary) -> str:
+def _why_incomparable(before: Binary, after: Binary) -> str:
     """Say why the two were not made from one link; empty if they may have been."""
     if before.build_id and after.build_id and before.build_id != after.build_id:
         return f"another build: build-id {after.build_id}, before {before.build_id}"

@@ -25,8 +25,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     if before is None:
         return
     accounting = account(before, after)
-    if accounting.apart:
-        yield Hit(0, accounting.apart)
+    if accounting.incomparable:
+        yield Hit(0, accounting.incomparable)
         return
     strange = accounting.unexplained[~among(accounting.unexplained, _reported_by_other_rules(before, after))]
     if not len(strange):

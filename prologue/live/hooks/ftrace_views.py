@@ -56,8 +56,8 @@ def miscounted(objects: Objects) -> Iterator[Miscounted]:
         if objects.get(ops, "ftrace_ops.flags") & OPS_ENABLED:
             listed += _traced(records.places, read_ops_hash(objects, ops))
     counted = (records.flags & _COUNT).astype(np.int64)
-    for_nobody = (counted == 0) & (records.flags & ENABLED != 0)
-    differ = np.flatnonzero(((counted != listed) | for_nobody) & ~is_skipped(records))
+    without_user = (counted == 0) & (records.flags & ENABLED != 0)
+    differ = np.flatnonzero(((counted != listed) | without_user) & ~is_skipped(records))
     pairs, group = np.unique(np.stack([counted[differ], listed[differ]], axis=1), axis=0, return_inverse=True)
     for number, (count, several) in enumerate(pairs.tolist()):
         yield Miscounted(tuple(records.places[differ[group.ravel() == number]].tolist()), count, several)

@@ -64,19 +64,19 @@ def read_sections(memory: Memory, sections: Sequence[SectionPlace]) -> list[Live
 
     """
     steady = read_until_stable(memory, [Range(placed.vaddr, 4 * len(placed.linked)) for placed in sections])
-    restless = memory.unstable if isinstance(memory, Capture) else ()
-    return [_live(placed, reading, restless) for placed, reading in zip(sections, steady, strict=True)]
+    changing = memory.unstable if isinstance(memory, Capture) else ()
+    return [_live(placed, reading, changing) for placed, reading in zip(sections, steady, strict=True)]
 
 
-def _live(placed: SectionPlace, steady: StableReading, restless: tuple[int, ...]) -> LiveSection:
-    """Judge a section's words; ``restless`` are those that did not come to rest when memory was taken."""
+def _live(placed: SectionPlace, steady: StableReading, changing: tuple[int, ...]) -> LiveSection:
+    """Judge a section's words; ``changing`` are those that did not come to rest when memory was taken."""
     live, size = np.frombuffer(steady.data, "<u4"), len(placed.linked)
     blank = _of_words(zero_pages(steady.data, placed.vaddr), placed.vaddr, size)
     # Zeros where the file has zeros, too, are as good as read.
     plain = _of_words(zero_pages(placed.linked.tobytes(), placed.vaddr), placed.vaddr, size)
     there = steady.there & ~blank if placed.freed else steady.there | (blank & plain)
     zeros = there & blank & ~plain
-    again = {place for place in restless if placed.vaddr <= place < placed.vaddr + 4 * size} - set(steady.unstable)
+    again = {place for place in changing if placed.vaddr <= place < placed.vaddr + 4 * size} - set(steady.unstable)
     shift = placed.vaddr - placed.section.addr
     unstable = tuple(place - shift for place in (*steady.unstable, *sorted(again)))
     words = np.where(there, live, placed.linked)
