@@ -26,14 +26,15 @@ def check(subject: Subject) -> Iterator[Hit]:
     other = binary.other_layouts.entry
     at_entries = at_entries[~among(at_entries, other) & ~among(at_entries - np.uint64(4), other)]  # PL208's
     lost = lost_table(binary) is not None  # then PL112 says so, once
-    pairs = [at_entries[:0] if lost else without_owner(binary, at_entries)]
+    begun = [np.zeros(0, np.uint64)]
     for section in binary.text.text_sections:
         words = binary.text.view(section, "<u4")
         movs = find(words[:-1], (0xFFFFFFFF, a64.MOV_X9_X30))
         movs = movs[words[movs + 1] == a64.NOP]
-        vaddrs = np.uint64(section.addr) + movs.astype(np.uint64) * np.uint64(4)
-        pairs.append(vaddrs[~among(vaddrs, known)])
-    vaddrs = sorted_unique(np.concatenate(pairs))
+        begun.append(np.uint64(section.addr) + movs.astype(np.uint64) * np.uint64(4))
+    processed = np.concatenate(begun)
+    pairs = at_entries[:0] if lost else without_owner(binary, at_entries)
+    vaddrs = sorted_unique(np.concatenate([pairs, processed[~among(processed, known)]]))
     vaddrs = vaddrs[binary.is_code(vaddrs)]
     for vaddr, word in zip(vaddrs.tolist(), binary.text.words(vaddrs).tolist(), strict=True):
         pair_text = "MOV X9, X30; NOP" if word == a64.MOV_X9_X30 else "NOP; NOP at a function entry"
