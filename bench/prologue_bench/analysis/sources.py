@@ -52,7 +52,8 @@ def _of_links(name: str) -> list[str]:
     path = Path(name)
     if (path / CAMPAIGN).exists() or not path.is_dir():
         return [name]
-    return [str(plan.parent) for plan in sorted(path.glob(f"link-*/{CAMPAIGN}"))] or [name]
+    links = sorted((plan.parent for plan in path.glob(f"link-*/{CAMPAIGN}")), key=lambda link: (len(link.name), link))
+    return [str(link) for link in links] or [name]
 
 
 def examples() -> tuple[str, ...]:
