@@ -30,7 +30,7 @@ RULE = Rule(
     why="ftrace would patch the site twice: the second time it does not find the word it expects, reports "
     "`ftrace bug` and disables itself.",
     example="records 17 and 18 are both 0xffff800008010420",
-    fix="link again; check that no object is linked twice",
+    fix="link again; check that no object is linked twice, and that the linker folds no identical functions (--icf)",
     citation='kernel kernel/trace/ftrace.c "ftrace_process_locs", "ftrace_bug" (6.12)',
     check=check,
 )

@@ -84,6 +84,7 @@ def take_inventory(kernel: RunningKernel, objects: Objects | None = None) -> Inv
     not_known: list[NotKnown] = []
     if not objects.has_types:
         return _nothing(kernel, objects)
+    in_change = [*_in_change(kernel, objects)]
     try:
         owners = owners_of(kernel, objects)
     except NotKnownError as error:
@@ -104,7 +105,7 @@ def take_inventory(kernel: RunningKernel, objects: Objects | None = None) -> Inv
         listeners = mark_stopped(objects, listeners)
     except NotKnownError as error:
         not_known.append(NotKnown.of("switches of ftrace and kprobes", error))
-    not_known += _in_change(kernel, objects)
+    not_known += dict.fromkeys([*in_change, *_in_change(kernel, objects)])
     return Inventory(
         source=kernel.memory.name,
         release=kernel.memory.info.release or kernel.release,

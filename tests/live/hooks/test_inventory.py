@@ -12,6 +12,7 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.errors import UNDECIDED
+from prologue.live.hooks import inventory
 from tests.live.hooks.hooked import make, saved
 from tests.support.elf_edit import ElfEdit
 
@@ -221,3 +222,14 @@ def test_places_that_left_with_their_module_are_none(vmlinux: Path, capsys: pyte
         if one["kind"] == "ftrace_ops"
     )
     assert ops["functions"] == []
+
+
+@pytest.mark.parametrize("held", [[True, False], [False, True], [True, True]])
+def test_a_change_before_or_after_reading_is_seen_once(
+    vmlinux: Path, held: list[bool], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A running kernel goes on: the mutex that was held first may be free when all lists are read."""
+    left = held.copy()
+    monkeypatch.setattr(inventory, "is_held", lambda _, name: name == "ftrace_lock" and left.pop(0))
+    assert hooks(vmlinux, saved(vmlinux), capsys)["not_known"] == ["ftrace_ops: being changed (ftrace_lock is held)"]
+    assert left == []
