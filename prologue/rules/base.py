@@ -38,6 +38,7 @@ class Subject:
     vmlinux: Kernel | None = None  # the kernel that will load this module
     _: KW_ONLY
     running: bool = False  # its text is that of a running kernel: only rules of live text apply
+    codes: frozenset[str] = frozenset()  # of the rules that run: one leaves to another what that one reports
 
     @property
     def kernel(self) -> Kernel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from prologue.rules.base import Hit, Rule, Subject
@@ -24,6 +25,7 @@ class Traced(NamedTuple):
 
 def run_hits(subject: Subject, rules: tuple[Rule, ...]) -> list[Traced]:
     """Run the rules, and return all hits in their order."""
+    subject = replace(subject, codes=frozenset(rule.code for rule in rules))
     # Two entries of one table may name the same place: report it once.
     return [
         Traced(rule, hit)

@@ -28,30 +28,33 @@ def check(subject: Subject) -> Iterator[Hit]:
     if accounting.incomparable:
         yield Hit(0, accounting.incomparable)
         return
-    strange = accounting.unexplained[~among(accounting.unexplained, _reported_by_other_rules(before, after))]
+    others = _reported_by_other_rules(before, after, subject.codes)
+    strange = accounting.unexplained[~among(accounting.unexplained, others)]
     if not len(strange):
         return
     for run in np.split(strange, np.flatnonzero(np.diff(strange) > 1) + 1):
         yield _hit(before, after, int(run[0]), len(run))
 
 
-def _reported_by_other_rules(before: Binary, after: Binary) -> I64:
-    """Return the bytes that PL409, PL308 and PL310 report: changed relocations, live words with an unlisted transition.
+def _reported_by_other_rules(before: Binary, after: Binary, codes: frozenset[str]) -> I64:
+    """Return the bytes that fatal rules which run report: PL308 live words, PL409 relocations.
 
-    Except a second slot whose new word is on no list: none of these rules reports it.
+    Except a second slot whose new word is on no list: PL308 does not report it.
     """
     from prologue.kernel.live_words import changed
     from prologue.kernel.relocating import relocation_sections
     from prologue.rules.pl409_relocations_changed import changed as changed_relocations
 
-    unsafe = [c for c in changed(before, after) if not cmodx.judge(c.old, c.new, "old").allowed]
-    vaddrs = [c.vaddr for c in unsafe if c.what != "second slot" or cmodx.listed(c.new, "new")]
-    offsets = after.image.offsets(np.array(vaddrs, np.uint64))
-    live = (offsets[:, None] + np.arange(4)).ravel()
-    if not any(len(rows) for rows in changed_relocations(before, after)):
-        return live
-    tables = [s for kind in ("RELA", "RELR") for s in relocation_sections(after.image, kind)]
-    return np.concatenate([live, *(s.offset + np.arange(s.size, dtype=np.int64) for s in tables)])
+    parts = [np.zeros(0, np.int64)]
+    if "PL308" in codes:
+        unlisted = [c for c in changed(before, after) if not cmodx.judge(c.old, c.new, "new").allowed]
+        vaddrs = [c.vaddr for c in unlisted if c.what != "second slot" or cmodx.listed(c.new, "new")]
+        offsets = after.image.offsets(np.array(vaddrs, np.uint64))
+        parts.append((offsets[:, None] + np.arange(4)).ravel())
+    if "PL409" in codes and any(len(rows) for rows in changed_relocations(before, after)):
+        tables = [s for kind in ("RELA", "RELR") for s in relocation_sections(after.image, kind)]
+        parts += [s.offset + np.arange(s.size, dtype=np.int64) for s in tables]
+    return np.concatenate(parts)
 
 
 def _section_of(image: ElfImage, offset: int) -> Section | None:

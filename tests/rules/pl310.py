@@ -8,18 +8,19 @@ from tests.support.built import Mini
 from tests.support.elf_edit import edit
 
 B_EQ = 0x54000040
+OF_CODE = ("--select", "PL3")  # of files it is an edit outside of the plan, too: PL403
 
 
 def broken(mini: Mini) -> Arguments:
     vmlinux = mini(Spec(labels=True))
     with edit(copy_before(vmlinux)) as before:
         before.set_word(before.value("label_user"), B_EQ)
-    return [vmlinux, "--against", before.path]
+    return [vmlinux, "--against", before.path, *OF_CODE]
 
 
 def healthy(mini: Mini) -> Arguments:
     vmlinux = mini(Spec(labels=True))
-    return [vmlinux, "--against", copy_before(vmlinux)]
+    return [vmlinux, "--against", copy_before(vmlinux), *OF_CODE]
 
 
 FIXTURE = Fixture(broken, healthy, symbol="label_user")

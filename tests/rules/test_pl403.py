@@ -20,8 +20,10 @@ STP = 0xA9BF7BFD  # stp x29, x30, [sp, #-16]!
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("word", "expected"), [(B_COND, {"PL310"}), (UNALLOCATED, {"PL403"})], ids=["B.cond", "none"])
-def test_a_changed_second_slot_is_told_of_once(
+@pytest.mark.parametrize(
+    ("word", "expected"), [(B_COND, {"PL310", "PL403"}), (UNALLOCATED, {"PL403"})], ids=["B.cond", "none"]
+)
+def test_a_changed_second_slot_is_an_edit_outside_of_the_plan(
     mini: Callable[[Spec], Path], tmp_path: Path, word: int, expected: set[str]
 ) -> None:
     vmlinux = mini(Spec())
@@ -45,3 +47,18 @@ def test_the_mov_is_no_excuse_for_what_was_there_before(mini: Callable[[Spec], P
     assert main(["patch", str(vmlinux), "--in-place"]) == 0
     found = run_rules(Subject(Kernel(vmlinux), Kernel(before)), (find_rule("PL403"),))
     assert [(finding.where.symbol, finding.severity) for finding in found] == [("work_leaf", "fatal")]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("ignored", [(), ("--ignore", "PL3")])
+def test_a_live_word_is_no_gap_in_the_account(
+    mini: Callable[[Spec], Path], tmp_path: Path, ignored: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a warning reports, or a rule that does not run, fails all the same."""
+    vmlinux, before = mini(Spec(labels=True)), tmp_path / "before"
+    before.write_bytes(vmlinux.read_bytes())
+    elf = ElfEdit(before)
+    elf.set_word(elf.value("label_user"), B_COND)
+    elf.save(before)
+    assert main(["verify", str(vmlinux), "--against", str(before), *ignored]) == 1
+    assert "PL403 edit-outside-plan (fatal): 1" in capsys.readouterr().out
