@@ -16,13 +16,17 @@ import pytest
 from prologue.cli.main import main
 from prologue.elf.compressed import compress, decompress
 from prologue.elf.identify import Compression
+from prologue.elf.image import ElfImage
 from prologue.insn import a64
 from prologue.kernel.load import open_binary
 from prologue.kernel.module import Module
 from prologue.patching.reread.module import reread_module
+from prologue.rules.base import Subject
+from prologue.rules.engine import run_rules
+from prologue.rules.registry import find_rule
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec, all_modules
-from tests.support.elf_edit import ElfEdit, sign
+from tests.support.elf_edit import ElfEdit, edit, sign
 
 Mini = Callable[[Spec | ModuleSpec], Path]
 FUNCTIONS = {"module_leaf", "module_middle", "module_local", "module_caller", "init_module", "cleanup_module"}
@@ -194,6 +198,32 @@ def test_the_kernel_says_what_its_modules_need(
     for command in (["patch", "--in-place"], ["verify", "--release"]):  # the wrong kernel can prove nothing
         assert main([command[0], str(other), *command[1:], "--vmlinux", str(vmlinux)]) == 2
         assert "layout 4,2" in capsys.readouterr().err
+
+
+def test_a_kernel_that_may_not_accept_the_mov(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    """As one with the boot mode, whose ftrace_init_nop is another than those that are known."""
+    with edit(mini(Spec(contract="stock"))) as elf:
+        elf.set_word(elf.value("ftrace_init_nop") + 8, 0xD61F0000)  # br x0
+    ko = mini(ModuleSpec())
+    assert patch(ko, "--in-place", "--contract", "stock") == 0
+    capsys.readouterr()
+    assert main(["verify", str(ko), "--vmlinux", str(elf.path)]) == 0
+    said = capsys.readouterr().out
+    assert "PL202 sites-partly-patched (warn): 1" in said
+    assert "it is not known whether ftrace_init_nop of" in said
+
+
+def test_relocations_that_do_nothing_are_none_of_another_type(mini: Mini) -> None:
+    """R_AARCH64_NONE is 0 and 256; a record of a discarded function may have either."""
+    ko = mini(ModuleSpec())
+    elf = ElfEdit(ko)
+    table = ElfImage(ko).section(".rela__patchable_function_entries")
+    assert table is not None
+    for number in (0, 256):
+        struct.pack_into("<Q", elf.data, table.offset + 8, number)
+        elf.save(ko)
+        found = run_rules(Subject(open_binary(ko)), (find_rule("PL103"),))
+        assert found == ()
 
 
 def test_a_module_has_no_flat_image(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,6 @@ from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
 
 # AAELF64, "Relocation codes"
-R_NONE: Final = 0
 R_ABS64: Final = 257
 R_BRANCHES: Final = (279, 280, 282, 283)  # TSTBR14, CONDBR19, JUMP26, CALL26
 # Relocations that make an address: data, ADR, ADRP, ADD and MOVW. Loads and stores use one, too, but as a place to

@@ -177,7 +177,8 @@ _NO_ADDRESS: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 def _read_records(module: Module, sections: list[Section]) -> Records:
-    from prologue.elf.relocs import R_ABS64, R_NONE
+    from prologue.elf.dynrelocs import RELA_NONE
+    from prologue.elf.relocs import R_ABS64
 
     vaddrs = np.concatenate([s.addr + np.arange(s.size // 8, dtype=np.uint64) * np.uint64(8) for s in sections])
     slots = np.concatenate([module.image.view(s, "<u8") for s in sections])
@@ -197,7 +198,7 @@ def _read_records(module: Module, sections: list[Section]) -> Records:
     homes[index[absolute]] = relocations.homes[rows[absolute]]
     rela: Bool = np.zeros(len(slots), np.bool_)
     rela[index[absolute]] = True
-    wrong = ~absolute & (kind != R_NONE)  # of a discarded function: the loader does nothing about it
+    wrong = ~absolute & ~np.isin(kind, RELA_NONE)  # of a discarded function: the loader does nothing about it
     return Records(
         encoding="ABS64",
         vaddrs=vaddrs,

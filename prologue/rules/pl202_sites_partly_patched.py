@@ -12,7 +12,7 @@ from prologue.kernel.init_stub import FUNCTION
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.sites import Sites
 from prologue.kernel.state import Share
-from prologue.rules.base import Hit, Rule, Subject
+from prologue.rules.base import Hit, Rule, Severity, Subject
 
 Role = Literal["native", "silent", "writing", "unknown"]
 
@@ -27,6 +27,7 @@ _FROM_JOURNAL: Final = (
 _STILL_WRITES: Final = "unfinished: all {count} sites hold the MOV, but {init} would still write prologues"
 _LOSES_LR: Final = "{init} writes no prologues, but none of {count} sites holds the MOV: LR would be lost"
 _DEAD: Final = "{init} demands NOPs, but all {count} sites hold the MOV: ftrace would disable itself"
+_DOUBTFUL: Final = "all {count} sites hold the MOV, and it is not known whether {init} accepts that"
 # Whose sites, how many of them hold the MOV, and what the kernel does about prologues. Combinations that are not here
 # are sound, or another rule reports them.
 _WRONG: Final[dict[tuple[Literal["kernel", "module"], Share, Role], str]] = {
@@ -37,6 +38,7 @@ _WRONG: Final[dict[tuple[Literal["kernel", "module"], Share, Role], str]] = {
     ("kernel", "none", "silent"): _LOSES_LR,
     ("module", "none", "silent"): _LOSES_LR,
     ("module", "all", "writing"): _DEAD,
+    ("module", "all", "unknown"): _DOUBTFUL,
 }
 
 
@@ -58,7 +60,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     if wrong is not None:
         init = FUNCTION if kernel is binary else f"{FUNCTION} of {kernel.path}"
         where = kernel.init_stub.edits[0].vaddr if kernel is binary and nop else int(sites.first[0])
-        yield Hit(where, wrong.format(count=mov or nop, init=init))
+        severity: Severity | None = "warn" if wrong == _DOUBTFUL else None
+        yield Hit(where, wrong.format(count=mov or nop, init=init), severity=severity)
 
 
 def _minority(sites: Sites, mov: int, nop: int, message: str) -> Iterator[Hit]:
@@ -85,7 +88,8 @@ RULE = Rule(
     finds_insns=True,
     open_while_unfinished=True,
     what="Some sites hold the MOV and some do not; or all do, but records, marker or init are not processed; or "
-    "none do, but the kernel's own prologue writing is neutralised; or a module's do, but its kernel would write them.",
+    "none do, but the kernel's own prologue writing is neutralised; or a module's do, but its kernel would write them. "
+    "Only warn: a module's do, and what its kernel does with them is not known.",
     why="Processing was interrupted, or another tool wrote here. An unmodified kernel demands a NOP at every site "
     "when it initialises ftrace, and a processed one demands a MOV when a function is traced: either way ftrace "
     "disables itself.",
