@@ -7,8 +7,10 @@ from typing import Final
 import numpy as np
 
 from prologue.arrays import I32, I64, U32, U64
-from prologue.insn.decode import BL, matches
+from prologue.insn.a64 import NOP
+from prologue.insn.decode import BL, B, matches
 from prologue.kernel.binary import Binary
+from prologue.kernel.tables import jump_labels
 
 _CHUNK: Final = 1 << 15  # branches looked at at once: what fits into a cache is much faster
 
@@ -36,13 +38,18 @@ class Flow:
                 jumping = np.flatnonzero(~matches(words[source], BL))
                 jumps.append((base + source[jumping]).astype(np.int32))
                 targets.append(self.positions(target[start : start + _CHUNK][jumping]).astype(np.int32))
+        labels = jump_labels(binary)
+        places, goals = self.positions(labels.code), self.positions(labels.target)
+        switched = (places >= 0) & ((self.words[places] == NOP) | matches(self.words[places], B))
+        jumps.append(places[switched].astype(np.int32))
+        targets.append(goals[switched].astype(np.int32))
+        self.words[places[switched]] = NOP  # it goes on, too, whatever stands there now
         self.jumps: I32 = np.concatenate(jumps)
-        """Positions of all direct branches, ascending, calls left out: a path goes on after a BL, if at all."""
+        """Positions of direct branches and jump labels, ascending; not of calls: a path goes on after BL, if at all."""
         self.targets: I32 = np.concatenate(targets)
-        """Where each of them goes; -1: to where there is no text."""
-        if binary.relocatable:  # branches that relocations send somewhere come last
-            order = np.argsort(self.jumps, kind="stable")
-            self.jumps, self.targets = self.jumps[order], self.targets[order]
+        """Where each of them goes; -1 if it leads out of all text."""
+        order = np.argsort(self.jumps, kind="stable")  # the last are jump labels, and branches that relocations send on
+        self.jumps, self.targets = self.jumps[order], self.targets[order]
 
     def after_jump(self, positions: I64) -> I64:
         """Return the position after the direct branch at each position; -1 for calls, other words, targets elsewhere.
@@ -56,7 +63,7 @@ class Flow:
         return np.where(self.jumps[place] == wanted, self.targets[place], -1).astype(np.int64)
 
     def after_jump_at(self, position: int) -> int:
-        """Return the same of one position: an array of one takes ten times as long."""
+        """Return what ``after_jump`` returns, for one position: an array of one takes ten times as long."""
         place = int(self.jumps.searchsorted(np.int32(position), side="right")) - 1
         return int(self.targets[place]) if place >= 0 and self.jumps[place] == position else -1
 

@@ -39,7 +39,7 @@ RULE = Rule(
     what="A function with a patch site that, on some path, reads X9 or W9 before it writes it. Or a direct call of "
     "such a function, on one path after which the caller reads X9 or W9 before it writes it. Returns, BUG, indirect "
     "jumps and calls end a path; a call that keeps X9 itself, and one of a function that does not return, do not. A "
-    "branch that a constant decides goes one way only.",
+    "branch that a constant decides goes one way only, a jump label both.",
     why="The MOV puts LR into X9. AAPCS64 allows that, since X9 holds no argument and no call preserves it. Code with "
     "a convention of its own (assembly, Clang's preserve_most and preserve_all), or code that reads an uninitialised "
     "variable, would see LR there.",

@@ -35,7 +35,12 @@ class MadeBinary:
             text_map=SectionMap(sections), view=lambda section, _: self._texts[section.index]
         )
         self.relocatable = bool(relocated)
+        self.symbols: Any = SimpleNamespace(find=lambda _: None)  # no table of jump labels
+        self.image: Any = SimpleNamespace(section=lambda _: None)
         self._relocated = relocated
+
+    def relative32(self, fields: U64) -> U64:
+        return fields
 
     def branches(self, section: Section) -> tuple[I64, U64]:
         index, target = decode.branches(self._texts[section.index], section.addr)

@@ -51,6 +51,8 @@ def test_a_compiler_that_knows_the_callee(tmp_path: Path) -> None:
     assert findings(tmp_path, GCC, "ipa_ra.c", "-fpatchable-function-entry=2") == ()
 
 
+# The entry of a jump label at 6 that leads to 8.
+_LABEL = '.pushsection __jump_table, "aw"; .long 6b - ., 8b - .; .quad 0; .popsection'
 CASES = {
     "read": ("bl traced; mov x0, x9", 1),
     "half of it read": ("bl traced; add w0, w0, w9", 1),
@@ -65,6 +67,9 @@ CASES = {
     "a veneer": ("bl distant; mov x0, x9", 1),
     "after a callee that jumps elsewhere": ("bl leaves; bl traced; mov x0, x9", 1),
     "kept by a callee that jumps elsewhere": ("bl traced; bl leaves; mov x0, x9", 1),
+    "read where a jump label leads": (f"bl traced; 6: nop; mov x9, #0; b 9f; 8: mov x0, x9; {_LABEL}", 1),
+    "read after a jump label that is on": (f"bl traced; 6: b 8f; mov x0, x9; b 9f; 8: mov x9, #0; {_LABEL}", 1),
+    "written before a jump label": (f"bl traced; mov x9, #0; 6: nop; b 9f; 8: mov x0, x9; {_LABEL}", 0),
     "written after the call": ("bl traced; mov x9, x0; mov x0, x9", 0),
     "read before the call": ("mov x0, x9; bl traced", 0),
     "a callee without a site": ("bl plain; mov x0, x9", 0),
