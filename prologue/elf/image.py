@@ -174,9 +174,9 @@ class ElfImage:
     def drop_pages(self, offset: int, size: int) -> None:
         """Drop whole pages of the mapped file from memory (MADV_DONTNEED); they are read again on access.
 
-        ``offset`` is a multiple of the page size.
+        ``offset`` is a multiple of the page size. Of other content nothing is dropped: changes of a copy would be lost.
         """
-        if isinstance(self._map, mmap.mmap):
+        if self.is_whole_file and isinstance(self._map, mmap.mmap):
             self._map.madvise(mmap.MADV_DONTNEED, offset, min(size, self.size - offset))
 
     def section(self, name: str) -> Section | None:

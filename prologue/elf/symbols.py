@@ -209,12 +209,13 @@ class Symbols:
     def _data(self, section: Section) -> tuple[I64, I64]:
         """Return the indices of the words where data in a text section begin, and where they end; both ascend.
 
-        They stand between a ``$d`` and the next ``$x`` (Arm ELF ABI, "Mapping symbols").
+        They stand between a ``$d`` and the next ``$x`` (Arm ELF ABI, "Mapping symbols"): nothing is data if both are at
+        one address, as Clang writes them around data of no size.
         """
         data, insn = self._mapping
         stop = np.uint64(section.addr + section.size)
         starts = data[np.searchsorted(data, np.uint64(section.addr)) : np.searchsorted(data, stop)]
-        stops = np.append(insn, stop)[np.searchsorted(insn, starts, side="right")]
+        stops = np.append(insn, stop)[np.searchsorted(insn, starts)]
         from_begin = (starts - np.uint64(section.addr)).astype(np.int64)
         to_end = (np.minimum(stops, stop) - np.uint64(section.addr)).astype(np.int64)
         return from_begin // 4, (to_end + 3) // 4

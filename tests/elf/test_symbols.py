@@ -14,6 +14,7 @@ from prologue.elf.compare import differing_bytes, differing_files
 from prologue.elf.image import ElfImage
 from prologue.elf.sections import Section
 from prologue.elf.symbols import Symbols
+from prologue.kernel.linked import private_copy
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.support.elf_edit import ElfEdit
@@ -91,6 +92,11 @@ def test_what_differs_is_found_across_pieces(mini: Mini, tmp_path: Path) -> None
     assert one.read(0, 64) == content[:64]  # pages that were let go of are there again
     arrays = (np.frombuffer(data, np.uint8) for data in (content, bytes(changed)))
     assert differing_bytes(*arrays).tolist() == sorted(places)
+    copy = private_copy(one)
+    copy[4096:4100] = b"mend"
+    mended = ElfImage(before, copy)
+    assert 4096 in differing_files(one, mended, len(content)).tolist()
+    assert mended.read(4096, 4) == b"mend"  # what a copy has of its own is nowhere else
     assert ElfEdit(path).value("work_leaf") == getattr(Symbols(one).find("work_leaf"), "vaddr", None)
 
 
@@ -102,7 +108,7 @@ def test_what_differs_is_found_across_pieces(mini: Mini, tmp_path: Path) -> None
     st.integers(0, 30),
 )
 def test_data_in_text(data: list[int], insn: list[int], begin: int, words: int) -> None:
-    """From each ``$d`` to the ``$x`` after it, or to the section's end; whole words, and only of the section."""
+    """From each ``$d`` to the next ``$x``, or to the section's end; whole words, and only of the section."""
     symbols = object.__new__(Symbols)
     symbols.__dict__["_mapping"] = tuple(np.array(sorted(vaddrs), np.uint64) for vaddrs in (data, insn))
     section = Section(index=1, name=".text", type="SHT_PROGBITS", flags=6, addr=begin, offset=0, size=4 * words + 2,
@@ -110,7 +116,7 @@ def test_data_in_text(data: list[int], insn: list[int], begin: int, words: int) 
     expected = np.ones(section.size // 4, np.bool_)
     for vaddr in data:
         if vaddr in section:
-            stop = min((x for x in insn if x > vaddr), default=section.addr + section.size)
+            stop = min((x for x in insn if x >= vaddr), default=section.addr + section.size)
             last = min(stop, section.addr + section.size) - 1
             expected[(vaddr - begin) // 4 : (last - begin) // 4 + 1] = False
     assert symbols.is_code(section).tolist() == expected.tolist()
