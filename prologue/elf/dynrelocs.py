@@ -170,7 +170,7 @@ def _extent(image: ElfImage) -> tuple[int, int]:
 
 def _require_inside(image: ElfImage, table: str, targets: U64) -> None:
     low, high = _extent(image)
-    outside = targets[(targets < low) | (targets + np.uint64(8) > high)]
+    outside = targets[(targets < low) | (targets > np.uint64(max(high - 8, 0)))]
     if len(outside):
         raise InputError(
             f"{table} relocates {int(outside[0]):#x}, outside of the kernel ({low:#x}-{high:#x})",

@@ -160,8 +160,14 @@ class Kernel(LinkedBinary):
 
     @cached_property
     def pointers(self) -> Pointers:
-        """Every address that RELA or RELR gives to data."""
-        return Pointers(*relocated(self.image))
+        """Every address that RELA or RELR gives to data; of a static link, every aligned quadword of data."""
+        places, values = relocated(self.image)
+        if self.relocates_itself:
+            return Pointers(places, values)
+        data = [s for s in self.image.sections if s.allocated and s.has_bytes and not s.executable and s.addr % 8 == 0]
+        quads = [np.uint64(s.addr) + np.arange(s.size // 8, dtype=np.uint64) * np.uint64(8) for s in data]
+        words = [self.image.view(s, np.uint8)[: s.size & ~7].view("<u8") for s in data]
+        return Pointers(np.concatenate([places, *quads]), np.concatenate([values, *words]))
 
     @cached_property
     def _pointers_by_place(self) -> Pointers:

@@ -43,3 +43,13 @@ def test_tables(mini: Mini, start: str, stop: str, size: int, slot: int, *, fire
         struct.pack_into("<i", elf.data, elf.offset(field), elf.value("work_leaf") + slot - field)
     findings = run_rules(Subject(Kernel(elf.path)), (find_rule("PL303"),))
     assert [finding.where.vaddr for finding in findings] == ([field] if fires else [])
+
+
+@pytest.mark.parametrize(("distance", "fires"), [(4, True), (8, False)])
+def test_a_static_link(mini: Mini, distance: int, *, fires: bool) -> None:
+    """No relocation says which words of data are pointers."""
+    with edit(mini(Spec(form="static"))) as elf:
+        place = elf.value("work_table")
+        elf.set_quad(place, elf.quad(place) + distance)
+    found = run_rules(Subject(Kernel(elf.path)), (find_rule("PL303"),))
+    assert [finding.where.vaddr for finding in found] == [place] * fires
