@@ -16,7 +16,7 @@ from prologue.signals import held_signals
 
 _SUFFIX: Final = ".prologue.tmp"
 _RANDOM: Final = 8  # characters between prefix and suffix, from mkstemp
-_NAMED: Final = 60  # characters of the output's name, which may itself be as long as names can be
+_NAMED: Final = 60  # bytes of the output's name, which may itself be as long as names can be
 
 
 def require_plain_target(path: Path) -> None:
@@ -93,7 +93,7 @@ def temporary_beside(out: Path) -> Iterator[Path]:
 
     What a killed run left of the same output is removed first. A run that lives holds the lock of its file.
     """
-    prefix = f".{out.name[:_NAMED]}."
+    prefix = f".{os.fsdecode(os.fsencode(out.name)[:_NAMED])}."
     _remove_left(out.parent, prefix)
     with held_signals() as release:  # until the file is sure to be removed
         fd, temporary = _locked_temporary(out.parent, prefix)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from prologue.errors import InputError, PrologueError, RefusedError
+from prologue.errors import InputError, OutputError, PrologueError, RefusedError
 from prologue.kernel.binary import Binary
 from prologue.kernel.kernel import Contract, Kernel
 from prologue.kernel.load import kernel_of, open_binary, require_unstripped
@@ -141,6 +141,8 @@ def patch_or_error(request: PatchRequest, path: Path) -> PatchResult | PrologueE
         return patch_file(request, path)
     except PrologueError as error:
         return error
+    except OSError as error:
+        return OutputError(f"cannot be processed: {error.strerror}", path=path)
 
 
 def carry_out(approved: ApprovedPlan, out: Path | None, *, independent: bool) -> int:

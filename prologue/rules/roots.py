@@ -91,4 +91,6 @@ def _mended(binary: Binary, edits: list[Edit]) -> Binary:
     for offset, width, value in edits:
         content[offset : offset + width] = value.to_bytes(width, "little")
     image = ElfImage(binary.path, content)
-    return Module(image, binary.compression) if isinstance(binary, Module) else Kernel(image)
+    result = Module(image, binary.compression) if isinstance(binary, Module) else Kernel(image)
+    result.symbols = binary.symbols  # with those that were restored
+    return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -17,8 +18,10 @@ import pytest
 
 from prologue.arrays import I64, U64
 from prologue.cli.main import main
+from prologue.errors import OutputError
 from prologue.kernel.kernel import Kernel
 from prologue.patching.apply import apply_in_place
+from prologue.patching.patch import PatchRequest, patch_or_error
 from prologue.patching.reread.vmlinux import RereadRecords, reread
 from prologue.patching.words import write_words
 from prologue.plan.build import build_plan
@@ -302,3 +305,15 @@ def test_every_interrupted_state_is_unfinished_and_is_finished(mini: Mini, layou
         assert main(["verify", str(vmlinux), "--select", "PL202"]) == 1
         assert main(["patch", str(vmlinux), "--in-place"]) == 0
         assert vmlinux.read_bytes() == final
+
+
+def test_a_file_system_without_locks_is_an_error_of_that_file(mini: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many files the others are processed all the same."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    result = patch_or_error(PatchRequest(), mini(Spec()))
+    assert isinstance(result, OutputError)
+    assert "cannot be processed: No locks available" in str(result)
