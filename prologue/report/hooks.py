@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from prologue.live.hooks.by_function import Called, CalledFunction, functions_of, is_off
+from prologue.live.hooks.by_function import EVERYWHERE, Called, CalledFunction, functions_of
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.listener import Listener
 from prologue.report.printable import printable
@@ -23,7 +23,7 @@ def hooks_data(inventory: Inventory) -> dict[str, Any]:
         "release": inventory.release,
         "struct_types": inventory.types,
         "listeners": [_listener_data(inventory, listener) for listener in inventory.listeners],
-        "functions": [_function_data(inventory, function) for function in _functions(inventory)],
+        "functions": [_function_data(inventory, each) for each in _functions(inventory) if each.start != EVERYWHERE],
         "modules": [{"name": m.name, "state": m.state} for m in inventory.owners.modules],
         "not_known": list(map(str, inventory.not_known)),
     }
@@ -105,10 +105,9 @@ def listener_rows(inventory: Inventory) -> list[tuple[str, ...]]:
 
 def function_rows(inventory: Inventory, shown: tuple[CalledFunction, ...] | None = None) -> list[tuple[str, str]]:
     """Return a row for each listener of a function, in order, of those that are ``shown``, or of all."""
-    everywhere = [listener for listener in inventory.listeners if listener.functions is None and not is_off(listener)]
-    rows = [("every traced function", _called(inventory, Called(listener, 0))) for listener in everywhere]
+    rows: list[tuple[str, str]] = []
     for function in _functions(inventory) if shown is None else shown:
-        name = inventory.owners.name(function.start)
+        name = "every traced function" if function.start == EVERYWHERE else inventory.owners.name(function.start)
         rows += [("" if k else name, _called(inventory, called)) for k, called in enumerate(function.called)]
     return rows
 

@@ -7,17 +7,21 @@ from typing import Final, NamedTuple
 
 from prologue.live.hooks.listener import STOPPED, Listener, ListenerKind
 
-# At a second slot ftrace_caller runs the callbacks of every ftrace_ops, and then the direct call
-# (arch/arm64/kernel/entry-ftrace.S, 6.4-7.3); the programs of a trampoline run in it.
+# At a second slot ftrace_caller runs the callbacks of every ftrace_ops in the order of their list, each with those that
+# it calls, and then the direct call (arch/arm64/kernel/entry-ftrace.S, 6.4-7.3); the programs of a trampoline run in
+# it. It goes on at the replacement, which a livepatch's callback only chooses.
 _AT_ENTRY: Final[dict[ListenerKind, int]] = {
-    "ftrace_ops": 0, "fprobe": 1, "function graph": 2, "livepatch": 3, "direct call": 4, "BPF program": 5,
+    "ftrace_ops": 0, "fprobe": 0, "function graph": 0, "direct call": 1, "BPF program": 2, "livepatch": 4,
 }  # fmt: skip
 # The function returns to the trampoline, which it was called by; then to the function graph, which ftrace_caller put
 # before the caller; last to the kretprobe, which was there first.
-_AT_ENTRY_BY_WAY: Final = {"fmod_ret": 6, "kprobe.multi": _AT_ENTRY["fprobe"]}
+_AT_ENTRY_BY_WAY: Final = {"fmod_ret": 3, "kprobe.multi": _AT_ENTRY["fprobe"]}
 _AT_RETURN: Final = {"fexit": 0, "kretprobe.multi": 1, "kretprobe": 2}
 _BEFORE, _ENTRY, _INSIDE, _RETURN = range(4)
-_OFF: Final = frozenset({"GONE", "DISABLED", STOPPED})  # flags of one that nothing calls; a livepatch may be, still
+# Flags of one that nothing calls; a livepatch may be, still.
+_OFF: Final = frozenset({"GONE", "DISABLED", "STUB", STOPPED})
+EVERYWHERE: Final = 0
+"""Where the group of those that listen everywhere begins: at no function."""
 
 
 class Called(NamedTuple):
@@ -35,7 +39,7 @@ class CalledFunction(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A listener at one place: bytes from the function's first, and its turn; with a host, that of the host first."""
+    """A listener at one place: bytes from the function's first, and its turn, after those of its hosts."""
 
     listener: Listener
     offset: int
@@ -45,25 +49,26 @@ class _Place(NamedTuple):
 def functions_of(listeners: Iterable[Listener], start_of: dict[int, int]) -> tuple[CalledFunction, ...]:
     """Group listeners by function; ``start_of`` has the function of each place where one listens.
 
-    Those that listen everywhere are in no group, nor are those that are off, or whose host is. A direct ftrace_ops is
-    left out: its direct call is there.
+    Those that listen everywhere are the first group, ``EVERYWHERE``. Those that are off, or whose host is, are in none.
+    A direct ftrace_ops is left out: its direct call is there.
     """
     by_start: dict[int, list[_Place]] = {}
-    turns: dict[tuple[int, int], int] = {}  # of hosts, which come before BPF programs
+    turns: dict[tuple[int, int], tuple[int, ...]] = {}  # by address and place; hosts come before what they call
     off = set[int]()
     for number, listener in enumerate(listeners):
         if "DIRECT" in listener.flags or is_off(listener):
             off.add(listener.at)
             continue
-        for k, place in enumerate(listener.functions or ()):
+        for k, place in enumerate((EVERYWHERE,) if listener.functions is None else listener.functions):
             host = listener.hosts[k] if listener.hosts else 0
             turn = listener.turns[k] if listener.turns else number
             # A kretprobe that was reached later takes the place of the caller before the others do.
             turn = -turn if listener.kind == "kretprobe" else turn
             if host not in off:
-                turns[listener.at, place] = turn
-                order = (turns[host, place], turn) if (host, place) in turns else (turn,)
-                by_start.setdefault(start_of[place], []).append(_Place(listener, place - start_of[place], order))
+                order = (*turns.get((host, place), turns.get((host, EVERYWHERE), ())), turn)
+                turns[listener.at, place] = order
+                start = start_of[place] if place else EVERYWHERE
+                by_start.setdefault(start, []).append(_Place(listener, place - start, order))
     return tuple(CalledFunction(start, _in_order(group)) for start, group in sorted(by_start.items()))
 
 

@@ -16,9 +16,10 @@ from prologue.live.hooks.listener import Callback, Listener
 from prologue.live.hooks.objects import NotReadError, Objects
 
 _MOST_BITS: Final = 24  # FTRACE_HASH_MAX_BITS is 12; a hash with more buckets than 2^24 is damaged memory
+_STUB: Final = 5
 # FTRACE_OPS_FL_* (include/linux/ftrace.h, 5.10-7.3); what is of no interest to a user is left out.
 _FLAGS: Final = {
-    2: "SAVE_REGS", 12: "IPMODIFY", 13: "PID", 16: "PERMANENT", 17: "DIRECT", 18: "SUBOP",
+    2: "SAVE_REGS", _STUB: "STUB", 12: "IPMODIFY", 13: "PID", 16: "PERMANENT", 17: "DIRECT", 18: "SUBOP",
 }  # fmt: skip
 # ``ip`` of an entry whose module or init text is gone; the hash still counts it (``clear_mod_from_hash``).
 _GONE: Final = frozenset({0})
@@ -171,8 +172,9 @@ def read_graph(objects: Objects) -> Iterator[Listener]:
             if place := objects.get(user, "fgraph_ops.retfunc"):
                 calls.append(Callback("return", place))
             yield Listener(
-                kind="function graph", at=user, callbacks=tuple(calls), functions=ops.functions, excluded=ops.excluded
-            )
+                kind="function graph", at=user, callbacks=tuple(calls), functions=ops.functions,
+                hosts=_at_each(_caller_of_graph(objects), ops.functions), excluded=ops.excluded,
+            )  # fmt: skip
     elif objects.has("ftrace_graph_return"):
         yield from _former_graph(objects)
 
@@ -193,21 +195,44 @@ def _former_graph(objects: Objects) -> Iterator[Listener]:
             at=objects.place("ftrace_graph_return"),
             callbacks=calls,
             functions=ops.functions,
+            hosts=_at_each(_caller_of_graph(objects), ops.functions),
             excluded=ops.excluded,
         )
 
 
+def _caller_of_graph(objects: Objects) -> int:
+    """Return the ``ftrace_ops`` that calls users of the function graph, or 0.
+
+    In 5.10 it is a stub, which nothing calls: ``ftrace_caller`` calls the graph by itself, after every ``ftrace_ops``.
+    """
+    ops = objects.place("graph_ops")
+    return 0 if objects.get(ops, "ftrace_ops.flags") >> _STUB & 1 else ops
+
+
+def _at_each(host: int, functions: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Return the host of a listener that has the same one everywhere, for each function."""
+    return (host,) * (1 if functions is None else len(functions))
+
+
 def read_fprobes(objects: Objects) -> Iterator[Listener]:
-    """Yield fprobes: in ``fprobe_table`` since 6.14; before, an ``ftrace_ops`` each, with a callback of fprobe's."""
+    """Yield fprobes: in ``fprobe_table`` since 6.14; before, an ``ftrace_ops`` each, with a callback of fprobe's.
+
+    Of those in the table, a user of the function graph calls each; in 7.2 and 7.3, if it has no handler at the return,
+    an ``ftrace_ops`` does (``fprobe_is_ftrace``, kernel/trace/fprobe.c).
+    """
     if objects.has("fprobe_table"):
+        graph = objects.place("fprobe_graph_ops")
+        ops = objects.place("fprobe_ftrace_ops") if objects.has("fprobe_ftrace_ops") else graph
         for bucket in objects.slots("fprobe_table"):
             for entry in objects.hash_entries(bucket, "fprobe_hlist.hlist"):
-                yield _fprobe(objects, objects.get(entry, "fprobe_hlist.fp"), dict(_functions(objects, entry)))
+                place = objects.get(entry, "fprobe_hlist.fp")
+                host = graph if objects.get(place, "fprobe.exit_handler") else ops
+                yield _fprobe(objects, place, dict(_functions(objects, entry)), host)
         return
     handlers = {objects.maybe_place(n) for n in ("fprobe_handler", "fprobe_kprobe_handler")}
     for ops in registered(objects) if handlers - {None} else ():
         if objects.get(ops, "ftrace_ops.func") in handlers:
-            yield _fprobe(objects, ops - objects.offset("fprobe.ops"), read_one_ops(objects, ops).functions)
+            yield _fprobe(objects, ops - objects.offset("fprobe.ops"), read_one_ops(objects, ops).functions, ops)
 
 
 def _functions(objects: Objects, entry: int) -> Iterator[tuple[int, int]]:
@@ -231,13 +256,15 @@ def _count_older(objects: Objects, node: int) -> int:
     raise NotReadError(f"more than {_MOST_AT_ONE:,} fprobes at one function, after {node:#x}")
 
 
-def _fprobe(objects: Objects, place: int, functions: tuple[int, ...] | dict[int, int] | None) -> Listener:
+def _fprobe(objects: Objects, place: int, functions: tuple[int, ...] | dict[int, int] | None, host: int) -> Listener:
     parts = (("entry", "fprobe.entry_handler"), ("exit", "fprobe.exit_handler"))
     calls = [Callback(role, vaddr) for role, path in parts if (vaddr := objects.get(place, path))]
+    places = None if functions is None else tuple(sorted(functions))
     return Listener(
         kind="fprobe",
         at=place,
         callbacks=tuple(calls),
-        functions=None if functions is None else tuple(sorted(functions)),
+        functions=places,
+        hosts=_at_each(host, places),
         turns=tuple(functions[function] for function in sorted(functions)) if isinstance(functions, dict) else (),
     )

@@ -40,7 +40,8 @@ class Listener:
     ``functions`` are the places where it listens, ascending; None for every function that ftrace may trace, except
     those of ``excluded``; ``points`` are places of other kinds. ``turns`` say for each function in which order those of
     its kind and way are called there; without them, listeners are called as they are listed. ``hosts`` say which
-    kprobe, kretprobe or fprobe calls it there, by the address of its struct; 0 for none. ``flags`` are words.
+    ftrace_ops, user of the function graph, kprobe, kretprobe or fprobe calls it there (the first, if it listens
+    everywhere), by the address of its struct; 0 for none. ``flags`` are words.
     """
 
     kind: ListenerKind

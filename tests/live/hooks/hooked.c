@@ -135,7 +135,10 @@ TEXT int kprobe_multi_link_handler(int x) { return x + 23; }
 TEXT int fprobe_handler(int x) { return x + 24; }
 #else
 TEXT int kprobe_multi_link_exit_handler(int x) { return x + 24; }
+TEXT int fprobe_ftrace_entry(int x) { return x + 25; }
+TEXT int fprobe_fgraph_entry(int x) { return x + 26; }
 #endif
+TEXT int ftrace_graph_func(int x) { return x + 27; }
 /* A page of its own, which memory may lack. */
 __attribute__((section(".text.apart"), noinline, used, aligned(4096))) int apart(int x) { return x + 19; }
 /* Boot gives this page away. */
@@ -172,9 +175,12 @@ struct ftrace_ops hook = { .func = on_call, .next = &ftrace_list_end, .flags = 1
 struct ftrace_ops *ftrace_ops_list = &hook;
 #ifdef FORMER
 /* Nobody uses the function graph; that another ftrace_ops is registered puts a test before its entry. */
-struct ftrace_ops graph_ops = { .func_hash = &hook.local };
+struct ftrace_ops graph_ops = { .func = ftrace_graph_func, .func_hash = &hook.local };
 void *ftrace_graph_entry = ftrace_graph_entry_test, *__ftrace_graph_entry = ftrace_graph_entry_stub, *ftrace_graph_return = ftrace_stub_graph;
 #else
+struct ftrace_ops graph_ops = { .func = ftrace_graph_func, .func_hash = &hook.local };
+struct ftrace_ops fprobe_ftrace_ops = { .func = fprobe_ftrace_entry, .func_hash = &hook.local };
+struct fgraph_ops fprobe_graph_ops = { .entryfunc = fprobe_fgraph_entry, .ops = { .func_hash = &hook.local } };
 struct fgraph_ops user = { .entryfunc = on_probe, .retfunc = on_return, .ops = { .func_hash = &hook.local }, .saved_func = on_probe };
 struct fgraph_ops *fgraph_array[2];
 #endif

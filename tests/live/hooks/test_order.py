@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise, permutations
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.live.hooks.hooked import make
-from tests.live.hooks.test_programs import Values, hooks, programs_of
+from prologue.cli.main import main
+from tests.live.hooks.hooked import make, saved
+from tests.live.hooks.test_programs import Values, hooks, place, programs_of, trampoline
 from tests.support.elf_edit import ElfEdit
 
 
@@ -16,6 +18,16 @@ from tests.support.elf_edit import ElfEdit
 def vmlinux(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = () if request.param == "7.2" else ("-DFORMER",)
     return make(tmp_path_factory.mktemp("order"), *options)
+
+
+@pytest.fixture(scope="module")
+def recent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("recent"))
+
+
+@pytest.fixture(scope="module")
+def former(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("former"), "-DFORMER")
 
 
 def called(data: dict[str, Any], function: str) -> list[tuple[str, int | None]]:
@@ -74,6 +86,93 @@ def test_a_kprobe_before_the_call_of_ftrace_comes_first(vmlinux: Path, capsys: p
     """With BTI, that call is the third instruction; the second may have a kprobe."""
     data = hooks(vmlinux, {"wanted+16": "vfs_write+8", "event_probe+56": "vfs_write+12"}, capsys)
     assert called(data, "vfs_write") == [("kprobe", 4), ("ftrace_ops", 8), ("grp:ev", 12)]
+
+
+def listed(*ops: str) -> Values:
+    """These ftrace_ops, all of vfs_write, on the list."""
+    links = {f"{one}+8": other for one, other in pairwise((*ops, "ftrace_list_end"))} | {"ftrace_ops_list": ops[0]}
+    # That of an fprobe is a part of the link of its program.
+    places = {"early_many+8": "early_many+24", "late_many+8": "late_many+24"}
+    values = {"early_many": "early_many+16", "late_many": "late_many+16"}
+    return {"wanted+16": "vfs_write+4", **{places.get(k, k): values.get(value, value) for k, value in links.items()}}
+
+
+def at_entry(data: dict[str, Any]) -> list[str]:
+    """What is called by way of ftrace when vfs_write is: the first function of each listener, or the program."""
+    names = [one["name"] or one["calls"][0]["symbol"] for one in data["listeners"]]
+    (group,) = (one for one in data["functions"] if one["function"] == "vfs_write")
+    return [names[one["listener"]] for one in group["called"] if one["offset"] == 4 and one["kind"] != "kprobe"]
+
+
+MANY = "kprobe_multi_link_handler"
+
+
+@pytest.mark.parametrize("order", list(permutations(("hook", "graph_ops", "fprobe_ftrace_ops"))))
+@pytest.mark.parametrize("first", ["user", "fprobe_graph_ops"])
+def test_the_list_of_ftrace_ops_is_the_order(
+    recent: Path, order: tuple[str, ...], first: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each of them comes with what it calls: users of the function graph, and fprobes, of which these call some."""
+    users = {"user": ["on_probe"], "fprobe_graph_ops": ["fprobe_fgraph_entry", MANY, "late"]}
+    second = next(name for name in users if name != first)
+    calls = {
+        "hook": ["on_call"],
+        "graph_ops": ["ftrace_graph_func", *users[first], *users[second]],
+        "fprobe_ftrace_ops": ["fprobe_ftrace_entry", MANY, "early"],
+    }
+    array: Values = {"fgraph_array": first, "fgraph_array+8": second}
+    data = hooks(recent, many(recent) | array | listed(*order), capsys)
+    assert at_entry(data) == [name for ops in order for name in calls[ops]]
+
+
+FORMER = {
+    "hook": ["on_call"],
+    "graph_ops": ["ftrace_graph_func", "on_probe"],
+    "early_many": ["fprobe_handler", MANY, "early"],
+    "late_many": ["fprobe_handler", MANY, "late"],
+}
+USED: Values = {"__ftrace_graph_entry": "on_probe", "ftrace_graph_return": "on_return"}
+
+
+@pytest.mark.parametrize("order", [tuple(FORMER), tuple(reversed(FORMER))])
+def test_the_list_of_ftrace_ops_was_the_order(
+    former: Path, order: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = hooks(former, many(former) | USED | listed(*order), capsys)
+    assert at_entry(data) == [name for ops in order for name in FORMER[ops]]
+
+
+def test_a_stub_is_not_called_and_the_graph_comes_last(former: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In 5.10 ``ftrace_caller`` calls the user of the function graph by itself."""
+    data = hooks(former, USED | listed("graph_ops", "hook") | {"graph_ops+16": 1 << 5}, capsys)
+    assert [one["flags"] for one in data["listeners"]][:2] == [["STUB"], ["IPMODIFY"]]
+    assert at_entry(data) == ["on_call", "on_probe"]
+
+
+def test_what_listens_everywhere_comes_in_order(recent: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    values: Values = {"filter+24": 0, "fgraph_array": "user"}
+    assert everywhere(recent, values | listed("graph_ops", "hook"), capsys) == [
+        "every traced function  ftrace_ops ftrace_graph_func",
+        "function graph on_probe, on_return",
+        "ftrace_ops on_call",
+    ]
+
+
+def everywhere(vmlinux: Path, changes: Values, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Lines of the text about every traced function, as it has them."""
+    elf = ElfEdit(vmlinux)
+    named = {k: place(elf, value) if isinstance(value, str) else value for k, value in changes.items()}
+    main(["live", "hooks", str(vmlinux), str(saved(vmlinux, named))])
+    text = capsys.readouterr().out.partition("in this order\n")[2]
+    return [line.strip() for line in text.partition("\nvfs_read")[0].splitlines()]
+
+
+def test_a_livepatch_replaces_after_the_direct_call(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The trampoline calls the replacement, as ``ftrace_caller`` left it where to go on."""
+    data = hooks(vmlinux, trampoline(vmlinux) | {"patched_function+24": "vfs_read"}, capsys)
+    assert [name for name, _ in called(data, "vfs_read")] == [
+        "ftrace_ops", "early", "late", "good", "end", "kretprobe",
+    ]  # fmt: skip
 
 
 RETURNS: Values = {
