@@ -99,6 +99,22 @@ def test_opencsd_reads_every_kind_of_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("opencsd")
+def test_branches_with_pointer_authentication_are_followed(tmp_path: Path) -> None:
+    """Decoders take them for plain instructions if they are told that the core is older than Armv8.3."""
+    nop = assemble("nop")
+    # keystone knows none: retaa, braa x2, x3, eretaa (FEAT_PAuth).
+    text = ProgramText([(BASE, np.array([nop, 0xD65F0BFF, nop, 0xD71F0843, nop, 0xD69F0BFF], np.uint32))])
+    path = [(BASE + 8, 2, GAP, 1, -1), (BASE, 2, 0, 1, -1), (BASE + 16, 2, 0, 1, -1), (BASE, 1, 4, 1, -1)]
+    write_snapshot(recorded(path), text, tmp_path / "snapshot", levels=(1, 2))
+    with open_trace(str(tmp_path / "snapshot")) as trace:
+        ranges = np.concatenate([batch.ranges for batch in trace.batches])
+    assert list(zip(ranges["start"], (ranges["end"] - ranges["start"]) // 4, strict=True)) == [row[:2] for row in path]
+    needs_tools("trc_pkt_lister")
+    starts, counts, *_ = zip(*path, strict=True)
+    assert np.array_equal(decode(tmp_path / "snapshot", "buffer0", tmp_path / "log"), merged(starts, counts))
+
+
+@pytest.mark.usefixtures("opencsd")
 def test_what_is_of_no_guest_has_no_guest_s_vmid(tmp_path: Path) -> None:
     """A trace unit's packets leave out what stays as it was."""
     host, guest, hypervisor = ((BASE, 4, GAP, *context) for context in ((1, -1), (1, 5), (2, -1)))

@@ -78,7 +78,7 @@ def _write_settings(directory: Path, units: list[TraceUnit], dumps: str) -> None
     for k, unit in enumerate(units):
         cpu = unit.cpu
         values = "".join(f"{name}={value:#x}\n" for name, value in _registers(unit))
-        core = "[device]\nname=cpu_{0}\nclass=core\ntype=Cortex-A53\n\n[regs]\nPC(size:64)=0x0\nSP(size:64)=0x0\n\n{1}"
+        core = "[device]\nname=cpu_{0}\nclass=core\ntype=ARM-AA64\n\n[regs]\nPC(size:64)=0x0\nSP(size:64)=0x0\n\n{1}"
         (directory / f"cpu{cpu}.ini").write_text(core.format(cpu, dumps))
         source = f"[device]\nname=ETM_{cpu}\nclass=trace_source\ntype=ETM4\n\n[regs]\n{values}"
         (directory / f"etm{cpu}.ini").write_text(source)

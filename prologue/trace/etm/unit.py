@@ -1,4 +1,4 @@
-"""The trace unit that a recording is written for: an ETMv4.2 without a return stack, by its registers.
+"""The trace unit that a recording is written for: an ETMv4.4 without a return stack, by its registers.
 
 Registers: Arm IHI 0064, "Programmers' model".
 """
@@ -14,7 +14,7 @@ from prologue.perf.coresight import TraceProtocol, TraceUnit
 from prologue.trace.readers.recording import TraceRecords
 
 _CONTEXT, _VMID, _TIMES, _VMIDS_ARE_PROCESSES = 1 << 6, 1 << 7, 1 << 11, 1 << 15  # of TRCCONFIGR
-_IDR0, _IDR1 = 0x28000EA1, 0x4100F423  # timestamps of 64 bits; ETMv4.2
+_IDR0, _IDR1 = 0x28000EA1, 0x4100F443  # timestamps of 64 bits; ETMv4.4: as cores from Armv8.3 on have it
 _IDR2: Final = 0x088  # addresses of 64 bits, context IDs of 32; then the size of VMIDs
 _VMID_16, _VMID_32 = 2 << 10, 4 << 10
 _FIRST_ID: Final = 0x10
