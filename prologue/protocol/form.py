@@ -154,9 +154,18 @@ def _variant(protocol: str, base: Mapping[str, Any], changes: Mapping[str, Any])
                          path=protocol)  # fmt: skip
     merged = _merged(base, {key: changes[key] for key in changes.keys() & _MODEL_KEYS})
     return ProtocolVariant(
-        name=name, says=" ".join(changes.get("says", "").split()), expect=wanted, spare=changes.get("spare", {}),
-        model=read_model(merged, f"{protocol}/{name}"),
+        name=name, says=" ".join(changes.get("says", "").split()), expect=wanted,
+        spare=_reasons(changes.get("spare", {})), model=read_model(merged, f"{protocol}/{name}"),
     )  # fmt: skip
+
+
+def _reasons(spare: Mapping[str, str]) -> dict[str, str]:
+    """Write reasons out: "the same" is that of the entry before. Reports name barriers in the order of programs."""
+    reasons, last = dict[str, str](), ""
+    for name, reason in spare.items():
+        last = last if reason == "the same" else reason
+        reasons[name] = last
+    return reasons
 
 
 def read_model(data: Mapping[str, Any], name: str) -> Model:

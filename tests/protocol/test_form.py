@@ -35,6 +35,12 @@ def test_a_whole_file() -> None:
     assert "write_word(at[0], 0, " in translate(variant.model)
 
 
+def test_the_same_reason_is_written_out() -> None:
+    text = f'{GOOD}[[variants]]\nname = "only"\nexpect = "safe"\n[variants.spare]\n'
+    (variant,) = read_protocol(text + 'ISB = "a"\n"DSB ISH" = "the same"\nIC = "b"', "one").variants
+    assert variant.spare == {"ISB": "a", "DSB ISH": "a", "IC": "b"}
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
