@@ -194,8 +194,14 @@ class Kernel(LinkedBinary):
 
     @property
     def moves_records(self) -> bool | None:
-        """True if all records are at second slots, as version 2 of the marker says; None without it."""
-        return None if self.marker is None or self.marker.version == 1 else self.marker.processed
+        """True if all records are at second slots, as version 2 of the marker says; None without it.
+
+        A flag that its own count contradicts says nothing.
+        """
+        marker = self.marker
+        if marker is None or marker.version == 1 or marker.processed != bool(marker.sites):
+            return None
+        return marker.processed
 
     @cached_property
     def sorts_at_build(self) -> bool:

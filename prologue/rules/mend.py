@@ -311,11 +311,14 @@ def _marker(subject: Subject) -> Iterator[Damage]:
 
 
 def _second_marker(binary: Binary, marker: Marker) -> Iterator[Damage]:
-    """Find a wrong count, as the table has it; or a wrong flag, if the rest says that it was set."""
+    """Find a wrong count, as the table has it; or a wrong flag, if the rest says that it was set, or was not."""
     from prologue.rules.pl402_marker_disagrees import listed
 
-    edits = [Edit(marker.offset + 8, 8, marker.state_word(BUILT if marker.processed or marker.sites else 0))]
-    if marker.processed and isinstance(binary, Kernel):
+    written = marker.sites or marker.encoding or marker.first or marker.extent
+    has_mov = binary.sites is not None and bool(binary.sites.has_mov.any())
+    built = bool(marker.sites) or (marker.processed and bool(written or has_mov))
+    edits = [Edit(marker.offset + 8, 8, marker.state_word(BUILT if built else 0))]
+    if marker.processed and built and isinstance(binary, Kernel):
         edits.append(Edit(marker.offset + 16, 8, listed(binary, marker)))
     yield Damage(frozenset({marker.vaddr}), tuple(edits))
 

@@ -119,6 +119,23 @@ def test_an_unprocessed_kernel_with_a_wrong_marker(mini: Mini, name: str, capsys
     assert main(["patch", str(vmlinux), "--in-place"]) == 2
 
 
+@pytest.mark.parametrize("plain", [False, True], ids=["offsets", "sorted records"])
+@pytest.mark.parametrize("is_processed", [False, True])
+def test_a_flag_alone_has_one_root(
+    mini: Mini, capsys: pytest.CaptureFixture[str], *, is_processed: bool, plain: bool
+) -> None:
+    """The marker's other fields, and the words at the sites, say that the flag is wrong."""
+    vmlinux = mini(Spec(marker=2, form="rela", plain=plain))
+    elf = ElfEdit(process(vmlinux) if is_processed else vmlinux)
+    marker(8, 1 << 32)(elf)
+    elf.save(vmlinux)
+    capsys.readouterr()
+    assert main(["verify", str(vmlinux), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert {finding["code"] for finding in found if not finding["follows_from"]} == {"PL402"}, found
+    assert main(["patch", str(vmlinux), "--in-place"]) == 2
+
+
 def test_relr_across_two_records(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
     """RELR addresses need not be multiples of 8."""
     with edit(vmlinux := mini(Spec(marker=2, form="relr", plain=True))) as elf:
