@@ -21,6 +21,8 @@ def why_not_selected(config: str, kconfig: str, path: Path) -> tuple[str, str] |
     values = dict(re.findall(r"(?m)^CONFIG_(\w+)=(.*)$", config))
     if values.get(OPTION) == "y":
         return None
+    if values.get("ARM64") != "y":
+        return "CONFIG_ARM64 is off, so this is no configuration of arm64", "configure with make ARCH=arm64"
     if values.get("CPU_BIG_ENDIAN") == "y":
         return "CONFIG_CPU_BIG_ENDIAN is on", "build a little-endian kernel: turn on CONFIG_CPU_LITTLE_ENDIAN"
     if values.get("DYNAMIC_FTRACE") != "y":

@@ -22,8 +22,10 @@ from tests.support.elf_edit import ElfEdit
 Mini = Callable[[Spec], Path]
 Said = pytest.CaptureFixture[str]
 POSTLINK = "arch/arm64/Makefile.postlink"
-NEEDED = "CONFIG_DYNAMIC_FTRACE=y\nCONFIG_DYNAMIC_FTRACE_WITH_ARGS=y\nCONFIG_DYNAMIC_FTRACE_WITH_REGS=y\n"
-LITTLE = "CONFIG_CPU_LITTLE_ENDIAN=y\n"
+NEEDED = (
+    "CONFIG_ARM64=y\nCONFIG_DYNAMIC_FTRACE=y\nCONFIG_DYNAMIC_FTRACE_WITH_ARGS=y\nCONFIG_DYNAMIC_FTRACE_WITH_REGS=y\n"
+)
+LITTLE = "CONFIG_ARM64=y\nCONFIG_CPU_LITTLE_ENDIAN=y\n"
 SELECTED = f"{NEEDED}{LITTLE}CONFIG_{OPTION}=y\n"
 
 
@@ -107,6 +109,7 @@ def test_the_patch(tree: Path, bin_: Path, capsys: Said) -> None:
     ("config", "message", "to_do"),
     [
         (None, ".config does not exist", "--objtree"),
+        (NEEDED.replace("ARM64", "X86"), "CONFIG_ARM64 is off", "ARCH=arm64"),
         (f"{NEEDED}CONFIG_CPU_BIG_ENDIAN=y\n", "CONFIG_CPU_BIG_ENDIAN is on", "CONFIG_CPU_LITTLE_ENDIAN"),
         (LITTLE, "CONFIG_DYNAMIC_FTRACE is off", "CONFIG_FUNCTION_TRACER"),
         (f"{LITTLE}# CONFIG_DYNAMIC_FTRACE is not set\n", "CONFIG_DYNAMIC_FTRACE is off", "CONFIG_FUNCTION_TRACER"),
