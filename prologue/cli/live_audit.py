@@ -58,10 +58,10 @@ def run(args: Namespace) -> int:
     print_errors([(error.message, str(error)) for error in errors])
     if done.mismatch:
         print_errors([(done.mismatch, f"{done.mismatch} (PL505)")])
-    elif args.plot:
-        plot_audit(done, args.plot, look)
     if not done.mismatch or args.output or args.format != "text":
         _report(args, done)
+    if args.plot and not done.mismatch:
+        plot_audit(done, args.plot, look)
     if done.mismatch:
         return 2
     # What could not be read comes before what was read and not decided.

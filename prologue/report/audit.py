@@ -168,7 +168,8 @@ def _transitions(audit: Audit) -> list[str]:
 
 
 def _notes(audit: Audit) -> list[str]:
-    return [note for audited_file in audit.files for note in audited_file.audited.notes]
+    earlier = [] if audit.before is None else [f"{audit.before.source}: {note}" for note in _notes(audit.before)]
+    return [*earlier, *(note for audited_file in audit.files for note in audited_file.audited.notes)]
 
 
 def _struct_offsets(audit: Audit) -> list[str]:
@@ -177,6 +178,13 @@ def _struct_offsets(audit: Audit) -> list[str]:
 
 def not_looked_at(audit: Audit) -> list[str]:
     """Return a line for text that memory lacks, for each note of the audit, and for each rule that did not run."""
+    earlier = [] if audit.before is None else [f"{audit.before.source}: {line}" for line in _lacking(audit.before)]
+    unruled = [f"what {code} finds: the rule was {why}" for code, why in sorted(audit.left_out.items())]
+    return [*earlier, *_lacking(audit), *unruled]
+
+
+def _lacking(audit: Audit) -> list[str]:
+    """Return a line for text that memory lacks, and for each note of one look."""
     modules: dict[str, list[int]] = {}
     lacking = []
     for audited_file in audit.files:
@@ -188,8 +196,7 @@ def not_looked_at(audit: Audit) -> list[str]:
     for section, counts_ in modules.items():
         where = f"{section} of {counted(len(counts_), 'module')}"
         lacking.append(f"{where}: {counted(sum(counts_), 'word')} that memory does not have")
-    unruled = [f"what {code} finds: the rule was {why}" for code, why in sorted(audit.left_out.items())]
-    return [*lacking, *audit.notes, *unruled]
+    return [*lacking, *audit.notes]
 
 
 def _data(audit: Audit, *, lacking_allowed: bool) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from prologue.arrays import U64, sorted_unique
+from prologue.errors import OutputError
 from prologue.live.audit.run import KERNEL, Audit
 from prologue.report.pictures import PictureLook, drawing, save_picture, shade
 from prologue.report.strips import Strip, strips_of
@@ -27,7 +28,7 @@ def plot_audit(audit: Audit, path: Path, look: PictureLook) -> None:
     """Draw the kernel's own text; modules are elsewhere in memory, and are left out.
 
     Raises:
-        OutputError: ``path`` cannot be written.
+        OutputError: ``path`` cannot be written, or no mechanism owns a word.
 
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -35,6 +36,8 @@ def plot_audit(audit: Audit, path: Path, look: PictureLook) -> None:
 
     kernel = next(file for file in audit.files if file.name == KERNEL)
     strips = strips_of(kernel)
+    if not strips:
+        raise OutputError("no picture: no mechanism of this kernel owns a word of its text", path=path)
     owned = np.concatenate([strip.vaddrs for strip in strips.values()])
     blocks = sorted_unique(owned // _BLOCK)
     with drawing(look):

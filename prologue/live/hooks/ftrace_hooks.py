@@ -17,6 +17,7 @@ from prologue.live.hooks.objects import NotReadError, Objects
 
 _MOST_BITS: Final = 24  # FTRACE_HASH_MAX_BITS is 12; a hash with more buckets than 2^24 is damaged memory
 _STUB: Final = 5
+_FPROBE_DISABLED: Final = 1  # FPROBE_FL_DISABLED (include/linux/fprobe.h, 6.1-7.3)
 # FTRACE_OPS_FL_* (include/linux/ftrace.h, 5.10-7.3); what is of no interest to a user is left out.
 _FLAGS: Final = {
     2: "SAVE_REGS", _STUB: "STUB", 12: "IPMODIFY", 13: "PID", 16: "PERMANENT", 17: "DIRECT", 18: "SUBOP",
@@ -265,6 +266,7 @@ def _fprobe(objects: Objects, place: int, functions: tuple[int, ...] | dict[int,
         at=place,
         callbacks=tuple(calls),
         functions=places,
+        flags=("DISABLED",) if objects.get(place, "fprobe.flags", 4) & _FPROBE_DISABLED else (),
         hosts=_at_each(host, places),
         turns=tuple(functions[function] for function in sorted(functions)) if isinstance(functions, dict) else (),
     )

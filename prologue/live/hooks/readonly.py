@@ -19,7 +19,7 @@ from prologue.elf.sections import Section
 from prologue.errors import InputError
 from prologue.kernel.tables import ALTERNATIVE
 from prologue.live.hooks.inventory import Inventory
-from prologue.live.hooks.objects import NotKnownError
+from prologue.live.hooks.objects import NotKnownError, NotReadError
 from prologue.live.memory.ranges import KERNEL_LOWEST
 from prologue.words import counted
 
@@ -70,11 +70,16 @@ def changed_data(inventory: Inventory) -> Iterator[ChangedData]:
                 at = at[~maybe]
             for run in np.split(at, np.flatnonzero(np.diff(at) != 1) + 1) if len(at) else ():
                 yield _changed(inventory, int(vaddrs[run[0]]), int(live[run[0]]), int(linked[run[0]]), len(run))
-    yield from _pointers_after_init(inventory, after_init, places, values)
-    if lacking:
-        raise lacking[0]
+    try:
+        yield from _pointers_after_init(inventory, after_init, places, values)
+    except NotKnownError as error:
+        lacking.append(error)
     if literals:
-        raise NotKnownError(f"{counted(literals, 'word')} that static calls may have set, from one function to another")
+        called = f"{counted(literals, 'word')} that static calls may have set, from one function to another"
+        lacking.append(NotKnownError(called))
+    if lacking:
+        kind = next((type(error) for error in lacking if isinstance(error, NotReadError)), NotKnownError)
+        raise kind("; ".join(map(str, lacking)))
 
 
 def _is_owned(inventory: Inventory, live: np.uint64, linked: np.uint64) -> bool:

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from prologue.errors import InputError
+from prologue.errors import InputError, OutputError
 from prologue.live.audit.audited import Audited, Undecided
 from prologue.live.audit.run import NOT_ALLOWED, Audit, AuditedFile, Transition
+from prologue.report.audit import not_looked_at
+from prologue.report.audit_plot import plot_audit
+from prologue.report.pictures import OWN
 
 
 def audit_of(**how: int) -> Audit:
@@ -44,3 +47,15 @@ def test_modules_that_were_not_audited_and_changes_that_are_not_allowed() -> Non
     assert not changed(audit_of(), before=changed(audit_of(), errors=(error,))).passed
     moves = [Transition(mechanism="", old="", new="", words=1, verdict=verdict) for verdict in ("allowed", NOT_ALLOWED)]
     assert [changed(audit_of(), transitions=(move,)).passed for move in moves] == [True, False]
+
+
+def test_the_earlier_memory_has_its_notes() -> None:
+    """The exit code counts what is not decided there, so the report names it."""
+    before = replace(audit_of(), source="early", notes=("BPF programs: a damaged list",))
+    lines = not_looked_at(replace(audit_of(), before=before, notes=("text of 3 modules",)))
+    assert lines == ["early: BPF programs: a damaged list", "text of 3 modules"]
+
+
+def test_no_picture_of_nothing(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="no mechanism of this kernel owns a word of its text"):
+        plot_audit(audit_of(), tmp_path / "out.svg", OWN)

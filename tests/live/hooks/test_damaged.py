@@ -11,8 +11,9 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.errors import UNDECIDED, InputError
-from prologue.live.hooks import run
+from prologue.live.hooks import readonly, run
 from prologue.live.hooks.inventory import Inventory, take_inventory
+from prologue.live.hooks.objects import NotReadError
 from prologue.live.memory.core import CoreFile
 from prologue.live.memory.files import PlainCore, open_core
 from prologue.live.system.running_kernel import RunningKernel
@@ -167,3 +168,18 @@ def test_memory_that_was_init_text_is_not_the_kernels(vmlinux: Path, capsys: pyt
     for name, codes in (("once", ["PL511"]), ("vfs_read", [])):
         core = saved(vmlinux, {entry: (elf.value(name) & ~4095) - linear | 3}, pages)
         assert audited(vmlinux, core, capsys).codes == codes
+
+
+def test_read_only_data_that_memory_lacks_are_said_beside_what_no_relocation_says(
+    vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A static link has no relocations: what is not known of it does not hide that memory is not whole."""
+
+    def lacking(*_: object) -> None:
+        raise NotReadError("memory has no 24 bytes there")
+
+    monkeypatch.setattr(readonly, "_words", lacking)
+    found = audited(vmlinux, saved(vmlinux), capsys)
+    assert (found.status, found.lists) == (UNDECIDED, 1)
+    assert "memory has no 24 bytes there" in found.notes
+    assert "no relocation says which data" in found.notes

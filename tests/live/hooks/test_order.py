@@ -194,3 +194,12 @@ def test_programs_come_after_their_kretprobes(vmlinux: Path, capsys: pytest.Capt
 def test_a_program_is_not_called_where_its_kretprobe_is_off(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = hooks(vmlinux, RETURNS | {"second_probe+88": 2}, capsys)  # DISABLED
     assert called(data, "replaced") == [("good", 0), ("grp:end", None), ("attached", None)]
+
+
+def test_a_fprobe_that_is_off_is_not_called(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A module may leave it registered (``disable_fprobe()``); its program is not called, either."""
+    flags = 32 if "trampoline_key_table" in ElfEdit(vmlinux).symbols else 112
+    data = hooks(vmlinux, many(vmlinux) | {f"late_many+{flags}": 1}, capsys)
+    assert [one["flags"] for one in data["listeners"] if one["kind"] == "fprobe"].count(["DISABLED"]) == 1
+    assert ("late", 4) not in called(data, "vfs_read")
+    assert ("early", 4) in called(data, "vfs_write")
