@@ -144,7 +144,8 @@ def _report(args: Namespace, done: _Checked, notes: list[str]) -> str:
     outcome: Badge = "not decided" if not done.judged else "failed" if done.failed else "passed"
     lines = _verdict(done) if done.judged else []
     if done.diverged is not None:
-        lines += divergence_lines(done.diverged, done.kernels.host, done.owners)[-1:]
+        # The words are among the causes already.
+        lines += divergence_lines(done.diverged, done.kernels.host, done.owners)[len(done.diverged.words) :]
     return render_page(check_page(document, outcome, lines, notes, args.command_line))
 
 

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     if count := int(wrong.sum()):
         raise InputError(f"damaged: {count:,} of its records make no sense", path=args.recording)
     levels = tuple(sorted(set(args.level or _LEVELS)))
-    _require_levels(levels, records)
+    _require_levels(levels, records, args.recording)
     advance = steps_on_terminal("writing", "records", len(records))
     if args.perf:
         from prologue.cli.trace_etm_perf import write_perf
@@ -98,13 +98,16 @@ def _require_fitting(args: argparse.Namespace) -> None:
         raise UsageError("--modules needs --memory: only memory says where modules were loaded")
 
 
-def _require_levels(levels: tuple[int, ...], records: TraceRecords) -> None:
-    """Check that the recording has something of the exception levels that are wanted, if it says any level."""
+def _require_levels(levels: tuple[int, ...], records: TraceRecords, path: Path) -> None:
+    """Check that the recording says exception levels, and has something of those that are wanted."""
     import numpy as np
 
     from prologue.trace.ranges import NO_LEVEL
 
-    there = np.unique(records["level"][(records["count"] != 0) & (records["level"] != NO_LEVEL)]).tolist()
+    ranges = records["level"][records["count"] != 0]
+    there = np.unique(ranges[ranges != NO_LEVEL]).tolist()
+    if len(ranges) and not there:
+        raise InputError("says no exception levels, which a trace unit's context needs", path=path)
     if there and not set(levels) & set(there):
         wanted, has = (", ".join(f"EL{number}" for number in some) for some in (levels, there))
         raise UsageError(f"--level: nothing of {wanted} was recorded, but of {has}: name one of these")

@@ -220,6 +220,10 @@ def test_bad_input(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str
         (b"", "is not a recording"),
         (RecordingHeader().pack(), "has no slide: it ends before the kernel relocates itself"),
         (RecordingHeader(slide=0, build_id=b"\1" * 20).pack(), "is another kernel: its build-id is unknown"),
+        (
+            made_recording([{"start": BASE, "count": 3, "level": 255}], RecordingHeader(slide=0)),
+            "says no exception levels",
+        ),
     ):
         if content is not None:
             recording.write_bytes(content)
@@ -253,3 +257,19 @@ def test_what_the_records_do_not_say_is_a_gap(path: list[tuple[int, int, int, in
     decode(tmp_path / "snapshot", "buffer0", tmp_path / "log")
     said = (tmp_path / "log").read_text()
     assert said.count("OCSD_GEN_TRC_ELEM_TRACE_ON") == 2
+
+
+def test_an_exception_out_of_the_levels_that_are_traced(tmp_path: Path) -> None:
+    """The note says where it returns, and so whether the branch before it was taken."""
+    needs_tools("trc_pkt_lister")
+    path = [
+        (BASE, 2, GAP, 1, -1),
+        (BASE + 12, 0, EXCEPTION, 1, -1),
+        (IRQ, 2, EXCEPTION, 2, -1),
+        (BASE + 12, 1, 4, 1, -1),
+    ]
+    write_snapshot(recorded(path), ProgramText(PROGRAM), tmp_path / "snapshot", levels=(1,))
+    decode(tmp_path / "snapshot", "buffer0", tmp_path / "log")
+    ranges = [line for line in (tmp_path / "log").read_text().splitlines() if f"0x{BASE:x}:[0x{BASE + 8:x}]" in line]
+    assert len(ranges) == 1
+    assert " E BR " in ranges[0]

@@ -138,7 +138,7 @@ class _Encoder:
             text = self._text if level else self._processes.get(task, self._text)
             code = text.code(start, count) if traced else None
             if code is None:
-                self._stop(start if not flags & (EXCEPTION | GAP) else None)
+                self._stop(None if flags & GAP else self._returns if flags & EXCEPTION else start)
                 self._stream.filtered += 0 if traced else count
                 self._stream.unknown += count if traced else 0
             else:
