@@ -113,7 +113,9 @@ def _bare_text(written: OverlaidBare) -> str:
 
 
 def _warn(source: str, kernel: OverlaidKernel, modules: OverlaidModules | None) -> None:
-    """Say, also if the report is not wanted, where a copy may not have what runs."""
+    """Say, also if the report is not wanted, where a copy may not have what runs, or where there is none."""
+    if modules and modules.missing:
+        warn(f"{source}: loaded, but without a file there: {', '.join(modules.missing)}")
     written: list[OverlaidKernel | OverlaidModule] = [kernel, *(modules.written if modules else ())]
     for copy in written:
         for section in copy.sections:
@@ -163,8 +165,6 @@ def _print_modules(modules: OverlaidModules) -> None:
     for module in modules.written:
         words, changed = (sum(getattr(s, name) for s in module.sections) for name in ("words", "changed"))
         print(f"{module.path}: {changed:,} of {words:,} {_differ(words)} from the file")
-    if modules.missing:
-        print(f"loaded, but without a file there: {', '.join(modules.missing)}")
 
 
 def _kernel_text(kernel: OverlaidKernel) -> str:

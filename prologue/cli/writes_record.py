@@ -31,8 +31,13 @@ def run(args: Namespace) -> int:
     if args.output is None:
         raise UsageError("no output: use -o FILE (or --script, for a board without ssh)")
     options = ["-t", str(args.seconds), "-b", str(args.buffer)]
-    if args.command:
-        options += ["--", *shell_words("--command", args.command)]
+    if args.command is not None:
+        command = shell_words("--command", args.command)
+        if not command:
+            raise UsageError("--command is empty: name a command, or say how long with --seconds N")
+        if args.seconds != SECONDS:
+            raise UsageError("--command says how long: leave out --seconds")
+        options += ["--", *command]
     with new_file(args.output, mode=0o600) as temporary:
         with working(f"recording writes on {args.source}"):
             printed = record(args.source, options, shell_words("--ssh-options", args.ssh_options))

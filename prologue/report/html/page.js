@@ -1,5 +1,6 @@
 "use strict";
-// Tables that sort: a click on a column's head. Cells of digits and commas are compared as numbers.
+// Tables that sort: a click on a column's head. Cells of digits and commas are compared as numbers, addresses digit by
+// digit: a number has 53 bits.
 for (const table of document.querySelectorAll("table")) {
   const body = table.tBodies[0];
   const heads = [...table.tHead.rows[0].cells];
@@ -19,11 +20,15 @@ for (const table of document.querySelectorAll("table")) {
 }
 
 function key(text) {
-  const number = /^[+-]?[\d,]*\.?\d+/.exec(text);
-  return number ? Number(number[0].replaceAll(",", "")) : text;
+  const address = /^0x([\da-f]+)$/.exec(text);
+  if (address) return { address: address[1].padStart(16, "0") };
+  const number = /^[+-]?[\d,]*\.?\d+%?$/.exec(text);
+  return number ? parseFloat(number[0].replaceAll(",", "")) : text;
 }
 
 function compare(a, b) {
-  if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
+  const kinds = ["number", "object", "string"];
+  if (typeof a !== typeof b) return kinds.indexOf(typeof a) - kinds.indexOf(typeof b);
+  if (typeof a === "object") return a.address < b.address ? -1 : Number(a.address > b.address);
   return typeof a === "number" ? a - b : a.localeCompare(b, "en", { numeric: true });
 }

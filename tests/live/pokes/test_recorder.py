@@ -98,6 +98,13 @@ def test_the_script_takes_its_options_there(capsys: pytest.CaptureFixture[str], 
     assert said.out == ""
 
 
+@pytest.mark.parametrize("options", [["--command", " "], ["--command", "true", "--seconds", "5"]], ids=" ".join)
+def test_how_long_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str]) -> None:
+    assert main(["writes", "record", "-o", str(tmp_path / "out"), *options]) == 2
+    assert "--command" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_another_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It says why, and leaves nothing, neither there nor here."""
     if platform.machine() == "aarch64":

@@ -106,14 +106,17 @@ def _point_at_each(window: Browser) -> str:
 
 def test_tables_sort(window: Browser, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
-    rows = [("b", "1,200"), ("a", "30"), ("c", ""), ("A10", "4.5"), ("A9", "-7")]
-    table = Table(title="T", head=("name", "count"), rows=rows, numbers=(1,))
+    at = [f"0x{vaddr:x}" for vaddr in (0x10, 0xFFFF800080099990, 0xFFFF800080012340, 0xFFFF800080012344, 0x9)]
+    counts = (("b", "1,200"), ("a", "30"), ("c", ""), ("A10", "4.5"), ("6low", "-7"))
+    rows = [(*pair, vaddr) for pair, vaddr in zip(counts, at, strict=True)]
+    table = Table(title="T", head=("name", "count", "address"), rows=rows, numbers=(1,))
     parts = (table, BulletList(title="L", lines=["x"]))
     out.write_text(render_page(Page(title="t", outcome="", summary="s", parts=parts, command=["prologue"])))
     window.open(out)
     assert _sorted_by(window, 1) == ["-7", "4.5", "30", "1,200", ""]
     assert _sorted_by(window, 1) == ["", "1,200", "30", "4.5", "-7"]
-    assert _sorted_by(window, 0) == ["a", "A9", "A10", "b", "c"]
+    assert _sorted_by(window, 2) == [at[4], at[0], at[2], at[3], at[1]]  # more digits than a number has
+    assert _sorted_by(window, 0) == ["6low", "a", "A10", "b", "c"]
     assert window.run("return document.querySelectorAll('th')[0].ariaSort") == "ascending"
 
 
