@@ -67,6 +67,9 @@ def trampolines(objects: Objects) -> Iterator[int]:
 def _by_trampolines(objects: Objects) -> Iterator[Attachment]:
     for trampoline in trampolines(objects):
         function = objects.get(trampoline, "bpf_trampoline.func.addr")
+        replacing = "bpf_trampoline.extension_prog"
+        if objects.knows(replacing) and (program := objects.get(trampoline, replacing)):
+            yield Attachment(program=program, way="freplace", function=function)
         lists = trampoline + objects.offset("bpf_trampoline.progs_hlist")
         for k, way in enumerate(_KINDS):
             for turn, program in enumerate(_on_list(objects, lists + 8 * k)):

@@ -70,7 +70,7 @@ struct bpf_prog_array { u64 moved[2]; struct bpf_prog_array_item items[2]; };
 
 #ifdef FORMER
 struct fprobe { u64 moved; struct ftrace_ops ops; void *exit_handler, *entry_handler; u32 flags; };
-struct bpf_trampoline { u64 moved; struct hlist_node hlist; struct { void *addr; } func; struct hlist_head progs_hlist[3]; };
+struct bpf_trampoline { u64 moved; struct hlist_node hlist; struct { void *addr; } func; struct hlist_head progs_hlist[3]; struct bpf_prog *extension_prog; };
 struct bpf_link { u64 moved; struct bpf_prog *prog; };
 struct bpf_tramp_link { struct bpf_link link; struct hlist_node tramp_hlist; };
 #define ON_LIST(itself, program, following) { .link = { .prog = &program }, .tramp_hlist = { following } }
@@ -81,7 +81,7 @@ struct rhlist_head { u64 moved; struct rhlist_head *next; };
 struct fprobe_hlist_node { struct fprobe *fp; struct rhlist_head hlist; u64 addr; };
 struct fprobe_hlist { struct fprobe *fp; struct hlist_node hlist; u32 size; struct fprobe_hlist_node array[]; };
 struct fprobe { u64 moved; void *exit_handler, *entry_handler; u32 flags; };
-struct bpf_trampoline { u64 moved; struct hlist_node hlist_key; struct { void *addr; } func; struct hlist_head progs_hlist[3]; };
+struct bpf_trampoline { u64 moved; struct hlist_node hlist_key; struct { void *addr; } func; struct hlist_head progs_hlist[3]; struct bpf_prog *extension_prog; };
 struct bpf_link { u64 moved; struct bpf_prog *prog; };
 struct bpf_tramp_node { struct bpf_link *link; struct hlist_node tramp_hlist; };
 struct bpf_tramp_link { struct bpf_link link; struct bpf_tramp_node node; };

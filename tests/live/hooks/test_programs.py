@@ -199,3 +199,9 @@ def test_a_table_whose_symbol_has_no_size_is_not_empty(
         struct.pack_into("<Q", elf.data, elf.symbol_offset("kprobe_table") + 16, 0)
     data = hooks(sizeless, trampoline(sizeless), capsys)
     assert any("the symbol kprobe_table has no size" in each for each in data["not_known"])
+
+
+def test_a_program_that_replaces_a_function(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = hooks(vmlinux, trampoline(vmlinux) | {"trampoline+56": "attached_program"}, capsys)
+    (replacing,) = (one for one in programs_of(data) if one["name"] == "attached")
+    assert (replacing["details"]["attached"], replacing["functions"]) == ("freplace", ["vfs_read"])
