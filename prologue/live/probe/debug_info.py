@@ -28,6 +28,7 @@ from prologue.live.probe.top_entries import TopEntries
 
 _CHUNK: Final = 1 << 20  # bytes that stay in a CPU's cache
 _MOST_UNITS: Final = 32
+_OFFSET_SIZE: Final = 4  # of a string, in DWARF of 32 bits
 _HEAD: Final = 256  # bytes that hold a unit's header and its own entry
 _ARANGES: Final = struct.Struct("<IHIBB")
 _SECTIONS: Final = {
@@ -213,12 +214,16 @@ class DebugInfo:
     def units_naming(self, name: str) -> list[Unit]:
         """Return the units that may have an entry of that name, in order: their bytes have a reference to it."""
         section, offsets = self.dwarf.debug_info_sec, self.unit_offsets
-        wanted = [int.from_bytes(needle, "little") for needle in self.references_to(name)[1:]]
+        raw, *needles = self.references_to(name)
+        wanted = [int.from_bytes(needle, "little") for needle in needles]
+        is_short = len(raw) <= _OFFSET_SIZE  # then GCC keeps the name in the entry
         result: set[int] = set()
-        for start in range(0, section.size, _CHUNK) if wanted else ():
-            words = unaligned(self.info_bytes(start, min(_CHUNK + 3, section.size - start)), 4)
+        for start in range(0, section.size, _CHUNK) if wanted or is_short else ():
+            chunk = self.info_bytes(start, min(_CHUNK + _OFFSET_SIZE - 1, section.size - start))
+            words = unaligned(chunk, _OFFSET_SIZE)
             hits = words == np.uint32(wanted[0]) if len(wanted) == 1 else np.isin(words, np.array(wanted, np.uint32))
-            result.update(offsets[bisect_right(offsets, start + at) - 1] for at in np.flatnonzero(hits).tolist())
+            places = np.flatnonzero(hits).tolist() + (_all(chunk, raw) if is_short else [])
+            result.update(offsets[bisect_right(offsets, start + at) - 1] for at in places)
         result |= self._units_with_index_of(wanted)
         return [self.unit(offset) for offset in sorted(result)]
 

@@ -255,15 +255,17 @@ static inline __attribute__((always_inline)) long helper(long number)
 """
 
 
+@pytest.mark.parametrize("name_asked", ["helper", "fls"])
 @pytest.mark.parametrize("flags", [["clang", "--target=aarch64-linux-gnu"], ["aarch64-linux-gnu-gcc"]])
-def test_names_of_several_units(tmp_path: Path, flags: list[str]) -> None:
-    """Clang's entries hold an index of each name, in a table of their unit; GCC's where the name is."""
+def test_names_of_several_units(tmp_path: Path, flags: list[str], name_asked: str) -> None:
+    """Clang's entries hold an index of each name, in a table of their unit; GCC's hold its place, or a short name."""
     needs_tools("clang", *TOOLS)
     made = []
     for name in ("first", "second", "third"):
         source = tmp_path / f"{name}.c"
         use = "" if name == "second" else f"long {name}_user(long number) {{ return helper(number); }}\n"
-        source.write_text(_HEADER.replace("{", f"{{ /* {name} */", 1) + use + f"void {name}(void) {{}}\n")
+        text = _HEADER.replace("{", f"{{ /* {name} */", 1) + use + f"void {name}(void) {{}}\n"
+        source.write_text(text.replace("helper", name_asked))
         made.append(source.with_suffix(".o"))
         run_command([*flags, "-O2", "-g", "-gdwarf-5", "-ffreestanding", "-c", str(source), "-o", str(made[-1])])
     out = tmp_path / "all"
@@ -272,8 +274,8 @@ def test_names_of_several_units(tmp_path: Path, flags: list[str]) -> None:
     assert debug is not None
     places = [
         text_of(outer, "DW_AT_name")
-        for unit in debug.units_naming("helper")
-        for abstract in unit.named("helper", "DW_TAG_subprogram")
+        for unit in debug.units_naming(name_asked)
+        for abstract in unit.named(name_asked, "DW_TAG_subprogram")
         for outer, _ in unit.inlined(abstract)
     ]
     assert places == ["first_user", "third_user"]
