@@ -67,7 +67,8 @@ class PlacedModule:
 
     ``unknown`` are words of text whose relocation refers to what has no known place, each with the bits that it fills
     in; of these, ``laid_out`` have in the image what they hold if an empty section is where the loader's layout has it.
-    ``relocated`` are the addresses of all words of text that a relocation fills in, shape (n,). ``far`` are calls that
+    ``relocated`` are the addresses of all words of text that a relocation fills in, shape (n,); ``unresolved`` those of
+    fields of data that refer to what has no known place: the image has there what the file has. ``far`` are calls that
     a PLT entry has to extend: their places and targets. ``calls`` are the targets of all. ``unplaced`` are sections of
     text, by number, that stay after init, and of which memory does not say where they are.
     """
@@ -77,6 +78,7 @@ class PlacedModule:
     unknown: dict[int, int]
     laid_out: frozenset[int]
     relocated: U64
+    unresolved: U64
     far: dict[int, int]
     calls: frozenset[int]
     plts: dict[int, Section]  # sections of PLT entries, by the address where they begin
@@ -119,6 +121,7 @@ class ModulePlacer:
         self._values, self._known = self._symbol_values(others)
         self._unknown: dict[int, int] = {}
         self._relocated: list[U64] = []
+        self._unresolved: list[U64] = []
         self._laid_out: set[int] = set()
         self._far: dict[int, int] = {}
         self._calls: set[int] = set()
@@ -150,6 +153,7 @@ class ModulePlacer:
             unknown=self._unknown,
             laid_out=frozenset(self._laid_out),
             relocated=np.concatenate([np.zeros(0, np.uint64), *self._relocated]),
+            unresolved=np.concatenate([np.zeros(0, np.uint64), *self._unresolved]),
             far=self._far,
             calls=frozenset(self._calls),
             plts=plts,
@@ -226,6 +230,8 @@ class ModulePlacer:
                 bits = _bits(int(places[k]), int(types[k]))
                 self._unknown |= bits
                 self._laid_out.update(bits if laid_out[k] else ())
+        else:
+            self._unresolved.append(places[~(known | laid_out)])
         for kind in set(types.tolist()):
             chosen = np.flatnonzero((types == kind) & (known | laid_out))
             at = (table["offset"][chosen]).astype(np.int64) + target.offset

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from prologue.arrays import U64, among
+from prologue.arrays import U64, Bool, among
 from prologue.insn import a64
 from prologue.kernel.binary import LinkedBinary, Pointers
 from prologue.kernel.kernel import Kernel
@@ -101,6 +101,12 @@ class RunningModule(LinkedBinary):
     def absolute64(self, fields: U64) -> U64:
         """Read the field: the loader has relocated it."""
         return self._read_fields(fields, 8)[1]
+
+    def _read_fields(self, fields: U64, width: int) -> tuple[Bool, U64]:
+        """Leave out fields that refer to what has no known place, as if the file did not have them."""
+        inside, words = super()._read_fields(fields, width)
+        inside &= ~among(fields, self.placed.unresolved)
+        return inside, np.where(inside, words, np.uint64(0))
 
     def is_other_text(self) -> bool:
         """Return whether most words differ that neither a loader nor a tracer changes."""

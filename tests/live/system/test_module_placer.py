@@ -1,17 +1,23 @@
-"""Where a loaded module has its PLT entries."""
+"""A module at the places that its loader gave it: its PLT entries, empty sections, and what refers to other files."""
 
 from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
 from prologue.elf.image import ElfImage
-from prologue.live.memory.state import LoadedModule
+from prologue.kernel.tables import jump_label_keys, jump_labels
+from prologue.live.memory.capture import Piece, write_capture
+from prologue.live.memory.sources import open_memory
+from prologue.live.memory.state import KernelState, LoadedModule
 from prologue.live.system.module_placer import ModulePlacer
+from prologue.live.system.running_module import RunningModule
 from tests.mini_module.build import ModuleSpec
 from tests.support.built import Mini
+from tests.support.cores import NO_PADDR, vmcoreinfo
 from tests.support.needs import needs_tools
 
 AT = 0xFFFF800007000000
@@ -70,3 +76,38 @@ def test_a_section_without_a_byte_is_after_the_one_before(tmp_path: Path) -> Non
         0x90000000 | (place - AT >> 12 & 3) << 29 | (place - AT >> 14) << 5,
         0x91000000 | (place & 0xFFF) << 10,
     ]
+
+
+KEYS = """
+	.text
+label:	nop
+	ret
+	.section "__jump_table", "aw"
+	.long	label - ., label + 4 - .
+	.quad	elsewhere - .
+	.long	label - ., label + 4 - .
+	.quad	own - .
+	.data
+	.quad	elsewhere
+own:	.quad	0
+"""
+
+
+def test_a_key_of_a_file_that_is_not_there(tmp_path: Path) -> None:
+    """What its field leads to is not known: it is not the field itself."""
+    needs_tools("aarch64-linux-gnu-gcc")
+    source, ko, capture = tmp_path / "keys.S", tmp_path / "keys.ko", tmp_path / "capture"
+    source.write_text(KEYS)
+    subprocess.run(["aarch64-linux-gnu-gcc", "-c", str(source), "-o", str(ko)], check=True)
+    places = {".text": AT, "__jump_table": AT + 0x1000, ".data": AT + 0x2000}
+    state = KernelState(release="", boot_id="", modules=(), symbols=(), kprobes=())
+    text = ElfImage(ko).section(".text")
+    assert text is not None
+    data = ko.read_bytes()[text.offset : text.offset + text.size].ljust(0x1000, b"\0")
+    write_capture(capture, "test", state, vmcoreinfo()[2], [Piece(AT, NO_PADDR, data, ())])
+    placed = ModulePlacer(LoadedModule("keys", 0x3000, AT, places), ElfImage(ko), {}).place()
+    module = RunningModule(placed, open_memory(str(capture)), cast("Any", None))
+    labels = jump_labels(module)
+    assert labels.code.tolist() == [AT, AT]
+    assert jump_label_keys(module, labels.entries)[0].tolist() == [0, AT + 0x2008]
+    assert module.absolute64(np.array([AT + 0x2000], np.uint64)).tolist() == [0]
