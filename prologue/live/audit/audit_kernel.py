@@ -33,10 +33,10 @@ from prologue.releases import not_known, version_of
 
 # Read with one question, for sources that answer slowly.
 _NAMES: Final = (
-    "applied_alternatives", "arch_ftrace_ops_list_func", "dynamic_scs_enabled", "ftrace_disabled", "ftrace_lock",
-    "ftrace_ops_list", "all_alternatives_applied", "ftrace_graph_active", "ftrace_pages_start", "ftrace_trace_function",
-    "jump_label_mutex", "kimage_voffset", "kprobe_table", "memstart_addr", "removed_ops", "tag_lsb", "tag_val",
-    "va_mask",
+    "applied_alternatives", "arch_ftrace_ops_list_func", "dynamic_scs_enabled", "ftrace_disabled", "ftrace_enabled",
+    "ftrace_lock", "ftrace_ops_list", "all_alternatives_applied", "ftrace_graph_active", "ftrace_pages_start",
+    "ftrace_trace_function", "jump_label_mutex", "kimage_voffset", "kprobe_table", "memstart_addr", "removed_ops",
+    "saved_ftrace_func", "tag_lsb", "tag_val", "va_mask",
 )  # fmt: skip
 
 

@@ -233,6 +233,23 @@ def _call(pc: int, target: int) -> U32:
     return np.array([a64.encode_b(pc, target, link=True) if reaches else 0], np.uint32)
 
 
+def _traced_by(scene: Scene, state: FtraceState) -> tuple[int | None, bool]:
+    """Return the function that ``ftrace_call`` was last given, and whether it cannot be another.
+
+    ``ftrace_enable_sysctl`` and ``ftrace_kill`` set ``ftrace_trace_function`` to ``ftrace_stub``, and leave text alone.
+    What is registered while ftrace is off sets ``saved_ftrace_func``, too; enabling ftrace clears that, and writes text
+    only if there is something to trace (kernel/trace/ftrace.c, 5.10-7.2; 7.3 does not let ftrace be turned off).
+    """
+    function, saved = (scene.variables.number(name) for name in ("ftrace_trace_function", "saved_ftrace_func"))
+    if not _is_off(scene):
+        return function, saved != 0
+    return (saved, not state.disabled) if saved and saved != function else (function, False)
+
+
+def _is_off(scene: Scene) -> bool:
+    return scene.variables.number("ftrace_enabled", 4) == 0
+
+
 def _ftrace_call(scene: Scene, state: FtraceState) -> Iterator[Claims]:
     """Claim the BL to the function in ``ftrace_trace_function`` (5.5-6.2, and later without CALL_OPS)."""
     symbol = scene.binary.symbols.find("ftrace_call")
@@ -242,14 +259,15 @@ def _ftrace_call(scene: Scene, state: FtraceState) -> Iterator[Claims]:
     text = scene.binary.text
     if not text.in_text(vaddrs).all():
         return
-    target = scene.variables.number("ftrace_trace_function")
+    target, is_last = _traced_by(scene, state)
     live = text.words(vaddrs)
     runs = int(scene.runs_at(vaddrs)[0])
-    unsure = np.array([target is None])
-    wanted = live if target is None else _call(runs, target)
+    call = live if target is None else _call(runs, target)
+    unsure: Bool = (live != call) & matches(live, BL) & (not is_last) | (target is None)
+    wanted = np.where(unsure, live, call)
     several = scene.variables.place("arch_ftrace_ops_list_func") or scene.variables.place("ftrace_ops_list_func")
     busy = (live == _call(runs, several or runs)) & (several is not None) & state.busy
-    reason = "ftrace_call, which calls what ftrace_trace_function has"
+    reason = "ftrace_call, which calls what ftrace_trace_function has, or had before ftrace was turned off"
     flags = ClaimFlags(allowed=busy, unsure=unsure, changing=busy, malformed=matches(live, BL))
     yield claim("ftrace_call", "call", Compared(vaddrs, live, wanted), lambda _: reason, flags)
 
@@ -265,10 +283,10 @@ def _ftrace_graph_call(scene: Scene, state: FtraceState) -> Iterator[Claims]:
     live = scene.binary.text.words(vaddrs)
     nop, branch = a64.NOP, a64.encode_b(symbol.vaddr, target.vaddr)
     formed: Bool = (live == np.uint32(nop)) | (live == np.uint32(branch))
-    active = scene.variables.number("ftrace_graph_active", 4)
+    active = None if state.disabled else 0 if _is_off(scene) else scene.variables.number("ftrace_graph_active", 4)
     wanted = np.where(formed, live, nop) if active is None else np.array([branch if active else nop])
     busy = formed & state.busy
-    reason = "ftrace_graph_call, a branch while ftrace_graph_active is not 0"
+    reason = "ftrace_graph_call, a branch while ftrace is on and ftrace_graph_active is not 0"
     flags = ClaimFlags(allowed=busy, unsure=np.array([active is None]), changing=busy)
     words = Compared(vaddrs, live, wanted.astype(np.uint32))
     yield claim("ftrace_graph_call", "word", words, lambda _: reason, flags)

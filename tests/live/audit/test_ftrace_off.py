@@ -1,0 +1,107 @@
+"""``ftrace_call`` and ``ftrace_graph_call`` while ftrace is off, and after: what is set then is not written to text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.live.audit.made_kernel import NOP, TEXT, audit
+from tests.mini_kernel.build import run_command
+from tests.support.cores import SLIDE
+from tests.support.elf_edit import ElfEdit
+from tests.support.needs import needs_mini_kernel_tools
+
+_BODY = """
+	.text
+	.globl	_stext, _etext
+_stext:
+	.type	ftrace_caller, %function
+ftrace_caller: nop
+	.type	ftrace_call, %function
+	.type	ftrace_graph_call, %function
+ftrace_call: bl	ftrace_stub
+ftrace_graph_call: nop
+	ret
+	.type	ftrace_graph_caller, %function
+ftrace_graph_caller: ret
+	.type	ftrace_stub, %function
+ftrace_stub: ret
+	.type	traces, %function
+traces:	ret
+	.rept	64
+	nop
+	.endr
+_etext:
+	.section .rodata, "a"
+linux_banner: .asciz "Linux version 5.10.223 (made for a test)"
+	.size	linux_banner, . - linux_banner
+	.data
+	.balign	8
+ftrace_trace_function: .quad 0
+saved_ftrace_func: .quad 0
+ftrace_enabled: .word 1
+ftrace_graph_active: .word 0
+ftrace_disabled: .word 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("calls", "graph", "variables", "wrong"),
+    [
+        ("stub", "nop", {"function": "stub"}, set()),  # as booted
+        ("traces", "nop", {"function": "traces", "saved": "traces"}, set()),
+        ("traces", "nop", {"function": "stub", "saved": "stub"}, {"ftrace_call"}),
+        # kernel.ftrace_enabled=0
+        ("traces", "nop", {"function": "stub", "saved": "traces", "enabled": 0, "active": 1}, set()),
+        ("traces", "b", {"function": "stub", "saved": "traces", "enabled": 0, "active": 1}, {"ftrace_graph_call"}),
+        ("stub", "nop", {"function": "stub", "saved": "traces", "enabled": 0}, {"ftrace_call"}),
+        ("nop", "nop", {"function": "stub", "saved": "stub", "enabled": 0}, {"ftrace_call"}),
+        # ftrace_kill()
+        ("traces", "b", {"function": "stub", "saved": "traces", "enabled": 0, "disabled": 1}, set()),
+    ],
+)
+def test_words_of_the_moment_before(
+    calls: str, graph: str, variables: dict[str, str | int], wrong: set[str], *, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    assert judged(tmp_path, capsys, calls, graph, variables)[0] == wrong
+
+
+@pytest.mark.parametrize("variables", [{"saved": "stub", "enabled": 0}, {}])
+def test_what_was_started_or_ended_meanwhile(
+    variables: dict[str, str | int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second: the last tracer ended while ftrace was off, and then it was enabled again."""
+    needs_mini_kernel_tools()
+    assert judged(tmp_path, capsys, "traces", "nop", variables | {"function": "stub"}) == (set(), 1)
+    assert judged(tmp_path, capsys, "stub", "nop", variables | {"function": "stub"}) == (set(), 0)
+
+
+def judged(
+    directory: Path, capsys: pytest.CaptureFixture[str], calls: str, graph: str, variables: dict[str, str | int]
+) -> tuple[set[str], int]:
+    """Symbols of what is wrong, and how many words are not decided."""
+    needs_mini_kernel_tools()
+    source, made, out = (directory / name for name in ("off.S", "off.o", "vmlinux"))
+    source.write_text(_BODY)
+    run_command(["aarch64-linux-gnu-gcc", "-c", str(source), "-o", str(made)])
+    run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "_stext", "-o", str(out), str(made)])
+    elf = ElfEdit(out)
+    functions = {name: elf.value(symbol) for name, symbol in (("stub", "ftrace_stub"), ("traces", "traces"))}
+    names = {"function": "ftrace_trace_function", "saved": "saved_ftrace_func"}
+    place, graph_place = elf.value("ftrace_call"), elf.value("ftrace_graph_call")
+    changes = {place: NOP if calls == "nop" else 0x94000000 | (functions[calls] - place) // 4}
+    if graph == "b":
+        changes[graph_place] = 0x14000000 | (elf.value("ftrace_graph_caller") - graph_place) // 4
+    for name, value in variables.items():
+        if isinstance(value, str):
+            at, pointer = elf.value(names[name]), functions[value] + SLIDE
+            changes |= {at: pointer & 0xFFFFFFFF, at + 4: pointer >> 32}
+        else:
+            changes[elf.value("ftrace_graph_active" if name == "active" else f"ftrace_{name}")] = value
+    capsys.readouterr()
+    audit(out, changes, "--json")
+    data = json.loads(capsys.readouterr().out)
+    return {finding["symbol"] for finding in data["findings"]}, sum(data["undecided"].values())
