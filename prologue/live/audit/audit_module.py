@@ -9,7 +9,7 @@ import numpy as np
 
 from prologue.arrays import U32, U64, among
 from prologue.insn import a64
-from prologue.insn.decode import ADD_IMM, ADRP, adr_immediate
+from prologue.insn.decode import ADD_IMM, ADR, ADRP, adr_immediate
 from prologue.insn.disasm import insn_text
 from prologue.kernel.kernel import Kernel
 from prologue.live.audit.alternatives import claim_alternatives
@@ -24,6 +24,7 @@ from prologue.live.audit.scene import Scene
 from prologue.live.audit.shadow_stacks import claim_shadow_stacks
 from prologue.live.memory.ranges import PAGE, Range
 from prologue.live.memory.reading import read_until_stable
+from prologue.live.system.module_placer import LATE
 from prologue.live.system.running_module import RunningModule
 from prologue.live.system.running_text import LiveSection
 
@@ -66,7 +67,7 @@ def audit_module(module: RunningModule, kernel: Kernel, slide: int, facts: Kerne
 
 
 def _linked(module: RunningModule, plts: Plts, section: LiveSection) -> U32:
-    """Return the words of the file; calls that reach their target by a PLT entry are as the loader made them."""
+    """Return the words of the file; calls by a PLT entry, and ADRPs for erratum 843419, are as the loader made them."""
     words: U32 = section.linked.copy()
     for place, target in module.placed.far.items():
         at = (place - section.section.addr) // 4
@@ -80,7 +81,22 @@ def _linked(module: RunningModule, plts: Plts, section: LiveSection) -> U32:
             elif any(entry in part for part in plts.unread):
                 words[at] = live
                 plts.hidden_calls.add(place)
+    for place, (register, page) in module.placed.late_adrps.items():
+        at = (place - section.section.addr) // 4
+        if 0 <= at < len(words):
+            live = int(section.words[at])
+            entry = a64.branch_target(live, place) if a64.classify(live) == "B" else None
+            if _is_adr(live, place, register, page) or plts.veneers.get(entry) == place:
+                words[at] = live
+            elif any(entry in part for part in plts.unread):
+                words[at] = live
+                plts.hidden_calls.add(place)
     return words
+
+
+def _is_adr(word: int, place: int, register: int, page: int | None) -> bool:
+    distance = int(adr_immediate(np.array([word], np.uint32))[0])
+    return word & ADR[0] == ADR[1] and word & 31 == register and page in (None, place + distance)
 
 
 def _claim_unknown(module: RunningModule) -> Claims:
@@ -103,13 +119,14 @@ def _claim_unknown(module: RunningModule) -> Claims:
 class Plts:
     """A module's PLT entries.
 
-    ``targets`` has the target of each entry by its address, ``of_ftrace`` the entries that lead to ftrace, ``wrong``
-    words that are no entries. ``words`` were looked at. Of ``unread`` addresses memory has nothing; ``hidden_calls``
-    are words that call them.
+    ``targets`` has the target of each entry by its address, ``veneers`` the place of the ADRP that an entry replaces
+    (erratum 843419), ``of_ftrace`` the entries that lead to ftrace, ``wrong`` words that are no entries. ``words`` were
+    looked at. Of ``unread`` addresses memory has nothing; ``hidden_calls`` are words that call them.
     """
 
     def __init__(self, module: RunningModule, facts: KernelFacts) -> None:
         self.targets: dict[int, int] = {}
+        self.veneers: dict[int | None, int] = {}
         self.wrong: list[LiveWord] = []
         self.unread: list[range] = []
         self.hidden_calls: set[int] = set()
@@ -129,15 +146,26 @@ class Plts:
             self.unread.append(range(plt.vaddr, plt.end))
             return
         words = np.frombuffer(steady.data, "<u4").tolist()
-        used = next((at for at in range(0, len(words), 3) if not any(words[at : at + 3])), len(words))
+        empty = [at for at in range(0, len(words), 3) if not any(words[at : at + 3])]
+        # Where Cortex-A53 may get an ADRP wrong, the loader leaves an entry out.
+        holes = {at for at in empty if (plt.vaddr + 4 * at) % PAGE >= LATE and any(words[at + 3 : at + 6])}
+        used = next((at for at in empty if at not in holes), len(words))
         # After the entries, the rest of their page is the module's; it is zero.
         end = -(-(plt.vaddr + 4 * used) // PAGE) * PAGE
         rest = words[used : (end - plt.vaddr) // 4]
         self.words += used
-        for at in [*range(0, used, 3), *(used + k for k, word in enumerate(rest) if word and not any(rest[:k]))]:
+        for at in [
+            *sorted({*range(0, used, 3)} - holes),
+            *(used + k for k, word in enumerate(rest) if word and not any(rest[:k])),
+        ]:
             vaddr, entry = plt.vaddr + 4 * at, words[at : at + 3]
-            target = _target(vaddr, entry)
-            if target is not None and (target in self._good or _is_veneer(entry)):
+            target, returns = _target(vaddr, entry), _returns_to(vaddr, entry)
+            if returns is not None and target is not None:
+                register, page = module.placed.late_adrps.get(returns - 4, (None, None))
+                if register == entry[0] & 31 and page in (None, target):
+                    self.veneers[vaddr] = returns - 4
+                    continue
+            elif target is not None and target in self._good:
                 self.targets[vaddr] = target
                 continue
             shown = "; ".join(f"`{insn_text(word, vaddr + 4 * k)}`" for k, word in enumerate(entry))
@@ -164,13 +192,13 @@ def _target(vaddr: int, entry: list[int]) -> int | None:
     if len(entry) < 3 or entry[0] & ADRP[0] != ADRP[1] or entry[1] & ADD_IMM[0] != ADD_IMM[1]:
         return None
     register = entry[0] & 31
-    leaves = (entry[2] == a64.BR_X16 and register == 16) or _is_veneer(entry)
+    leaves = (entry[2] == a64.BR_X16 and register == 16) or _returns_to(vaddr, entry) is not None
     if entry[1] & 0x3FF != register << 5 | register or not leaves:
         return None
     page = int(adr_immediate(np.array([entry[0]], np.uint32))[0]) << 12
     return (vaddr & ~0xFFF) + page + (entry[1] >> 10 & 0xFFF) & (1 << 64) - 1
 
 
-def _is_veneer(entry: list[int]) -> bool:
-    """Return whether an entry replaces an ADRP that Cortex-A53 would get wrong: it ends in a B (erratum 843419)."""
-    return len(entry) == 3 and a64.classify(entry[2]) == "B"
+def _returns_to(vaddr: int, entry: list[int]) -> int | None:
+    """Return where an entry leads back to that replaces an ADRP (erratum 843419): it ends in a B; None for others."""
+    return a64.branch_target(entry[2], vaddr + 8) if len(entry) == 3 and a64.classify(entry[2]) == "B" else None

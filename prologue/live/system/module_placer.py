@@ -23,6 +23,7 @@ from prologue.elf.structs import SHDR
 from prologue.elf.symbols import SHN_LORESERVE, SHN_UNDEF, SYM, Symbols
 from prologue.errors import InputError
 from prologue.insn import a64
+from prologue.live.memory.ranges import PAGE
 from prologue.live.memory.state import FREED, LoadedModule
 
 _E_TYPE, _E_SHOFF = 16, 40  # in Elf64_Ehdr (System V gABI, "ELF Header")
@@ -36,6 +37,7 @@ _BRANCHES: Final = {279: (5, 14, 2), 280: (5, 19, 2), 282: (0, 26, 2), 283: (0, 
 _LOW12: Final = {277: 0, 278: 0, 284: 1, 285: 2, 286: 3, 299: 4}  # type -> bits left out
 _ADR, _ADRP = 274, (275, 276)
 _CALLS: Final = (282, 283)
+LATE: Final = PAGE - 8  # in its page, an ADRP that the loader changes for erratum 843419 (reloc_insn_adrp)
 
 
 def _bits(place: int, kind: int) -> dict[int, int]:
@@ -45,6 +47,8 @@ def _bits(place: int, kind: int) -> dict[int, int]:
         return {place: (1 << width) - 1 << low}
     if kind in _LOW12:
         return {place: 0xFFF << 10}
+    if kind in _ADRP and place % PAGE >= LATE:
+        return {place: 0xFFFFFFFF}
     if kind == _ADR or kind in _ADRP:
         return {place: 3 << 29 | 0x7FFFF << 5}
     width = _DATA.get(kind, (4, False))[0]
@@ -69,8 +73,9 @@ class PlacedModule:
     in; of these, ``laid_out`` have in the image what they hold if an empty section is where the loader's layout has it.
     ``relocated`` are the addresses of all words of text that a relocation fills in, shape (n,); ``unresolved`` those of
     fields of data that refer to what has no known place: the image has there what the file has. ``far`` are calls that
-    a PLT entry has to extend: their places and targets. ``calls`` are the targets of all. ``unplaced`` are sections of
-    text, by number, that stay after init, and of which memory does not say where they are.
+    a PLT entry has to extend: their places and targets. ``calls`` are the targets of all. ``late_adrps`` are where
+    Cortex-A53 may get an ADRP wrong: register and page of each, None if the page is not known. ``unplaced`` are
+    sections of text, by number, that stay after init, and of which memory does not say where they are.
     """
 
     loaded: LoadedModule
@@ -81,6 +86,7 @@ class PlacedModule:
     unresolved: U64
     far: dict[int, int]
     calls: frozenset[int]
+    late_adrps: dict[int, tuple[int, int | None]]
     plts: dict[int, Section]  # sections of PLT entries, by the address where they begin
     unplaced: tuple[int, ...]
 
@@ -125,6 +131,7 @@ class ModulePlacer:
         self._laid_out: set[int] = set()
         self._far: dict[int, int] = {}
         self._calls: set[int] = set()
+        self._late_adrps: dict[int, tuple[int, int | None]] = {}
 
     def place(self, *, for_debuggers: bool = False) -> PlacedModule:
         """Place sections and symbols, and carry out relocations.
@@ -156,6 +163,7 @@ class ModulePlacer:
             unresolved=np.concatenate([np.zeros(0, np.uint64), *self._unresolved]),
             far=self._far,
             calls=frozenset(self._calls),
+            late_adrps=self._late_adrps,
             plts=plts,
             unplaced=tuple(
                 s.index
@@ -230,6 +238,9 @@ class ModulePlacer:
                 bits = _bits(int(places[k]), int(types[k]))
                 self._unknown |= bits
                 self._laid_out.update(bits if laid_out[k] else ())
+            late = np.flatnonzero(np.isin(types, _ADRP) & (places % np.uint64(PAGE) >= np.uint64(LATE)))
+            at = table["offset"][late].astype(np.int64) + target.offset
+            self._note_late_adrps(at, places[late], values[late], (known | laid_out)[late])
         else:
             self._unresolved.append(places[~(known | laid_out)])
         for kind in set(types.tolist()):
@@ -262,6 +273,11 @@ class ModulePlacer:
         self._calls.update(values.tolist())
         far = np.flatnonzero((distance < -a64.BL_REACH) | (distance >= a64.BL_REACH))
         self._far |= dict(zip(places[far].tolist(), values[far].tolist(), strict=True))
+
+    def _note_late_adrps(self, at: I64, places: U64, values: U64, has_value: Bool) -> None:
+        registers = (self._words(at) & np.uint64(31)).tolist()
+        pages = (value & -PAGE if there else None for value, there in zip(values.tolist(), has_value, strict=True))
+        self._late_adrps |= dict(zip(places.tolist(), zip(registers, pages, strict=True), strict=True))
 
     def _insert(self, at: I64, values: I64, low: int, width: int) -> None:
         mask = (1 << width) - 1

@@ -118,7 +118,7 @@ def test_calls_by_a_plt_that_memory_lacks(there: bool) -> None:
     live = np.array([0x94000000 | (ENTRY - CALL) // 4], np.uint32)
     section = cast("Any", SimpleNamespace(addr=CALL, size=4))
     linked, image = np.array([0x94000000], np.uint32), SimpleNamespace(sections=[])
-    placed = SimpleNamespace(calls=frozenset({target}), plts=(ENTRY,), far={CALL: target})
+    placed = SimpleNamespace(calls=frozenset({target}), plts=(ENTRY,), far={CALL: target}, late_adrps={})
     module = cast("Any", SimpleNamespace(placed=placed, image=image, memory=None))
     facts = cast("Any", SimpleNamespace(ftrace=SimpleNamespace(trampolines=frozenset())))
     with pytest.MonkeyPatch.context() as patch:
