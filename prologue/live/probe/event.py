@@ -19,10 +19,13 @@ from prologue.live.probe.verdict import ProbeVerdict
 
 _LONGEST_LINE: Final = 4094  # WRITE_BUFSIZE, without newline and NUL
 _LARGEST: Final = 3072  # MAX_PROBE_EVENT_SIZE
+_SYMSTR: Final = (6, 1)  # fetch types of trace_probe.c, not in 5.10
 _CHAR: Final = (6, 3)  # ASSIGN_FETCH_TYPE_ALIAS(char, ...)
 _ENTRY_AT_RETURN: Final = (6, 9)  # store_entry_arg
-_LONG: Final = (7, 3)  # MAX_ARGSTR_LEN was 63 before
+_LONG: Final = (7, 3)  # MAX_ARGSTR_LEN was 63 before, and TRACEPROBE_MAX_NESTED_LEVEL is 8
 _LONGEST_BEFORE: Final = 63
+_DEEPEST_SINCE: Final = 8
+_FIRST, _LAST = (0, 0), (1 << 16, 0)
 _DEFAULT_GROUPS: Final = {"p": "kprobes", "r": "kprobes", "f": "fprobes"}
 EventKind = Literal["p", "r", "f"]
 
@@ -104,10 +107,10 @@ def make_event(
     return replace(event, arguments=tuple(kept), omitted=omitted)
 
 
-def without_newer(
+def without_others(
     arguments: tuple[Argument, ...], release: tuple[int, int] | None, *, returns: bool
 ) -> tuple[tuple[Argument, ...], tuple[Omitted, ...]]:
-    """Separate arguments that only later releases take.
+    """Separate arguments that only other releases take.
 
     Args:
         arguments: of an event.
@@ -117,33 +120,38 @@ def without_newer(
     """
     kept, omitted = [], []
     for argument in arguments:
-        features = _features(argument, returns=returns)
-        newer = next((each for each in features if release is not None and release < each[1]), None)
-        if newer is not None:
-            feature, since = newer
-            reason = f"{feature} of releases from {since[0]}.{since[1]} on"
-            omitted.append(Omitted(argument.asked, reason, is_mistake=since != _LONG))
+        features = _features(argument, returns=returns) if release is not None else iter(())
+        other = next((each for each in features if release is None or not each[1] <= release < each[2]), None)
+        if other is not None:
+            feature, since, end = other
+            which = f"before {end[0]}.{end[1]}" if since == _FIRST else f"from {since[0]}.{since[1]} on"
+            # Variables may need these, too.
+            omitted.append(Omitted(argument.asked, f"{feature} of releases {which}", is_mistake=_LONG not in other))
         else:
             kept.append(argument)
     return tuple(kept), tuple(omitted)
 
 
-def _features(argument: Argument, *, returns: bool) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yield what an argument needs of the kernel, and the first release that has it."""
+def _features(argument: Argument, *, returns: bool) -> Iterator[tuple[str, tuple[int, int], tuple[int, int]]]:
+    """Yield what an argument needs of the kernel, the first release that has it, and the first without it again."""
+    if argument.type == "symstr":
+        yield "the type symstr is", _SYMSTR, _LAST
     if argument.type.startswith("char"):
-        yield "the type char is", _CHAR
+        yield "the type char is", _CHAR, _LAST
     if returns and "$arg" in argument.fetch:
-        yield "$argN at a return is", _ENTRY_AT_RETURN
+        yield "$argN at a return is", _ENTRY_AT_RETURN, _LAST
     if len(argument.value) > _LONGEST_BEFORE:
-        yield f"arguments of more than {_LONGEST_BEFORE} characters, as {argument.fetch} is, are", _LONG
+        yield f"arguments of more than {_LONGEST_BEFORE} characters, as {argument.fetch} is, are", _LONG, _LAST
+    if not argument.is_text and argument.fetch.count("(") > _DEEPEST_SINCE:
+        yield f"more than {_DEEPEST_SINCE} pointers to follow, as in {argument.fetch}, are", _FIRST, _LONG
 
 
 def size_of(argument: Argument) -> int:
     """Return the bytes that the kernel reserves for an argument in each event; of a string, 4 before its text."""
-    match = re.fullmatch(r"(?:[usx](\d+)|b\d+@\d+/(\d+)|\w*)(?:\[(\d+)\])?", argument.type)
-    if match is None or "str" in argument.type:
-        return 4
-    return int(match[1] or match[2] or 64) // 8 * int(match[3] or 1)
+    base, _, count = argument.type.partition("[")
+    size = re.search(r"(\d+)$", base)
+    bits = 32 if argument.is_text else 8 if base == "char" else int(size[1]) if size is not None else 64
+    return bits // 8 * int(count.rstrip("]") or 1)
 
 
 def _default_name(verdict: ProbeVerdict) -> str:

@@ -15,7 +15,7 @@ from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import open_binary
 from prologue.kernel.module import Module
 from prologue.live.probe.arguments import ALL_VARIABLES, VariablesAt, find_arguments
-from prologue.live.probe.event import EventOptions, ProbeEvent, make_event, with_unique_names, without_newer
+from prologue.live.probe.event import EventOptions, ProbeEvent, make_event, with_unique_names, without_others
 from prologue.live.probe.language import ProbeRequest, parse_request
 from prologue.live.probe.places import find_places
 from prologue.live.probe.probe_place import ProbePlace
@@ -171,7 +171,7 @@ class Prober:
                 returns=place.returns,
                 at_entry=target.is_entry(place.vaddr),
             )
-        arguments, refused = without_newer(
+        arguments, refused = without_others(
             arguments, target.binary.version, returns=place.returns and not options.fprobe
         )
         omitted += refused

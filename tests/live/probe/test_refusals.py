@@ -8,7 +8,7 @@ import pytest
 
 from prologue.kernel.kernel import Kernel
 from prologue.live.probe.arguments import find_arguments
-from prologue.live.probe.event import EventOptions, make_event, without_newer
+from prologue.live.probe.event import EventOptions, make_event, size_of, without_others
 from prologue.live.probe.language import parse_argument, parse_request
 from prologue.live.probe.prober import Prober
 from prologue.live.probe.refusals import fetch_refusal, symbol_of, type_refusal
@@ -26,7 +26,9 @@ def prober(tmp_path_factory: pytest.TempPathFactory) -> Prober:
 @pytest.mark.parametrize(
     "fetch",
     [r"%x30", "%lr", "%sp", "$stack", "$stack3", "$arg8", "$comm", "@a_symbol", "@a_symbol+8", "@0xff", r"\-1",
-     r'\"text"', "+0(%x0)", "-0x10(+8(@a_symbol))", "+u8(%x1)", "++8(%x0)", "$stack128", "$stack2048"],
+     r'\"text"', "+0(%x0)", "-0x10(+8(@a_symbol))", "+u8(%x1)", "++8(%x0)", "$stack128", "$stack2048",
+     "@0", "@017", "@18446744073709551615", "-0x8000000000000000(%x0)", r"\18446744073709551615",
+     r"\-9223372036854775808", "@some.part.0-8"],
 )  # fmt: skip
 def test_a_fetch_argument_of_the_kernel(fetch: str) -> None:
     assert fetch_refusal(fetch) == ""
@@ -35,7 +37,9 @@ def test_a_fetch_argument_of_the_kernel(fetch: str) -> None:
 @pytest.mark.parametrize(
     "fetch",
     ["%x31", "%x0:", "%fp", "$arg0", "$arg*", "$current", "@", "+0(%x0", "+(%x0)", "--8(%x0)", "+0($comm)", r"\x",
-     "$stack2049"],
+     "$stack2049", "@08", "@18446744073709551616", "+0x8000000000000000(%x0)", "+-9223372036854775809(%x0)",
+     r"\-9999999999999999999", r"\+9223372036854775808", "+9999999999999999999(%x0)", "@some+0x8000000000000000",
+     "@+8", "@some+", r"\\"],
 )  # fmt: skip
 def test_no_fetch_argument(fetch: str) -> None:
     assert fetch_refusal(fetch)
@@ -51,6 +55,10 @@ def test_the_symbol_of_a_fetch_argument() -> None:
         ("%x0", "u8[4]", False), ("+0(%x0)", "u8[4]", True), ("+0(%x0)", "x64[65]", False), ("+0(%x0)", "x8[0]", False),
         ("$arg1", "string", False), ("$comm", "string", True), ("$comm", "u8", False), ("%x0", "b0@0/32", False),
         ("%x0", "b8@28/32", False), ("%x0", "b4@28/32", True), (r'\"text"', "string", True),
+        ("+0(%x0)", "u8[010]", False), (r"\5", "string", True), (r"\5", "u8[2]", False), ("%x0", "symstr", True),
+        ("$stack0", "symstr", True), ("@user_var", "symstr", True), ("+0(%x0)", "symstr", True),
+        ("+0(%x0)", "symstr[4]", False), ("+u0(%x0)", "symstr", False), ("$stack", "symstr", False),
+        (r"\5", "symstr", False), ("+u0(%x0)", "string", True),
     ],
 )  # fmt: skip
 def test_types(fetch: str, kind: str, taken: bool) -> None:
@@ -109,23 +117,51 @@ def test_the_return_value_of_an_fprobe_event(prober: Prober) -> None:
 def test_types_of_later_releases(release: tuple[int, int] | None, lines: list[str]) -> None:
     asked = tuple(map(parse_argument, ("+0(%x0):char", "+0(%x0):u8")))
     arguments, _ = find_arguments(asked, None, NoData())
-    kept, omitted = without_newer(arguments, release, returns=False)
+    kept, omitted = without_others(arguments, release, returns=False)
     assert [argument.type for argument in kept] == lines
     assert len(kept) + len(omitted) == 2
 
 
 def test_parameters_at_a_return_are_of_later_releases() -> None:
     arguments, _ = find_arguments((parse_argument("$arg1"),), None, NoData(), returns=True)
-    assert without_newer(arguments, (6, 12), returns=True)[0] == arguments
-    assert without_newer(arguments, (6, 1), returns=True)[0] == ()
-    assert without_newer(arguments, (6, 1), returns=False)[0] == arguments
+    assert without_others(arguments, (6, 12), returns=True)[0] == arguments
+    assert without_others(arguments, (6, 1), returns=True)[0] == ()
+    assert without_others(arguments, (6, 1), returns=False)[0] == arguments
 
 
 def test_long_arguments_are_of_later_releases() -> None:
     asked = tuple(map(parse_argument, ("+0(" * 5 + f"%x0{')' * 5}:u64", f"{'+0x12345678(' * 5}%x0{')' * 5}:u64")))
     arguments, omitted = find_arguments(asked, None, NoData())
     assert (len(arguments), omitted) == (2, ())
-    assert without_newer(arguments, (7, 3), returns=False) == (arguments, ())
-    kept, omitted = without_newer(arguments, (7, 2), returns=False)
+    assert without_others(arguments, (7, 3), returns=False) == (arguments, ())
+    kept, omitted = without_others(arguments, (7, 2), returns=False)
     assert kept == arguments[:1]
     assert "more than 63 characters" in omitted[0].reason
+
+
+def test_symbols_as_text_are_of_later_releases() -> None:
+    arguments, omitted = find_arguments((parse_argument("%x0:symstr"),), None, NoData())
+    assert (len(arguments), omitted) == (1, ())
+    assert without_others(arguments, (6, 1), returns=False)[0] == arguments
+    assert "from 6.1 on" in without_others(arguments, (5, 10), returns=False)[1][0].reason
+
+
+def test_many_pointers_are_of_earlier_releases() -> None:
+    asked = tuple(parse_argument("+0(" * depth + f"%x0{')' * depth}") for depth in (8, 9))
+    arguments, omitted = find_arguments(asked, None, NoData())
+    assert (len(arguments), omitted) == (2, ())
+    assert without_others(arguments, (7, 2), returns=False) == (arguments, ())
+    assert without_others(arguments, None, returns=False) == (arguments, ())
+    kept, omitted = without_others(arguments, (7, 3), returns=False)
+    assert kept == arguments[:1]
+    assert "before 7.3" in omitted[0].reason
+
+
+@pytest.mark.parametrize(
+    ("asked", "size"),
+    [("+0(%x0):string[64]", 256), ("+0(%x0):char[64]", 64), ("+0(%x0):u16[3]", 6), ("%x0:b4@8/16", 2), ("%x0", 8),
+     ("$comm", 4), ("+0(%x0):symbol[2]", 16), ("%x0:symstr", 4)],
+)  # fmt: skip
+def test_bytes_that_the_kernel_reserves(asked: str, size: int) -> None:
+    (argument,), _ = find_arguments((parse_argument(asked),), None, NoData())
+    assert size_of(argument) == size
