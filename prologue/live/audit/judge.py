@@ -17,6 +17,7 @@ from prologue.live.audit.describe import Describer
 from prologue.live.system.running_text import LiveSection
 
 _TWICE: Final = -1
+_BREAKPOINTS: Final = "breakpoints"
 
 
 class TextJudge:
@@ -57,7 +58,7 @@ class TextJudge:
         owned = [self._owned(part.mechanism, part.vaddrs) for part in claims]
         covered: U64 = np.array(sorted(self._lifted), np.uint64)
         breakpoints: U32 = np.array([self._lifted[vaddr].brk for vaddr in covered.tolist()], np.uint32)
-        owned.append(self._owned("breakpoints", covered)._replace(live=breakpoints))
+        owned.append(self._owned(_BREAKPOINTS, covered)._replace(live=breakpoints))
         words.sort(key=lambda word: word.vaddr)
         return Audited(
             words=tuple(words),
@@ -134,7 +135,14 @@ class TextJudge:
                     f"a kprobe covers {self._insn(point.original, vaddr)}, but the copy that is executed instead is "
                     f"{self._insn(point.copy, vaddr)}"
                 )
-                yield LiveWord(kind="word", vaddr=vaddr, live=point.copy, expected=point.original, message=message)
+                yield LiveWord(
+                    kind="word",
+                    vaddr=vaddr,
+                    live=point.copy,
+                    expected=point.original,
+                    message=message,
+                    mechanism=_BREAKPOINTS,
+                )
 
     def _unexplained(self, section: LiveSection, owner: I64, claims: Sequence[Claims]) -> Iterator[LiveWord]:
         """Yield words that no mechanism owns, or two, and that are not as linked; neighbours are one finding."""
@@ -203,8 +211,14 @@ class TextJudge:
         for part in claims:
             counted |= among(self._covered, part.vaddrs)
         count, of_copies = len(self._lifted), sum(point.is_wrong for point in self._lifted.values())
+        open_copies = of_copies if self._not_known else 0
         breakpoints = MechanismCount(
-            mechanism="breakpoints", words=count, changed=count, wrong=of_copies, unsure=int((~counted).sum())
+            mechanism=_BREAKPOINTS,
+            words=count,
+            changed=count,
+            wrong=of_copies - open_copies,
+            unsure=int((~counted).sum()) + open_copies,
+            unknown=open_copies,
         )
         return [*rows.values(), breakpoints]
 

@@ -1,12 +1,17 @@
-"""What is said of a word that no mechanism owns: which mechanism's word is next to it, and on which side."""
+"""What is said, and counted, of words that no table of the file owns."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from prologue.cli.main import main
+from prologue.live.audit.audited import undecided
+from prologue.live.audit.breakpoints import Breakpoint
+from prologue.live.audit.judge import TextJudge
+from prologue.live.audit.run import _mark_unstable
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import AUDIT, as_running, process
 from tests.support.built import Mini
@@ -36,3 +41,19 @@ def test_where_the_nearest_mechanism_is(
     said = capsys.readouterr().out
     assert "PL503" in said
     assert f"no mechanism owns it; {where}" in said
+
+
+class Describer:
+    def insn(self, word: int, _: int) -> str:
+        return hex(word)
+
+
+@pytest.mark.parametrize("not_known", ["", "of another release"])
+def test_a_wrong_copy_of_a_kprobe_is_counted_once(not_known: str) -> None:
+    """Wrong in its row, or, if it was not so in the look before, or nothing is known, not decided there."""
+    point = Breakpoint(0x1000, 0xD4200080, 0xD503201F, 0xD503203F)
+    audited = TextJudge((), {0x1000: point}, cast("Any", Describer()), not_known).judge((), ())
+    for each, wrong in ((audited, not not_known), (_mark_unstable(audited, set(audited.words)), 0)):
+        (row,) = each.mechanisms
+        assert row.wrong == wrong
+        assert sum(undecided([each])) == 1 - wrong
