@@ -21,6 +21,7 @@ _NO_TABLES: Final = "memory does not say where its tables are, and so which word
 _NO_SECTIONS: Final = (
     "the kernel lists it and does not say where its text is, as of one that is being loaded or unloaded: audit again"
 )
+_ENTRY: Final = "__ksymtab_"  # of an exported symbol's entry, before its name (include/linux/export*.h, 5.10-7.3)
 
 
 class AuditedModules(NamedTuple):
@@ -47,7 +48,8 @@ def audit_modules(system: RunningSystem, facts: KernelFacts) -> AuditedModules:
         errors += failed
         unlooked.append(f"{loaded.name}: all of its text ({failed[0].message if failed else 'no file'})")
     wanted = undefined_names(file.image for file in chosen)
-    others = _modules_symbols(chosen, wanted) | global_places(kernel, wanted, kernel.slide)
+    every, exported = _modules_symbols(chosen, wanted)
+    others = every | global_places(kernel, wanted, kernel.slide, exported)
     done = []
     for file in chosen:
         try:
@@ -67,15 +69,22 @@ def _without_text(file: ModuleFile, state: KernelState) -> PrologueError:
     return InputError(_NO_TABLES, path=file.image.path)
 
 
-def _modules_symbols(chosen: Sequence[ModuleFile], wanted: set[str]) -> dict[str, int]:
-    """Return the run-time addresses of global symbols that modules define for each other, by name."""
-    return dict(pair for file in chosen for pair in _defined(file, wanted))
+def _modules_symbols(chosen: Sequence[ModuleFile], wanted: set[str]) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the run-time addresses of global symbols that modules define, by name, and of those that they export."""
+    every: dict[str, int] = {}
+    exported: dict[str, int] = {}
+    for file in chosen:
+        symbols = Symbols(file.image)
+        names = [symbols.name_of(row) for row in range(len(symbols.table))]
+        defined = dict(_defined(file, symbols, names, wanted))
+        every |= defined
+        entries = {name.removeprefix(_ENTRY) for name in names if name.startswith(_ENTRY)}
+        exported |= {name: place for name, place in defined.items() if name in entries}
+    return every, exported
 
 
-def _defined(file: ModuleFile, wanted: set[str]) -> Iterator[tuple[str, int]]:
-    symbols = Symbols(file.image)
+def _defined(file: ModuleFile, symbols: Symbols, names: Sequence[str], wanted: set[str]) -> Iterator[tuple[str, int]]:
     places = {s.index: file.loaded.sections[s.name] for s in file.image.sections if s.name in file.loaded.sections}
-    for row in range(len(symbols.table)):
-        entry = symbols.table[row]
-        if entry["info"] >> 4 and int(entry["shndx"]) in places and (name := symbols.name_of(row)) in wanted:
+    for name, entry in zip(names, symbols.table, strict=True):
+        if entry["info"] >> 4 and int(entry["shndx"]) in places and name in wanted:
             yield name, places[int(entry["shndx"])] + int(entry["value"])

@@ -7,6 +7,7 @@ and modules get the one on which the binary search comes first.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -36,11 +37,15 @@ class Exports:
         return None
 
 
-def global_places(kernel: Kernel, wanted: set[str], slide: int) -> dict[str, int]:
-    """Return the run-time addresses of symbols that modules want of the kernel: exports, otherwise global symbols."""
+def global_places(kernel: Kernel, wanted: set[str], slide: int, exported: Mapping[str, int]) -> dict[str, int]:
+    """Return the run-time addresses of symbols that modules want, by name.
+
+    They are the kernel's exports, otherwise those that modules ``exported``, otherwise global symbols of the kernel.
+    """
     exports, places = Exports(kernel), _global_symbols(kernel.symbols, wanted)
-    places |= {name: vaddr for name in wanted if (vaddr := exports.find(name)) is not None}
-    return {name: vaddr + slide & (1 << 64) - 1 for name, vaddr in places.items()}
+    own = {name: vaddr for name in wanted if (vaddr := exports.find(name)) is not None}
+    globals_, own = ({name: vaddr + slide & (1 << 64) - 1 for name, vaddr in each.items()} for each in (places, own))
+    return globals_ | dict(exported) | own
 
 
 def _global_symbols(symbols: Symbols, wanted: set[str]) -> dict[str, int]:
