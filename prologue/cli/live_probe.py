@@ -38,7 +38,8 @@ def run(args: Namespace) -> int:
     if image.relocatable:
         raise InputError("is a module: name the vmlinux, and modules with --modules DIR", path=args.vmlinux)
     kernel = open_judged(image)
-    judged = Prober(kernel, modules=args.modules or (), source=args.source_tree).probes(args.places, EventOptions())
+    prober = Prober(kernel, modules=args.modules or (), source=args.source_tree)
+    judged = prober.probes(args.places, EventOptions(traced=True))
     if named := next((probe.request.asked for probe in judged[0] if probe.request.group), ""):
         raise UsageError(f"{named!r}: the group is the run's own: name events only, EVENT=PLACE")
     status = status_of(*judged)

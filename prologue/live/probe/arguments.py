@@ -17,7 +17,7 @@ from prologue.words import meant
 
 _LONGEST_NAME: Final = 32  # MAX_ARG_NAME_LEN of kernel/trace/trace_probe.h
 _LONGEST_ARGUMENT: Final = 255  # MAX_ARGSTR_LEN, without the name, of the release that takes most
-_MOST_ARGUMENTS: Final = 128  # MAX_TRACE_ARGS
+MOST_ARGUMENTS: Final = 128  # MAX_TRACE_ARGS
 # Fields that every event has (kernel/trace/trace_probe.c, ``reserved_field_names``).
 _RESERVED: Final = frozenset({
     "common_type", "common_flags", "common_preempt_count", "common_pid", "common_tgid",
@@ -155,9 +155,9 @@ def find_arguments(
                 arguments += _variable_arguments(request, variables, data, returns, omitted)
         except FetchError as error:
             omitted.append(Omitted(request.asked, error.reason, error.is_mistake))
-    reason = f"an event has at most {_MOST_ARGUMENTS} arguments"
-    omitted += [Omitted(argument.asked, reason) for argument in arguments[_MOST_ARGUMENTS:]]
-    return _with_unique_names(arguments[:_MOST_ARGUMENTS]), tuple(omitted)
+    reason = f"an event has at most {MOST_ARGUMENTS} arguments"
+    omitted += [Omitted(argument.asked, reason) for argument in arguments[MOST_ARGUMENTS:]]
+    return _with_unique_names(arguments[:MOST_ARGUMENTS]), tuple(omitted)
 
 
 def _expanded_requests(

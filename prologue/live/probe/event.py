@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from prologue.errors import InputError
-from prologue.live.probe.arguments import Argument, Omitted, unique_name
+from prologue.live.probe.arguments import MOST_ARGUMENTS, Argument, Omitted, unique_name
 from prologue.live.probe.language import LONGEST_NAME
 from prologue.live.probe.probe_target import ProbeTarget
 from prologue.live.probe.verdict import ProbeVerdict
@@ -26,6 +26,8 @@ _LONG: Final = (7, 3)  # MAX_ARGSTR_LEN was 63 before, and TRACEPROBE_MAX_NESTED
 _LONGEST_BEFORE: Final = 63
 _DEEPEST_SINCE: Final = 8
 _FIRST, _LAST = (0, 0), (1 << 16, 0)
+# What tracing adds at most to an event, and to an argument's name: group, name and two arguments; a127_, and a token.
+_TRACED_ARGUMENTS, _TRACED_LINE, _TRACED_SIZE, _TRACED_NAME = 2, 64, 5, 11
 _DEFAULT_GROUPS: Final = {"p": "kprobes", "r": "kprobes", "f": "fprobes"}
 EventKind = Literal["p", "r", "f"]
 
@@ -71,6 +73,7 @@ class EventOptions:
     name: str = ""
     fprobe: bool = False
     all_variables: bool = False  # every variable in scope is an argument
+    traced: bool = False  # the kernel gets it with other names, and more arguments: ``read_trace.wire_event``
 
 
 def make_event(
@@ -95,13 +98,17 @@ def make_event(
         arguments, more = _without_registers(arguments, returns=verdict.place.returns)
         omitted += more
     event = ProbeEvent(kind=kind, group=options.group, name=options.name or _default_name(verdict), place=place)
-    used, kept = len(event.line), []
-    size = 0
+    used, size, most, shortest = len(event.line), 0, MOST_ARGUMENTS, 0
+    if options.traced:
+        used, size, shortest = used + _TRACED_LINE, _TRACED_SIZE, _TRACED_NAME
+        most -= _TRACED_ARGUMENTS
+    kept: list[Argument] = []
     for argument in arguments:
-        used += len(str(argument)) + 1
+        used += len(f" {argument.name:{shortest}}={argument.value}")
         size += size_of(argument)
-        if used > _LONGEST_LINE or size > _LARGEST:
-            omitted += (Omitted(argument.asked, "the kernel takes no longer line, or no larger event"),)
+        if used > _LONGEST_LINE or size > _LARGEST or len(kept) == most:
+            reason = "the kernel takes no longer line, no larger event, or no more arguments"
+            omitted += (Omitted(argument.asked, reason),)
         else:
             kept.append(argument)
     return replace(event, arguments=tuple(kept), omitted=omitted)

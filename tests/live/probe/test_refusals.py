@@ -11,6 +11,7 @@ from prologue.live.probe.arguments import find_arguments
 from prologue.live.probe.event import EventOptions, make_event, size_of, without_others
 from prologue.live.probe.language import parse_argument, parse_request
 from prologue.live.probe.prober import Prober
+from prologue.live.probe.read_trace import wire_event
 from prologue.live.probe.refusals import fetch_refusal, symbol_of, type_refusal
 from tests.live.probe.made_kernel import TEXT, TOOLS, make
 from tests.live.probe.test_scopes import NoData
@@ -165,3 +166,17 @@ def test_many_pointers_are_of_earlier_releases() -> None:
 def test_bytes_that_the_kernel_reserves(asked: str, size: int) -> None:
     (argument,), _ = find_arguments((parse_argument(asked),), None, NoData())
     assert size_of(argument) == size
+
+
+@pytest.mark.parametrize("asked", ["%x0", "+0x12345678(+0x12345678(%x0)):u64", "+0(%x0):string[8]"])
+def test_a_traced_event_is_one_that_the_kernel_takes(prober: Prober, asked: str) -> None:
+    """It has other names there, and two arguments more (MAX_TRACE_ARGS, WRITE_BUFSIZE, MAX_PROBE_EVENT_SIZE)."""
+    text = "hidden " + " ".join(f"v{number}={asked}" for number in range(128))
+    event = prober.probes([text], EventOptions(traced=True))[0][0].event
+    assert event is not None
+    sent = wire_event(event, "prologue_abcdef", 99999, "abcdef").sent
+    assert len(sent.arguments) <= 128
+    assert len(sent.line) <= 4094
+    assert sum(map(size_of, sent.arguments)) <= 3072
+    assert 0 < len(event.omitted) == 128 - len(event.arguments)
+    assert len(sent.arguments) > 64
