@@ -23,6 +23,7 @@ from prologue.live.audit.layouts import layouts_of
 from prologue.live.audit.literals import claim_literals
 from prologue.live.audit.scene import Scene
 from prologue.live.audit.shadow_stacks import claim_shadow_stacks
+from prologue.live.audit.spectre_vectors import claim_spectre_vectors
 from prologue.live.audit.variables import Variables
 from prologue.live.memory.base import Memory
 from prologue.live.memory.capture import Capture
@@ -33,10 +34,10 @@ from prologue.releases import not_known, version_of
 
 # Read with one question, for sources that answer slowly.
 _NAMES: Final = (
-    "applied_alternatives", "arch_ftrace_ops_list_func", "dynamic_scs_enabled", "ftrace_disabled", "ftrace_enabled",
-    "ftrace_lock", "ftrace_ops_list", "all_alternatives_applied", "ftrace_graph_active", "ftrace_pages_start",
-    "ftrace_trace_function", "jump_label_mutex", "kimage_voffset", "kprobe_table", "memstart_addr", "removed_ops",
-    "saved_ftrace_func", "tag_lsb", "tag_val", "va_mask",
+    "applied_alternatives", "arm64_el2_vector_last_slot", "arch_ftrace_ops_list_func", "dynamic_scs_enabled",
+    "ftrace_disabled", "ftrace_enabled", "ftrace_lock", "ftrace_ops_list", "all_alternatives_applied",
+    "ftrace_graph_active", "ftrace_pages_start", "ftrace_trace_function", "jump_label_mutex", "kimage_voffset",
+    "kprobe_table", "memstart_addr", "removed_ops", "saved_ftrace_func", "tag_lsb", "tag_val", "va_mask",
 )  # fmt: skip
 
 
@@ -119,6 +120,7 @@ def kernel_claims(kernel: RunningKernel, facts: KernelFacts) -> Iterator[Claims]
     yield from claim_constants(scene)
     yield from claim_literals(scene)
     yield from claim_shadow_stacks(scene)
+    yield from claim_spectre_vectors(scene)
 
 
 def lift(text: LiveText, slide: int, breakpoints: Breakpoints) -> dict[int, Breakpoint]:

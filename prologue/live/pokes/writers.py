@@ -47,6 +47,12 @@ _FIXUPS: Final = (
     "__runtime_fixup_caches", "runtime_const_fixup",
 )  # fmt: skip
 
+# They copy EL2's vectors (5.10).
+_SPECTRE: Final = (
+    "__copy_hyp_vect_bpi", "install_bp_hardening_cb", "kvm_setup_bhb_slot", "spectre_bhb_enable_mitigation",
+    "spectre_v2_enable_mitigation",
+)  # fmt: skip
+
 _MECHANISMS: Final[dict[str, tuple[str, ...]]] = {
     "ftrace": (
         "ftrace_init_nop", "ftrace_make_call", "ftrace_make_nop", "ftrace_modify_call", "ftrace_update_ftrace_func",
@@ -72,6 +78,7 @@ _MECHANISMS: Final[dict[str, tuple[str, ...]]] = {
     "BPF": ("bpf_arch_text_copy", "bpf_arch_text_poke", "bpf_arch_text_invalidate"),
     "static call": ("arch_static_call_transform",),
     "module loading": ("apply_relocate_add", "module_finalize", "move_module", "load_module"),
+    "spectre vectors": _SPECTRE,
     "kgdb": ("kgdb_arch_set_breakpoint", "kgdb_arch_remove_breakpoint"),
 }  # fmt: skip
 _BY_FUNCTION: Final = {name: mechanism for mechanism, names in _MECHANISMS.items() for name in names}
@@ -83,6 +90,7 @@ _UNREACHABLE: Final = {
     "bpf_arch_text_invalidate": "a BPF program that is not reachable any more",
     "arch_prepare_kprobe": "the slot of a kprobe that is not armed yet",
     "kvm_apply_hyp_relocations": "text of EL2 that runs only after it",
+    **dict.fromkeys(_SPECTRE, "a slot of EL2's vectors that no CPU has yet"),
 }
 # The code of an exception or interrupt belongs to another context than the interrupted code.
 _EXCEPTION: Final = re.compile(r"el[01][th]?(_|\d)|vectors$|ret_to_(kernel|user)$|__entry_text|call_on_irq_stack$")

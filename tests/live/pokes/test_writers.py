@@ -29,6 +29,7 @@ def chain(*names: str) -> list[NamedPlace | None]:
         (("patch_alternative", "__apply_alternatives"), "alternatives"),
         (("alt_cb_patch_nops", "__apply_alternatives", "multi_cpu_stop"), "alternatives"),
         (("__memcpy", "text_poke_memcpy", "__text_poke", "aarch64_insn_copy", "bpf_arch_text_copy"), "BPF"),
+        (("__memcpy", "__copy_hyp_vect_bpi", "kvm_setup_bhb_slot.part.0"), "spectre vectors"),
     ],
 )
 def test_known_writers(names: tuple[str, ...], mechanism: str) -> None:

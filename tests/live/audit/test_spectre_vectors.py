@@ -1,0 +1,74 @@
+"""EL2's vectors of 5.10, into which a template against Spectre is copied, slot by slot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.live.audit.made_kernel import NOP, TEXT, audit
+from tests.mini_kernel.build import run_command
+from tests.support.elf_edit import ElfEdit
+from tests.support.needs import needs_mini_kernel_tools
+
+_BODY = """
+	.text
+	.globl	_stext, _etext
+_stext:
+	.type	plain, %function
+plain:	ret
+	.balign	0x800
+	.type	__bp_harden_hyp_vecs, %function
+__bp_harden_hyp_vecs:
+	.rept	64
+	hint	#16
+	.rept	31
+	nop
+	.endr
+	.endr
+	.size	__bp_harden_hyp_vecs, . - __bp_harden_hyp_vecs
+_etext:
+	.section .rodata, "a"
+linux_banner: .asciz "Linux version 5.10.223 (made for a test)"
+	.size	linux_banner, . - linux_banner
+	.balign	4
+__spectre_bhb_loop_k8:
+	.word	0xd503221f, 0xd10043ff, 0xa90007e0
+	.size	__spectre_bhb_loop_k8, 12
+__spectre_bhb_clearbhb:
+	.word	0xd503221f, 0xd50322df
+	.size	__spectre_bhb_clearbhb, 8
+	.data
+	.balign	4
+arm64_el2_vector_last_slot: .word -1
+"""
+LOOP, CLEAR = (0xD503221F, 0xD10043FF, 0xA90007E0), (0xD503221F, 0xD50322DF)
+
+
+@pytest.mark.parametrize(
+    ("last", "slots", "more", "status"),
+    [
+        (-1, (), {}, 0),
+        (1, (LOOP, CLEAR), {}, 0),
+        (0, (LOOP, CLEAR), {}, 1),  # the second is not used
+        (0, (LOOP,), {0x80 + 4: NOP}, 1),  # one vector of 16
+        (0, (LOOP,), {0x80 + 8: 0xD50322DF}, 1),
+        (0, (LOOP,), {0x80 + 12: 0xD50322DF}, 1),  # after the template
+    ],
+)
+def test_slots(
+    last: int, slots: tuple[tuple[int, ...], ...], more: dict[int, int], status: int, *, tmp_path: Path
+) -> None:
+    needs_mini_kernel_tools()
+    source, made, out = (tmp_path / name for name in ("vectors.S", "vectors.o", "vmlinux"))
+    source.write_text(_BODY)
+    run_command(["aarch64-linux-gnu-gcc", "-c", str(source), "-o", str(made)])
+    run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "_stext", "-o", str(out), str(made)])
+    vectors = ElfEdit(out).value("__bp_harden_hyp_vecs")
+    changes = {ElfEdit(out).value("arm64_el2_vector_last_slot"): last & 0xFFFFFFFF} | {
+        vectors + 0x800 * slot + 0x80 * vector + 4 * k: word
+        for slot, template in enumerate(slots)
+        for vector in range(16)
+        for k, word in enumerate(template)
+    }
+    assert audit(out, changes | {vectors + at: word for at, word in more.items()}) == status
