@@ -119,11 +119,13 @@ def _va_mask(original: Originals, variables: Variables) -> tuple[Form, ...]:
         return form, first_only, *_nops(original, variables)
     if not mask:
         return _nops(original, variables)
+    # 5.10 computes the layout if the kernel runs at EL2, too.
+    unused = () if variables.is_named("kvm_apply_hyp_relocations") else _nops(original, variables)
     both = [word & (_RD | _RN) for word in original]
     ones = mask.bit_length() - 1
     words = [0x92400000 | ones << 10 | both[0]]
     if not tag:
-        return (_exactly((*words, *(a64.NOP,) * 4)),)
+        return (_exactly((*words, *(a64.NOP,) * 4)), *unused)
     again = [(word >> 5 & 0x1F) << 16 for word in original]  # EXTR with one register twice is ROR
     words += [
         0x93C00000 | again[1] | low << 10 | both[1],
@@ -131,7 +133,7 @@ def _va_mask(original: Originals, variables: Variables) -> tuple[Form, ...]:
         0x91400000 | (tag >> 12 & 0xFFF) << 10 | both[3],
         0x93C00000 | again[4] | (64 - low) << 10 | both[4],
     ]
-    return (_exactly(words),)
+    return (_exactly(words), *unused)
 
 
 _MAKERS: Final[dict[str, _FormMaker]] = {

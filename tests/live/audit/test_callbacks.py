@@ -25,6 +25,9 @@ class Made(Variables):
     def number(self, name: str, size: int = 8) -> int | None:
         return self._values.get(name)
 
+    def is_named(self, name: str) -> bool:
+        return name in self._values
+
 
 def words(*lines: str) -> tuple[int, ...]:
     return tuple(assemble(line) for line in lines)
@@ -44,6 +47,7 @@ def words(*lines: str) -> tuple[int, ...]:
          (MASKED, "ror x1, x1, #38", "add x1, x1, #0xcde", "add x1, x1, #0x5ab, lsl #12", "ror x1, x1, #26"), LAYOUT),
         ("kvm_update_va_mask", VA_MASK, (MASKED, "nop", "nop", "nop", "nop"), LAYOUT | {"tag_val": 0}),
         ("kvm_update_va_mask", VA_MASK, ("nop",) * 5, {"va_mask": 0, "tag_val": 0, "tag_lsb": 0}),
+        ("kvm_update_va_mask", VA_MASK, ("nop",) * 5, LAYOUT),
         ("kvm_patch_vector_branch", ("stp x0, x1, [sp, #-16]!", "b #8", "nop", "nop"),
          ("movz x0, #0x1004", "movk x0, #0x2222, lsl #16", "movk x0, #0x33, lsl #32", "br x0"), {}),
     ],
@@ -63,6 +67,12 @@ def test_what_a_callback_writes_has_its_form(
 def test_a_constant_of_another_variable_is_wrong() -> None:
     may = forms("kvm_get_kimage_voffset", words(*MOVES), Made({"kimage_voffset": 0x1000}))
     assert not any(form.fits(words(*MOVES)) for form in may)
+
+
+def test_the_layout_of_el2_is_used_where_later_kernels_have_one() -> None:
+    """5.10 computes one at EL2, too, where nothing uses it."""
+    may = forms("kvm_update_va_mask", words(*VA_MASK), Made(LAYOUT | {"kvm_apply_hyp_relocations": 1}))
+    assert not any(form.fits(words(*["nop"] * 5)) for form in may)
 
 
 def test_unknown_callbacks_have_no_name() -> None:
