@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -26,20 +27,19 @@ class Event:
 def parse_line(line: str, token: str) -> Event | None:
     """Return the event in a console line, None if it holds none.
 
-    A kernel message may have been printed on the same line before or after it; a torn line is no event.
+    A kernel message may have been printed on the same line before or after it; a torn line is no event. Where the power
+    failed in the middle of a line, the next boot goes on in it.
     """
     marker = f"@{token} "
     at = line.find(marker)
-    if at < 0:
-        return None
-    text = line[at + len(marker) :]
-    try:
-        data, end = json.JSONDecoder().raw_decode(text)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(data, dict) or "event" not in data or not _REST.fullmatch(text, end):
-        return None
-    return Event(str(data.pop("event")), data)
+    while at >= 0:
+        text = line[at + len(marker) :]
+        with suppress(ValueError, RecursionError):
+            data, end = json.JSONDecoder().raw_decode(text)
+            if isinstance(data, dict) and "event" in data and _REST.fullmatch(text, end):
+                return Event(str(data.pop("event")), data)
+        at = line.find(marker, at + 1)
+    return None
 
 
 def parse(lines: Iterable[str], token: str) -> list[Event]:

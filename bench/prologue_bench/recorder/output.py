@@ -80,7 +80,12 @@ def _values(events: Sequence[Event], task: Task) -> dict[str, tuple[float, ...]]
     for event in events:
         if event.name == "value":
             fields = Fields(event.data, "the recorder's output")
-            samples[fields.integer("workload"), fields.integer("run")] = _number(fields)
+            place = fields.integer("workload"), fields.integer("run")
+            if place in samples:
+                raise GuestLostError(
+                    f"the recorder's output is of two boots: run {place[1]} of workload {place[0]} comes twice"
+                )
+            samples[place] = _number(fields)
     return {
         measured.workload.name: tuple(samples[k, run] for run in range(1, task.runs + 1) if (k, run) in samples)
         for k, measured in enumerate(task.workloads)

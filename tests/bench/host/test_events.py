@@ -43,6 +43,12 @@ def test_a_kernel_message_may_stand_after_an_event(after: str) -> None:
     assert parse_line(f'@t {{"event": "end", "taint": 0}}{after}', "t") == Event("end", {"taint": 0})
 
 
+@pytest.mark.parametrize("before", ['@t {"event": "val', '@t {"event": "value", "run": 2}', "@t "])
+def test_an_event_after_one_whose_line_was_cut_off(before: str) -> None:
+    """A board that lost its power prints no line end: its next boot goes on there."""
+    assert parse_line(f'{before}@t {{"event": "begin"}}', "t") == Event("begin", {})
+
+
 @pytest.mark.parametrize(
     "line",
     [

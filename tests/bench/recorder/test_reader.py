@@ -13,7 +13,8 @@ import pytest
 
 from prologue.cli.main import main
 from prologue_bench.analysis.sources import open_results
-from prologue_bench.errors import BenchError
+from prologue_bench.errors import BenchError, GuestLostError
+from prologue_bench.recorder.output import read_recorded
 from prologue_bench.recorder.reader import read_records
 from prologue_bench.recorder.record import Record, encode_record
 from prologue_bench.recorder.script import script
@@ -309,6 +310,34 @@ def test_a_log_of_many_boots(tmp_path: Path) -> None:
         ("mov", "the recorder's output is not complete: no value of hackbench in 1 of 2 runs", {}),
     ]
     assert results.campaign.machine["cpu"] == "410fd034 x3, 411fd072 x1"
+
+
+@pytest.mark.thorough
+def test_a_torn_line_in_a_log_keeps_its_boot_apart_from_the_next(tmp_path: Path) -> None:
+    task = Task(workloads=(Measured(replace(WORK[0].workload, command="x"), r"\([0-9.]*\)$"),), runs=2)
+    log = ""
+    for k, (label, value) in enumerate((("boot", "5.0"), ("boot", "5.1"), ("build", "5.2"))):
+        tree = make_tree(tmp_path / "machine", {"proc/sys/kernel/random/boot_id": f"boot-{k}\n"})
+        text = script(task).replace("command_0=x", f"command_0='echo {value}'")
+        log += run_script("dash", text, tree, tmp_path / "programs", {"LABEL": label}).stdout
+        if k == 1:  # the power fails
+            log = log[: log.rindex('@prologue {"event": "value", "run": 2') + 30]
+    (tmp_path / "boots.log").write_text(log)
+    results = open_results([str(tmp_path / "boots.log")])
+    assert [(boot.variant, boot.void, dict(boot.values)) for boot in results.boots] == [
+        ("boot", None, {"hackbench": (5.0, 5.0)}),
+        ("boot", "the recorder's output is not complete: no value of hackbench in 1 of 2 runs", {}),
+        ("build", None, {"hackbench": (5.2, 5.2)}),
+    ]
+
+
+def test_two_values_of_one_run_are_refused(tmp_path: Path) -> None:
+    task = Task(workloads=(Measured(replace(WORK[0].workload, command="echo 5"), r"\([0-9.]*\)$"),), runs=1)
+    lines = run_script("dash", script(task), make_tree(tmp_path / "machine"), tmp_path / "programs").stdout.splitlines()
+    value = next(k for k, line in enumerate(lines) if '"event": "value"' in line)
+    assert read_recorded(lines, task).values == {"hackbench": (5.0,)}
+    with pytest.raises(GuestLostError, match="run 1 of workload 0 comes twice"):
+        read_recorded([*lines[:value], lines[value], *lines[value:]], task)
 
 
 @pytest.mark.thorough
