@@ -183,11 +183,14 @@ class Execution:
             blank, values=seen.values, readback=seen.readback, gate_before=seen.gate_before,
             gate_after=seen.gate_after, counters=seen.counters,
         )  # fmt: skip
-        judged = _judged(boot, self.campaign, self._wrong_stub(place, seen))
+        judged = _judged(boot, self.campaign, self._wrong_kernel(place, seen))
         return void_unlike((*self.journal.boots, judged))[-1], None
 
-    def _wrong_stub(self, place: PlannedBoot, seen: Recorded) -> str | None:
-        """Say why this is not the variant, if sites alone do not show it: ``boot`` and ``build`` have the same."""
+    def _wrong_kernel(self, place: PlannedBoot, seen: Recorded) -> str | None:
+        """Say why this is not the variant, if sites do not show it: unread, or those of ``boot`` and ``build``."""
+        running, own = seen.machine.get("build_id"), self.campaign.kernel.get("build_id")
+        if running and own and running != own:
+            return f"runs build-id {running}, not {own}"
         if not seen.stub:
             return None
         (kind,) = (variant.kind for variant in self.campaign.variants if variant.label == place.variant)

@@ -69,8 +69,8 @@ class Machine:
         stub = LINK.stub if (attempt.label == "build") != (what == "not processed") else {64: 1, 68: 2}
         gate = {"governors": ["powersave" if what == "other governor" else "performance"]}
         return Recorded(
-            machine={},
-            readback=Readback("5eed", 64, mov, 64 - mov),
+            machine={"build_id": "0dd" if what == "other build-id" else "5eed"},
+            readback=None if what == "other build-id" else Readback("5eed", 64, mov, 64 - mov),
             gate_before=gate,
             gate_after=gate,
             values={"work": values},

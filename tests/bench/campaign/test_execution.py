@@ -92,6 +92,12 @@ def test_boot_in_place_of_build_is_void(tmp_path: Path) -> None:
     assert [each.boot.void for each in finished[1:]] == [None] * 9
 
 
+def test_another_kernel_is_void_although_its_sites_cannot_be_read(tmp_path: Path) -> None:
+    """Without /proc/kcore the running kernel still says which build it is."""
+    finished = record(tmp_path, Machine(lambda n: "other build-id" if n == 1 else None))
+    assert [each.boot.void for each in finished] == ["runs build-id 0dd, not 5eed", *[None] * 9]
+
+
 def test_a_boot_whose_settings_differ_is_void_at_once(tmp_path: Path) -> None:
     """Readers would leave it out: it is repeated while the campaign runs."""
     finished = record(tmp_path, Machine(lambda n: "other governor" if n == 3 else None))
