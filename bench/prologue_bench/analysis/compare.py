@@ -198,14 +198,14 @@ def _comparison(base: Series, series: Series, workload: Workload, margin: float)
     boards = groups if isinstance(groups, Boards) else None
     layouts = groups if isinstance(groups, LayoutEffects) else None
     if estimate is None:
-        too_few = _too_few(units, base, in_blocks)
+        too_few = _too_few(units, base, series)
         return Comparison(variant=series.label, units=units, verdict="too few boots", reason=too_few, boards=boards)
     effect = _effect(estimate, units, test)
     inside = bool(estimate.inside(margin))
     verdict: ComparisonVerdict = "inconclusive"
     reason = None
     if units < LEAST:
-        verdict, reason = "too few boots", _too_few(units, base, in_blocks)
+        verdict, reason = "too few boots", _too_few(units, base, series)
     elif not effect.varies:
         reason = "samples do not vary: the clock or the number is too coarse"
     elif effect.different:
@@ -225,15 +225,19 @@ _Estimated = tuple[
 
 def _paired(base: Series, series: Series, workload: Workload) -> _Estimated:
     """Return the estimate from pairs; None if there are too few of them."""
-    if len(links := by_link(base)) > 1:
-        return _over_links(links, by_link(series), workload)
+    if _of_several_links(base, series):
+        return _over_links(by_link(base), by_link(series), workload)
     by_board = paired_differences(base, series, workload.name)
-    if len(by_board) > 1:
+    if by_board and len({boot.board for boot in (*base.boots, *series.boots)}) > 1:
         estimate, boards = over_boards({board or "(not named)": values for board, values in by_board.items()})
         units = sum(part.units for part in boards.parts if part.board in boards.used)
         return boards, estimate, "random effect" if len(boards.used) > 1 else "sign flips", units
     differences = np.concatenate([*by_board.values(), np.empty(0)])
     return None, paired(differences) if len(differences) > 1 else None, "sign flips", len(differences)
+
+
+def _of_several_links(base: Series, series: Series) -> bool:
+    return len(by_link(base).keys() | by_link(series).keys()) > 1
 
 
 def _over_links(base: Mapping[str, Series], series: Mapping[str, Series], workload: Workload) -> _Estimated:
@@ -282,9 +286,10 @@ def _effect(estimate: Estimate, units: int, test: Test) -> Effect:
     )
 
 
-def _too_few(units: int, base: Series, in_blocks: bool) -> str:
-    if units and len(by_link(base)) > 1:
+def _too_few(units: int, base: Series, series: Series) -> str:
+    if units and _of_several_links(base, series):
         return f"{counted(units, 'pair')} of boots, all of one link; an effect over layouts needs two links"
+    in_blocks = base.in_blocks and series.in_blocks
     noun, of = ("pair", "of boots") if in_blocks else ("boot" if base.boots_known else "run", "of each")
     return f"{counted(units, noun)} {of}; a verdict needs at least {LEAST}"
 

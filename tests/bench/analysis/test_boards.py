@@ -208,6 +208,16 @@ def test_a_board_with_one_pair_is_left_out(tmp_path: Path, capsys: Said) -> None
     assert "random effect" not in text
 
 
+@pytest.mark.parametrize("label", [BASE, BUILD])
+def test_a_board_on_which_one_variant_never_counts(tmp_path: Path, capsys: Said, label: str) -> None:
+    results = mixed(tmp_path, Made(pairs=24), {"a": 12, "b": 12}, {"a": 0.02, "b": 0.0})
+    kept = [boot for boot in results.boots if boot.board == "a" or boot.variant != label]
+    write(tmp_path, results.campaign, kept)
+    assert main(["bench", "compare", str(tmp_path)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"{BUILD}: the effect of the board CANNOT BE ESTIMATED: only a has enough pairs." in text
+
+
 def test_boards_with_one_pair_each(tmp_path: Path, capsys: Said) -> None:
     results = mixed(tmp_path, Made(pairs=2), {"a": 1, "b": 1}, {"a": 0.0, "b": 0.0})
     build = compare(results).workloads[0].comparisons[1]

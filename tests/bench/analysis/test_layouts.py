@@ -21,7 +21,7 @@ from prologue_bench.results.model import Readback
 from prologue_bench.results.store import read_results
 from tests.bench.analysis.test_calibration import CAMPAIGNS, three_sigma
 from tests.support.needs import needs_module
-from tests.support.result_sets import BUILD, HACKBENCH, Made, boots, campaign, write
+from tests.support.result_sets import BASE, BUILD, HACKBENCH, Made, boots, campaign, write
 
 needs_module("statsmodels")
 
@@ -56,9 +56,10 @@ def campaign_over_links(tmp_path: Path) -> Path:
     return tmp_path / "over"
 
 
-def test_pairs_of_one_link_only_are_called_that(campaign_over_links: Path) -> None:
+@pytest.mark.parametrize("label", [BASE, BUILD])
+def test_pairs_of_one_link_only_are_called_that(campaign_over_links: Path, label: str) -> None:
     results = open_results([str(campaign_over_links)])
-    boots_left = tuple(boot for boot in results.boots if boot.link == "link-01" or boot.variant != BUILD)
+    boots_left = tuple(boot for boot in results.boots if boot.link == "link-01" or boot.variant != label)
     for part in compare(replace(results, boots=boots_left)).workloads:
         (comparison,) = (each for each in part.comparisons if each.variant == BUILD)
         assert comparison.verdict == "too few boots"
