@@ -20,7 +20,7 @@ from prologue_bench.guest import deb, packages
 from prologue_bench.host import cache, programs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 _SUITE: Final = "bookworm"
 _PACKAGES: Final = ("busybox-static", "rt-tests", "libc6", "libnuma1")
@@ -57,6 +57,11 @@ def fetch_programs() -> tuple[dict[str, bytes], tuple[str, ...]]:
     """
     debs = packages.download(_SUITE, _PACKAGES)
     return _programs(debs), tuple(sorted(unquote(package.stem).removesuffix("_arm64") for package in debs))
+
+
+def describe_guest(packages: Sequence[str], inside: Iterable[bytes]) -> str:
+    """Describe what runs in a guest: the packages of its programs, and a hash of all files in it."""
+    return f"{', '.join(packages)}; sha256 {hashlib.sha256(b''.join(inside)).hexdigest()[:16]}"
 
 
 def _programs(debs: tuple[Path, ...]) -> dict[str, bytes]:

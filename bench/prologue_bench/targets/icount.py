@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
@@ -14,6 +13,7 @@ from prologue_bench.exact.boot import MaintenanceCounts
 from prologue_bench.exact.emulator import ONE_CPU, command_line
 from prologue_bench.exact.entered import SUFFIX, write_entered
 from prologue_bench.exact.workload import NO_RANDOM_MAPS, Argv, Bench, Run
+from prologue_bench.guest.initramfs import describe_guest
 from prologue_bench.guest.vm import Machine, qemu_version
 from prologue_bench.recorder.output import Recorded
 from prologue_bench.recorder.task import Measured
@@ -62,7 +62,7 @@ class IcountTarget:
     def facts(self) -> Mapping[str, str]:
         """Describe QEMU, the virtual machine, and what is in the guest, but not the host: it cannot change a count."""
         programs, packages = self._bench.programs
-        inside = hashlib.sha256(self._bench.init.read_bytes() + b"".join(programs[name] for name in sorted(programs)))
+        inside = (self._bench.init.read_bytes(), *(programs[name] for name in sorted(programs)))
         return {
             "target": "icount",
             "qemu": str(qemu_version()),
@@ -70,7 +70,7 @@ class IcountTarget:
             "cpus": "1",
             "memory": f"{self._bench.machine.memory} MiB",
             "command line": command_line(NO_RANDOM_MAPS, kaslr=self._bench.kaslr),
-            "guest": f"{', '.join(packages)}; sha256 {inside.hexdigest()[:16]}",
+            "guest": describe_guest(packages, inside),
         }
 
     def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:

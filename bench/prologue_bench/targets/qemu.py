@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from prologue_bench.errors import BenchError, GuestLostError
-from prologue_bench.guest.initramfs import build_initramfs, pack
+from prologue_bench.guest.initramfs import build_initramfs, describe_guest, fetch_programs, pack, plain_modules
 from prologue_bench.guest.vm import Job, Machine, boot, qemu_version
 from prologue_bench.recorder.output import read_recorded
 from prologue_bench.recorder.script import script
@@ -46,16 +46,20 @@ class QemuTarget:
         return "timing" if self.accel == "kvm" else "smoke"
 
     def facts(self) -> Mapping[str, str]:
-        """Describe the host, whose speed is the guest's, QEMU, and the virtual machine."""
+        """Describe the host, whose speed is the guest's, QEMU, the virtual machine, and what is in the guest."""
         if self.accel == "kvm":
             require_kvm()
+        programs, packages = fetch_programs()
+        inside = programs | plain_modules(self._port_modules())
         return {
             "target": "qemu",
-            "host": f"{platform.node()}, {host_cpu()}",
+            "host": platform.node(),
+            "host cpu": host_cpu(),
             "qemu": f"{qemu_version()}, {ACCELERATORS[self.accel]}",
             "cpu": self.machine.cpu,
             "cpus": str(self.machine.cpus),
             "memory": f"{self.machine.memory} MiB",
+            "guest": describe_guest(packages, (inside[name] for name in sorted(inside))),
         }
 
     def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
@@ -71,9 +75,8 @@ class QemuTarget:
         """
         run = replace(task, workloads=tuple(measured for measured in task.workloads if measured != BOOT))
         initramfs, results = (attempt.log.with_suffix(suffix) for suffix in (".cpio", ".results"))
-        modules = () if self.modules is None else port_modules(self.modules)
         # The kernel unpacks archives that follow each other as one.
-        content = build_initramfs(modules).read_bytes() + pack({"record.sh": script(run).encode()})
+        content = build_initramfs(self._port_modules()).read_bytes() + pack({"record.sh": script(run).encode()})
         machine = replace(self.machine, accel=ACCELERATORS[self.accel], port=results)
         lost = False
         try:
@@ -96,6 +99,9 @@ class QemuTarget:
                 initramfs.unlink(missing_ok=True)
             if results.exists() and not results.stat().st_size:
                 results.unlink()
+
+    def _port_modules(self) -> Sequence[Path]:
+        return () if self.modules is None else port_modules(self.modules)
 
 
 def _with_boot(recorded: Recorded, seen: GuestRun) -> Recorded:

@@ -11,13 +11,16 @@ import pytest
 
 from prologue.cli.main import main
 from prologue_bench.errors import BenchError, GuestLostError, MissingToolError, UnreachableError
-from prologue_bench.guest.initramfs import build_initramfs
+from prologue_bench.guest.initramfs import build_initramfs, fetch_programs
 from prologue_bench.guest.vm import Machine
 from prologue_bench.recorder.task import Task
+from prologue_bench.results.merge import WHICH
 from prologue_bench.targets import qemu
 from prologue_bench.targets.base import Attempt
 from prologue_bench.targets.qemu import QemuTarget
 from tests.mini_kernel.build import Spec
+from tests.mini_module.build import ModuleSpec
+from tests.support.built import Mini
 from tests.support.needs import missing, needs_tools
 
 
@@ -85,10 +88,41 @@ def test_kvm_wants_its_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         QemuTarget("kvm").facts()
 
 
+@pytest.fixture
+def guest_packages() -> tuple[str, ...]:
+    try:
+        return fetch_programs()[1]
+    except (MissingToolError, UnreachableError) as error:
+        missing(str(error))
+
+
+@pytest.mark.usefixtures("guest_packages")
+def test_hosts_with_other_cpus_are_no_boards_of_one_type() -> None:
+    """The host's name says which machine it is, and is left out where setups are compared; its CPUs are not."""
+    machine = QemuTarget().facts()
+    assert machine["host"] == platform.node()
+    assert machine["host cpu"] == qemu.host_cpu()
+    assert "host" in WHICH
+    assert "host cpu" not in WHICH
+
+
+def test_the_programs_and_modules_of_the_guest_are_facts(
+    mini: Mini, tmp_path: Path, guest_packages: tuple[str, ...]
+) -> None:
+    bare = QemuTarget().facts()["guest"]
+    assert bare.startswith(", ".join(guest_packages))
+    seen = {bare}
+    for spec in (ModuleSpec("2"), ModuleSpec("4,2")):
+        mini(spec).rename(tmp_path / "virtio_mmio.ko")
+        seen.add(QemuTarget(modules=tmp_path).facts()["guest"])
+    assert len(seen) == 3
+
+
+@pytest.mark.usefixtures("guest_packages")
 def test_tcg_is_smoke_and_says_where_it_ran() -> None:
     target = QemuTarget("tcg-single", Machine(cpus=1))
     assert target.evidence == "smoke"
     facts = target.facts()
     assert facts["cpus"] == "1"
     assert facts["qemu"].endswith(", tcg,thread=single")
-    assert platform.node() in facts["host"]
+    assert facts["host"] == platform.node()
