@@ -54,8 +54,8 @@ class Machine:
                 "-device", "virtserialport,chardev=results,name=prologue.results",
             ]  # fmt: skip
         if initramfs is not None:
-            command += ["-initrd", str(initramfs), "-append", append]
-        return command
+            command += ["-initrd", str(initramfs)]
+        return [*command, "-append", append]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

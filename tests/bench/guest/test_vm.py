@@ -100,6 +100,12 @@ def test_command_line_of_job_and_machine() -> None:
     assert command[command.index("-append") + 1] == "words"
 
 
+def test_a_kernel_without_a_root_file_system_gets_its_command_line() -> None:
+    command = vm.Machine().command(Path("Image"), None, "console=ttyAMA0 panic=-1")
+    assert command[-2:] == ["-append", "console=ttyAMA0 panic=-1"]
+    assert "-initrd" not in command
+
+
 def test_the_machine_that_is_asked_for(tmp_path: Path) -> None:
     machine = vm.Machine(cpu="max,pauth-impdef=on", cpus=4, memory=2048, accel="kvm", port=tmp_path / "a,b")
     words = machine.command(tmp_path / "Image", None, "")
