@@ -154,15 +154,18 @@ def medians_note(report: WorkloadReport) -> Iterator[str]:
     base = report.series[0]
     for series in report.series[1:]:
         effect = next(c.effect for c in report.comparisons if c.variant == series.label)
+        paired = effect is not None and effect.test != "Mann-Whitney"
         # Pairs are compared within their blocks, medians not.
-        if effect is None or not effect.varies or effect.test != "Mann-Whitney":
+        whole = paired and {boot.block for boot in base.boots} == {boot.block for boot in series.boots}
+        if effect is None or not effect.varies or whole:
             continue
         plain = series.median / base.median - 1
         if abs(plain - effect.change) > effect.error * _APART:
             noun = "boots" if base.boots_known else "runs"
+            mean = f"the mean over all {noun}, outlying ones too"
             yield (
                 f"{series.label}: medians alone differ by {rounded(100 * plain, 100 * effect.error, sign=True)}%; "
-                f"the change is the mean over all {noun}, outlying ones too"
+                f"the change is {'the mean over pairs, and some boots have none' if paired else mean}"
             )
 
 

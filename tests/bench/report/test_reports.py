@@ -103,6 +103,27 @@ def test_the_tables_of_2019(name: str, capsys: Said) -> None:
     check(f"{name}-table.txt", bench(capsys, "table", f"example:{name}"))
 
 
+def test_medians_of_boots_without_a_pair_are_explained(tmp_path: Path, capsys: Said) -> None:
+    """The base lacks the boots of the faster half: medians say 5% slower, pairs say equal."""
+    made = Made(pairs=16)
+    recorded = [
+        replace(
+            boot,
+            values=MappingProxyType({name: tuple(v * 1.1 for v in values) for name, values in boot.values.items()}),
+        )
+        if (boot.block or 0) >= 8
+        else boot
+        for boot in boots(made)
+        if not (boot.variant == BASE and (boot.block or 0) in (1, 2, 3, 5, 6, 7))
+    ]
+    write(tmp_path, campaign(made), recorded)
+    text = " ".join(bench(capsys, "compare", str(tmp_path)).split())
+    assert f"{BUILD}: medians alone differ by -" in text
+    assert "%; the change is the mean over pairs, and some boots have none" in text
+    write(tmp_path, campaign(made), [boot for boot in recorded if (boot.block or 0) >= 8])
+    assert "medians alone" not in bench(capsys, "compare", str(tmp_path))
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", [*MADE, "exact", "half-void", "coarse"])
 def test_reports(sets: Path, name: str, capsys: Said) -> None:
