@@ -167,7 +167,7 @@ def _one_scale(drawn: list[tuple[str, Axes]]) -> None:
             continue
         for axes in group:
             low, high = axes.get_xlim()
-            middle = (low + high) / 2
+            middle = max(spans) / 2 if low == 0 else (low + high) / 2
             axes.set_xlim(middle - max(spans) / 2, middle + max(spans) / 2)
 
 
@@ -343,21 +343,23 @@ def _draw_exact(
 ) -> None:
     """Draw every count as a share of the base's: a bar from 0, so that 2% less and 87% less do not look alike.
 
-    What has no link in common with the base has no bar: it would show the difference between links.
+    Of a base of 0 there are no shares: then bars are counts. What has no link in common with the base has no bar: it
+    would show the difference between links.
     """
     base = row.series[0]
-    whole = base.median or 1.0
+    scale = 100 / base.median if base.median else 1.0
     apart = {label for label, comparison in compared.items() if comparison.reason is not None}
-    shares = [0.0 if series.label in apart else 100 * series.median / whole for series in row.series]
+    shares = [0.0 if series.label in apart else scale * series.median for series in row.series]
     for line, (series, share) in enumerate(zip(row.series, shares, strict=True)):
         text = words.exact_change(compared[series.label]) if line else "base"
-        if line and (difference := compared[series.label].difference):
-            text += f" ({100 * difference / whole:+.3g}%)"
+        if line and base.median and (difference := compared[series.label].difference):
+            text += f" ({scale * difference:+.3g}%)"
         axes.barh(line, share, height=0.28, color=colours[series.label], zorder=2)
         axes.annotate(
             text, (0, line), xytext=(4, 17), textcoords="offset points", ha="left", va="center", zorder=3, bbox=_plate()
         )  # fmt: skip
-    axes.axvline(100, color="#999999", linewidth=1, zorder=1)
-    axes.set_xlim(0, 1.05 * max(100.0, *shares))
-    label = picture_text(f"{row.workload.unit} (exact), % of {base.label}")
+    axes.axvline(shares[0], color="#999999", linewidth=1, zorder=1)
+    axes.set_xlim(0, 1.05 * max(shares) or 1)
+    _number_axis(axes, max(shares))
+    label = picture_text(f"{row.workload.unit} (exact){f', % of {base.label}' if base.median else ''}")
     axes.set_xlabel("\n".join(textwrap.wrap(label, 60)))

@@ -178,3 +178,29 @@ def test_exact_pictures_of_little_and_of_much_look_different(tmp_path: Path) -> 
     (base, little), (same, much) = widths
     assert base == same > little > 0.9 * base
     assert much == pytest.approx(0.13 * base)
+
+
+@pytest.mark.thorough
+def test_an_exact_base_of_nothing_has_no_percentages(tmp_path: Path) -> None:
+    """Kernels whose sites stay NOPs write no words."""
+    figure = draw(compare(open_results([str(make_exact(tmp_path / "words", {BASE: 0, BUILD: 13_722}))])))
+    said = words_of(figure)
+    assert "+13,722" in said
+    assert "%" not in said
+    assert "instructions (exact)" in said
+    _, right = figure.axes
+    bars = [patch.get_width() for patch in right.patches if isinstance(patch, Rectangle)]
+    assert bars == [0, 13_722]
+    assert right.get_xlim() == (0, pytest.approx(1.05 * 13_722))
+    draw(compare(open_results([str(make_exact(tmp_path / "none", {BASE: 0, BUILD: 0}))])))
+
+
+@pytest.mark.thorough
+def test_exact_axes_of_one_unit_begin_at_nothing() -> None:
+    other = replace(HACKBENCH, name="hackbench, pipes")
+    made = Made(pairs=2, runs=1, evidence="exact", workloads=(HACKBENCH, other), control=False)
+    counts = {HACKBENCH.name: 4_000_000.0, other.name: 1_000_000.0}
+    recorded = [replace(boot, values={name: (count,) for name, count in counts.items()}) for boot in boots(made)]
+    lefts = draw(compare(ResultSet(campaign=campaign(made), boots=tuple(recorded)))).axes[::2]
+    assert [axes.get_xlim()[0] for axes in lefts] == [0, 0]
+    assert lefts[0].get_xlim()[1] == pytest.approx(lefts[1].get_xlim()[1])
