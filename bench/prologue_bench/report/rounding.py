@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from prologue_bench.analysis.stats import ALPHA
+
 _DIGITS: Final = 2  # of the error
 _MOST: Final = 9  # decimals, whatever the error
 _UNKNOWN: Final = 6  # digits of a number without an error
@@ -48,7 +50,9 @@ def rounded(value: float, error: float, digits: int = _DIGITS, *, sign: bool = F
 
 
 def rounded_p(p: float) -> str:
-    """Write a p-value with its comparison: ``= 0.03``, ``= 0.0006``, ``< 0.0001``."""
+    """Write a p-value with its comparison: ``= 0.03``, ``= 0.0006``, ``< 0.0001``; ``> 0.05``, not 0.05."""
     if p < 0.0001:
         return "< 0.0001"
+    if p > ALPHA and round(p, 2) <= ALPHA:
+        return f"> {ALPHA}"
     return f"= {p:.2f}" if p >= 0.0095 else f"= {float(f'{p:.0e}'):.4f}".rstrip("0")
