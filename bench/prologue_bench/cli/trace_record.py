@@ -17,7 +17,7 @@ from prologue.kernel.module import Module
 from prologue.outputs import require_distinct, require_other
 from prologue.report.terminal import working
 from prologue.words import counted
-from prologue_bench.cli.defaults import MACHINE, TIMEOUT
+from prologue_bench.cli.defaults import MACHINE, MOST_CPUS, TIMEOUT
 from prologue_bench.guest.vm import Machine
 from prologue_bench.trace.guest import pack_guest
 from prologue_bench.trace.record import Guest, RecordedTrace, RecordingFiles, Window, record
@@ -59,7 +59,11 @@ def add_options(added: argparse.ArgumentParser) -> None:
         "--cpu-model", default=MACHINE.cpu, metavar="MODEL", help="a CPU model of QEMU (default: %(default)s)"
     )
     guest.add_argument(
-        "--cpus", type=number_from(1), default=MACHINE.cpus, metavar="N", help="how many (default: %(default)s)"
+        "--cpus",
+        type=number_from(1, MOST_CPUS),
+        default=MACHINE.cpus,
+        metavar="N",
+        help="how many (default: %(default)s)",
     )
     guest.add_argument("--ram", type=number_from(32), default=512, metavar="MIB", help="RAM (default: %(default)s)")
     guest.add_argument("--virtualization", action="store_true", help="start the kernel at EL2")

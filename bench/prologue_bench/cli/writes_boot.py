@@ -14,10 +14,9 @@ from prologue.elf.image import ElfImage
 from prologue.outputs import require_other, require_plain_target
 from prologue.report.terminal import note, working
 from prologue.words import counted
-from prologue_bench.cli.defaults import MACHINE, TIMEOUT
-from prologue_bench.errors import BenchError
+from prologue_bench.cli.defaults import MACHINE, MOST_CPUS, TIMEOUT
 from prologue_bench.exact.build import build_stop
-from prologue_bench.exact.writes import MOST_CPUS, WritesRun, record_writes
+from prologue_bench.exact.writes import WritesRun, record_writes
 from prologue_bench.guest.initramfs import pack
 from prologue_bench.guest.vm import Machine
 
@@ -37,7 +36,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
         "--cpu-model", default=MACHINE.cpu, metavar="MODEL", help="a CPU model of QEMU (default: %(default)s)"
     )
     added.add_argument(
-        "--cpus", type=number_from(1), default=MACHINE.cpus, metavar="N", help="CPUs (default: %(default)s)"
+        "--cpus", type=number_from(1, MOST_CPUS), default=MACHINE.cpus, metavar="N", help="CPUs (default: %(default)s)"
     )
     added.add_argument("--ram", type=number_from(64), default=MACHINE.memory, metavar="MIB",
                        help="RAM (default: %(default)s)")  # fmt: skip
@@ -47,8 +46,6 @@ def add_options(added: argparse.ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Boot, record, and say what was recorded."""
-    if args.cpus > MOST_CPUS:
-        raise BenchError(f"--cpus {args.cpus}: at most {MOST_CPUS} CPUs are recorded")
     log = args.output.with_name(f"{args.output.name}.log")
     for out in (args.output, log):
         require_other(out, args.vmlinux, args.image, args.initrd)

@@ -27,7 +27,6 @@ from prologue_bench.host.events import WITH_TRACE, console_end
 if TYPE_CHECKING:
     from pathlib import Path
 
-MOST_CPUS: Final = 64
 _AT_ONCE: Final = 1 << 15  # rows that are converted at a time
 # Functions that write and then flush: a write's maintenance is what comes before they return. Names of 5.5 to 7.2,
 # arch/arm64/kernel/{patching,insn,alternative}.c, arch/arm64/net/bpf_jit_comp.c.

@@ -27,9 +27,16 @@ def test_what_cannot_be_recorded(mini: Mini, tmp_path: Path, capsys: pytest.Capt
     assert "cannot be" in refused(capsys, vmlinux, "-o", out, "--image", tmp_path / "absent")
     (tmp_path / "other").write_bytes(b"no Image" * 100)
     assert "other: the kernel does not begin with" in refused(capsys, vmlinux, "-o", out, "--image", tmp_path / "other")
-    assert "at most 64 CPUs" in refused(capsys, vmlinux, "-o", out, "--cpus", 65)
     assert "is also an input" in refused(capsys, vmlinux, "-o", vmlinux)
     assert not out.exists()
+
+
+@pytest.mark.parametrize("command", ["writes boot", "trace record"])
+def test_more_cpus_than_the_plugins_have_room_for(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*command.split(), "vmlinux", "-o", "out", "--cpus", "65"])
+    assert ended.value.code == 2
+    assert "argument --cpus: not a number from 1 to 64: '65'" in capsys.readouterr().err
 
 
 def test_the_image_of_another_kernel(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
