@@ -95,6 +95,8 @@ def run(args: Namespace) -> int:
         0.
 
     """
+    if args.boot and args.process:
+        raise UsageError("--process: --boot runs no command")
     _require_modules(args.insmod, boot=args.boot)
     more = (args.save_truth, args.save_writes, args.save_memory, args.save_console)
     _require_outputs((args.vmlinux, *args.insmod), args.output, *more)

@@ -39,7 +39,7 @@ class Window:
 
     Args:
         marks: it begins after the guest's command has begun, and ends when that has ended.
-        begin: the function that it begins with.
+        begin: the function that it begins with; with ``process``, when its task calls it.
         until: the function that it ends before.
         count: it ends after this number of instructions of all CPUs.
         function: only this function, and its callees.
@@ -195,8 +195,6 @@ def _plugin_words(kernel: Kernel, head: bytes, window: Window, files: RecordingF
     paths = {"out": files.out, "truth": files.truth, "status": status}
     yield from (f"{name}={qemu_value(path)}" for name, path in paths.items() if path is not None)
     marks = mark_numbers() if window.marks else {}
-    if window.begin is not None:
-        marks.pop("begin", None)
     yield from (f"{name}={vaddr:#x}" for name, vaddr in marks.items())
     functions = {"from": window.begin, "until": window.until, "function": window.function}
     yield from (f"{name}={offset_of(kernel, function)}" for name, function in functions.items() if function)

@@ -129,6 +129,7 @@ def test_a_count(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["--function", "no_such"], "no function no_such: name one of its symbol table (nm vmlinux)"),
         (["--save-truth", "OUT"], "is named for two outputs"),
         (["--insmod", "VMLINUX"], "--boot has no root file system"),
+        (["--process"], "--process: --boot runs no command"),
         (["--save-truth", "/nowhere/truth"], "no such directory"),
         (["--save-truth", "/proc"], "is a directory"),
         (["--begin", "work_chosen", "--save-memory", "DUMP"], "the machine ended before its memory was dumped"),

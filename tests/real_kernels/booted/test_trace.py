@@ -330,3 +330,14 @@ def test_perf_data_shows_the_stale_vmlinux(
     linked, _ = linked_program(recorded.vmlinux, recorded.slide).words_at(np.array(sorted(named), np.uint64))
     assert named
     assert all(ran[vaddr] != word for vaddr, word in zip(sorted(named), linked.tolist(), strict=True))
+
+
+def test_the_process_is_the_commands_whoever_calls_the_first_function(tmp_path: Path) -> None:
+    needs_tools("qemu-system-aarch64")
+    out, log = tmp_path / "trace", tmp_path / "log"
+    command = ["trace", "record", str(needs_kernel("trixie").vmlinux), "-o", str(out), "--save-console", str(log)]
+    command += ["--process", "--begin", "vfs_read", "--setup", "dd if=/dev/zero of=/dev/null bs=1 &"]
+    assert main([*command, "--command", "sh -c 'echo pid $$; read x </proc/uptime'"]) == 0
+    (pid,) = re.findall(r"^pid (\d+)", log.read_text(), re.MULTILINE)
+    _, records = load_recording(out)
+    assert np.unique(records["task"]).tolist() == [int(pid)]

@@ -176,6 +176,11 @@ out:
 		c->flags |= flags;
 }
 
+static bool is_of_process(const struct cpu *c)
+{
+	return !of_process || (process && c->current == process);
+}
+
 static bool is_wanted(struct cpu *c, const struct block *b, void *cpu)
 {
 	if (!__atomic_load_n(&is_open, __ATOMIC_ACQUIRE) || finished)
@@ -188,7 +193,7 @@ static bool is_wanted(struct cpu *c, const struct block *b, void *cpu)
 			c->returns = change_call(c->current, 0, true);
 		return c->returns;
 	}
-	return !of_process || c->current == process;
+	return is_of_process(c);
 }
 
 void begin_block(unsigned int index, void *data)
@@ -204,8 +209,10 @@ void begin_block(unsigned int index, void *data)
 		c->on = false;
 		end_window("end");
 	}
-	if (b->places[BEGIN] || b->places[FROM])
-		open_window(c);
+	if (b->places[BEGIN])
+		process = c->current;
+	if (b->places[places[FROM] ? FROM : BEGIN] && is_of_process(c))
+		open_window();
 	c->block = b;
 	c->at = 0;
 	c->completed = false;

@@ -20,9 +20,9 @@
  * The window; without arm all code is instrumented from reset on:
  *
  *   arm=VADDR      of user space: instrument from its first execution on
- *   begin=VADDR    of user space, or
- *   from=OFFSET    in the Image: the window begins when this is executed; with
- *                  neither, at once
+ *   begin=VADDR    of user space: the task that executes it is the process
+ *   from=OFFSET    in the Image: the window begins when this is executed, or
+ *                  begin without from; with neither, at once
  *   end=VADDR, until=OFFSET   likewise: it ends before this
  *   count=N        it ends when so many instructions were executed in it
  *   function=OFFSET  in the Image: only what runs from there until it returns
@@ -204,7 +204,7 @@ int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
 	if (truth.path)
 		open_file(&truth);
 	if (!places[BEGIN] && !places[FROM])
-		open_window(&cpus[0]);
+		open_window();
 	if (!places[ARM]) {
 		armed(id);
 		return 0;

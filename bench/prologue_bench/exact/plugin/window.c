@@ -146,7 +146,7 @@ void end_window(const char *reason)
 	pthread_mutex_unlock(&lock);
 }
 
-void open_window(struct cpu *c)
+void open_window(void)
 {
 	struct header header = {
 		.magic = "PROTRACE", .version = 1,
@@ -160,7 +160,6 @@ void open_window(struct cpu *c)
 
 	pthread_mutex_lock(&lock);
 	if (!is_open && !ending) {
-		process = c->current;
 		memcpy(header.build_id, build_id, sizeof(build_id));
 		put(&out, &header, sizeof(header));
 		if (truth.path)

@@ -61,7 +61,7 @@ void write_executed(struct cpu *c);
 void add_range(struct cpu *c, uint64_t start, uint32_t count, uint8_t flags);
 void close_range(struct cpu *c);
 
-void open_window(struct cpu *c);
+void open_window(void);
 void end_window(const char *reason);
 
 /* No CPU runs: write the rest and the status */
