@@ -249,8 +249,8 @@ def _settle(args: Namespace) -> None:
     if args.target == "icount":
         if args.boots == 1:
             raise BenchError("--boots 1: exact counts are taken at least twice")
-        if args.counters:
-            raise BenchError("--counters: not with --target icount, which counts instructions itself, exactly")
+        if option := "--counters" if args.counters else "--governor" if args.governor else "":
+            raise BenchError(f"{option}: not with --target icount, which counts instructions itself, exactly")
         args.boots, args.runs, args.no_control = args.boots or _EXACT_BOOTS, 1, True
     args.boots, args.runs = args.boots or DEFAULTS["boots"], args.runs or DEFAULTS["runs"]
 

@@ -130,6 +130,13 @@ def test_only_counts_of_the_boot_need_no_workload(tmp_path: Path, capsys: Said) 
     assert "none: " in capsys.readouterr().err  # one step further: the vmlinux is missing
 
 
+@pytest.mark.parametrize("option", ["--counters", "--governor=performance"])
+def test_what_exact_counts_have_no_use_for(tmp_path: Path, capsys: Said, option: str) -> None:
+    plan = ["bench", "run", str(tmp_path / "none"), "-o", str(tmp_path / "campaign"), "--target", "icount"]
+    assert main([*plan, option]) == 2
+    assert f"{option.partition('=')[0]}: not with --target icount, which counts instructions" in capsys.readouterr().err
+
+
 def test_a_board_that_is_down_is_noticed_before_images_are_made(mini: Mini, capsys: Said) -> None:
     needs_tools("ssh")
     vmlinux = mini(Spec())
