@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from prologue_bench.errors import BenchError
 from prologue_bench.recorder.cpus import count_cpus, summarise_midrs
+from prologue_bench.recorder.gate import evidence_of, virtual_kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prologue_bench.results.model import Evidence
 
-# Debian's QEMU machines have a device tree; others show the same in their DMI tables. A kernel under KVM says so
+# What a machine calls itself decides whether it is virtual. A kernel under KVM says so
 # (drivers/firmware/smccc/kvm_guest.c): then its time is the host's.
 FACTS: Final = """
 echo "arch $(uname -m)"
@@ -22,12 +23,11 @@ sed -n 's/^MemTotal: *\\([0-9]*\\) kB/memory \\1/p' /proc/meminfo
 for file in /sys/devices/system/cpu/cpu*/regs/identification/midr_el1; do
 	[ -r "$file" ] && echo "midr $(cat "$file")"
 done
-if grep -qs dummy-virt /proc/device-tree/compatible || grep -qs QEMU /sys/class/dmi/id/sys_vendor; then
-	if dmesg | grep -q 'smccc: KVM: hypervisor services detected'; then
-		echo 'virtual KVM'
-	else
-		echo 'virtual QEMU'
-	fi
+echo "vendor $(cat /sys/class/dmi/id/sys_vendor 2>/dev/null)"
+echo "compatible $(cat /proc/device-tree/compatible 2>/dev/null | tr '\\000' ' ')"
+echo "hypervisor $(cat /sys/hypervisor/type 2>/dev/null)"
+if dmesg | grep -q 'KVM: hypervisor services detected' || grep -qs '^KVM' /sys/class/ptp/ptp*/clock_name; then
+	echo 'kvm yes'
 fi
 """
 KEXEC_WORKS: Final = """
@@ -45,7 +45,7 @@ def read_board(lines: Sequence[str], host: str) -> dict[str, str]:
 
     """
     rows = [line.partition(" ") for line in lines]
-    facts = {name: value.strip() for name, _, value in rows}
+    facts = {name: value.strip() for name, _, value in rows if value.strip()}
     if facts.get("arch") != "aarch64":
         raise BenchError(f"{host} is {facts.get('arch') or 'no Linux machine'}, not an arm64 one")
     if "kexec" in facts:
@@ -56,11 +56,11 @@ def read_board(lines: Sequence[str], host: str) -> dict[str, str]:
         "target": "ssh",
         "host": host,
         "arch": facts["arch"],
-        "model": facts["model"] or "unknown",
+        "model": facts.get("model", "unknown"),
         "cpu": summarise_midrs(sorted(value for name, _, value in rows if name == "midr")) or "unknown",
         "cpus": str(count_cpus(facts["online"])),
         "memory": f"{_fitted(int(facts['memory'])) >> 10} MiB",
-        "virtual": facts.get("virtual", "no"),
+        "virtual": virtual_kind(facts),
     }
 
 
@@ -72,4 +72,4 @@ def _fitted(total: int) -> int:
 
 def board_evidence(facts: Mapping[str, str]) -> Evidence:
     """Return the class of the times of a machine with these facts."""
-    return "smoke" if facts["virtual"] == "QEMU" else "timing"
+    return evidence_of(facts["virtual"])

@@ -13,10 +13,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from prologue_bench.errors import BenchError, GuestLostError
+from prologue_bench.recorder.gate import evidence_of
 from prologue_bench.recorder.output import read_recorded
 from prologue_bench.recorder.script import script
 from prologue_bench.targets.seat import FarmRequest, Seat
-from prologue_bench.targets.shell_facts import evidence_of
 
 if TYPE_CHECKING:
     from prologue_bench.recorder.output import Recorded
@@ -56,7 +56,7 @@ class FarmTarget:
     @property
     def evidence(self) -> Evidence:
         """Class of its times: an emulated board measures its emulator."""
-        return evidence_of(self.facts())
+        return evidence_of(self.facts()["virtual"])
 
     def facts(self) -> Mapping[str, str]:
         """Return what all boards of the farm have in common that a campaign may use: the first place stands for it."""

@@ -31,9 +31,10 @@ from prologue.errors import how_to_install
 from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
 from prologue_bench.host.events import console_end
 from prologue_bench.host.limit import limited
+from prologue_bench.recorder.gate import evidence_of
 from prologue_bench.recorder.output import read_recorded
 from prologue_bench.recorder.script import script
-from prologue_bench.targets.shell_facts import SCRIPT, evidence_of, read_shell_facts
+from prologue_bench.targets.shell_facts import SCRIPT, read_shell_facts
 from prologue_bench.targets.typed import run_typed
 
 try:
@@ -76,7 +77,7 @@ class LabgridTarget:
     @property
     def evidence(self) -> Evidence:
         """Class of its times: an emulated board measures its emulator."""
-        return evidence_of(self.facts())
+        return evidence_of(self.facts()["virtual"])
 
     def facts(self) -> Mapping[str, str]:
         """Read the board's facts in a boot of the kernel that the environment file names; asked once."""

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from prologue_bench.errors import GuestLostError
 from prologue_bench.host.events import tail
+from prologue_bench.recorder.gate import virtual_kind
 
-if TYPE_CHECKING:
-    from prologue_bench.results.model import Evidence
-
-# ``virtual`` decides what times mean: a machine (no), KVM, or an emulator; KVM's own message distinguishes the two.
 SCRIPT: Final = r"""
 fact() { [ -z "$2" ] || echo "@fact $1=$2"; }
-virtual=no
-grep -qs linux,dummy-virt /proc/device-tree/compatible && virtual=emulated
-grep -qs QEMU /sys/class/dmi/id/sys_vendor && virtual=emulated
-[ $virtual = no ] || ! dmesg | grep -q 'smccc: KVM: hypervisor services detected' || virtual=kvm
+kvm=no
+if dmesg | grep -q 'KVM: hypervisor services detected' || grep -qs '^KVM' /sys/class/ptp/ptp*/clock_name; then
+	kvm=yes
+fi
 fact arch "$(uname -m)"
 fact model "$(cat /proc/device-tree/model /sys/class/dmi/id/product_name 2>/dev/null | tr -d '\000')"
 fact cpu "$(sed -n 's/^CPU part[^:]*: *//p' /proc/cpuinfo | sort | uniq -c | tr -s ' \n' ' ')"
 fact cpus "$(grep -c ^processor /proc/cpuinfo)"
-fact virtual $virtual
+fact vendor "$(cat /sys/class/dmi/id/sys_vendor 2>/dev/null)"
+fact compatible "$(cat /proc/device-tree/compatible 2>/dev/null | tr '\000' ' ')"
+fact hypervisor "$(cat /sys/hypervisor/type 2>/dev/null)"
+fact kvm $kvm
 """
 
 
@@ -35,11 +35,7 @@ def read_shell_facts(lines: Sequence[str], where: str) -> dict[str, str]:
     """
     pairs = [line.partition("@fact ")[2].partition("=") for line in lines if "@fact " in line]
     facts = {name: value.strip() for name, _, value in pairs}
-    if "virtual" not in facts:
+    if "kvm" not in facts:
         raise GuestLostError(f"{where}: the board did not report what it is; it printed:\n  {tail(lines)}")
-    return facts
-
-
-def evidence_of(facts: Mapping[str, str]) -> Evidence:
-    """Return the class of a board's times: an emulated board measures its emulator."""
-    return "smoke" if facts["virtual"] == "emulated" else "timing"
+    kept: dict[str, str] = {name: facts[name] for name in ("arch", "model", "cpu", "cpus") if name in facts}
+    return {**kept, "virtual": virtual_kind(facts)}

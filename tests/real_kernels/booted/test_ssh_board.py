@@ -108,7 +108,7 @@ def test_facts(lab: Lab) -> None:
     target = lab.target()
     assert target.facts() == {
         "target": "ssh", "host": HOST, "arch": "aarch64", "model": "linux,dummy-virt", "cpu": "411fd070 x2",
-        "cpus": "2", "memory": "1024 MiB", "virtual": "QEMU",
+        "cpus": "2", "memory": "1024 MiB", "virtual": "other",
     }  # fmt: skip
     assert target.evidence == "smoke"
     assert target.measures(lab.task.workloads) == lab.task.workloads
