@@ -73,6 +73,7 @@ def _boot(position: int, parts: Sequence[Record]) -> Boot:
         variant=first.label,
         number=position + 1,
         started=first.started,
+        boot_id=first.boot_id,
         values=MappingProxyType({name: numbers for name, numbers in values.items() if numbers}),
         readback=first.readback,
         gate_before=first.gate_before,

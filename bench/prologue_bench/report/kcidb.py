@@ -156,8 +156,10 @@ def _test(
     campaign: Campaign, variant: Variant, boot: Boot, workload: Workload, source: Source
 ) -> dict[str, Any]:  # fmt: skip
     values = boot.values.get(workload.name, ())
+    # A board without a battery starts every boot at the same time, and has a boot_id for each.
+    which = (boot.board, boot.started) if boot.boot_id is None else (boot.board, boot.started, boot.boot_id)
     test: dict[str, Any] = {
-        "id": _identifier(source, "test", dict(campaign.machine), boot.board, boot.started, workload.name),
+        "id": _identifier(source, "test", dict(campaign.machine), *which, workload.name),
         "build_id": _build_id(campaign, variant, source),
         "origin": source.origin,
         "path": f"prologue.{re.sub('[^A-Za-z0-9_-]+', '_', workload.name).strip('_') or 'workload'}",

@@ -78,6 +78,7 @@ class Boot:
     ``void`` is why the boot does not count, or None. ``block`` is None if boots were not arranged in blocks. ``board``
     is which of several boards it was; None if the campaign has one, which its ``machine`` describes. ``link`` is which
     of several links; None if there is one. ``counters`` are events of the CPU by workload, if they were counted.
+    ``boot_id`` is the kernel's own name of it, where boots were recorded one at a time.
     """
 
     block: int | None
@@ -92,6 +93,7 @@ class Boot:
     void: str | None = None
     board: str | None = None
     link: str | None = None
+    boot_id: str | None = None
     counters: Mapping[str, EventReadings] = field(default_factory=lambda: NOTHING)
 
 

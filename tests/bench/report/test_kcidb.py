@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from prologue.cli.main import main
+from tests.bench.recorder.test_reader import one, save
 from tests.support.needs import needs_module
 from tests.support.result_sets import BASE, BUILD, CONTROL, HACKBENCH, MESSAGING, Made, boots, campaign, make, write
 
@@ -77,6 +78,13 @@ def test_the_same_results_have_the_same_identifiers(tmp_path: Path, capsys: Said
     assert both["builds"] == first["builds"]
     assert both["tests"][: len(first["tests"])] == first["tests"]
     assert len({test["id"] for test in both["tests"]}) == 12
+
+
+def test_boots_of_a_board_without_a_clock_are_several(tmp_path: Path, capsys: Said) -> None:
+    records = [replace(one("base", boot), started="1970-01-01T00:00:12Z") for boot in (1, 2)]
+    path = save(tmp_path / "boots.jsonl", *records)
+    tests = export(capsys, path)["tests"]
+    assert len({test["id"] for test in tests}) == len(tests) == 2
 
 
 def test_a_void_boot_is_missing_and_says_why(tmp_path: Path, capsys: Said) -> None:
