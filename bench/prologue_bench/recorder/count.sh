@@ -21,7 +21,7 @@ begin_counting() {
 	fi
 	printf %b "$counter" >"$counting/count"
 	chmod 700 "$counting/count"
-	runner="$counting/count $counting/report"
+	runner=run_counted
 	if ! $runner : 2>/dev/null; then
 		uncounted="the program that counts is for arm64, and cannot run in $counting: if that is mounted noexec, set TMPDIR"
 	elif ! grep -q '[0-9]$' "$counting/report"; then
@@ -35,6 +35,10 @@ begin_counting() {
 		esac
 		uncounted="perf_event_open allows no event ($error): $why"
 	fi
+}
+
+run_counted() {
+	"$counting/count" "$counting/report" "$1"
 }
 
 # read_counters: keep the counters of the run that has ended

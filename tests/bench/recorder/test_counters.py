@@ -41,16 +41,16 @@ def shell(request: pytest.FixtureRequest) -> str:
 
 def run(shell: str, program: str, tmp: Path, more: dict[str, str | bytes] | None = None) -> Recorded:
     task = Task(workloads=(GREETING,), runs=2, counter=program.encode())
-    (tmp / "temporary").mkdir()
+    (tmp / "temporary files").mkdir()
     tree, programs = make_tree(tmp / "machine", more), tmp / "programs"
     path_of(shell, programs)
     programs.mkdir()
     if shell == "busybox":
         for name in ("mktemp", "chmod", "rm"):
             (programs / name).symlink_to("/bin/busybox")
-    done = run_script(shell, script(task), tree, programs, {"TMPDIR": str(tmp / "temporary")})
+    done = run_script(shell, script(task), tree, programs, {"TMPDIR": str(tmp / "temporary files")})
     assert (done.returncode, done.stderr) == (0, "")
-    assert not list((tmp / "temporary").iterdir())
+    assert not list((tmp / "temporary files").iterdir())
     return read_recorded(done.stdout.splitlines(), task)
 
 
