@@ -20,8 +20,10 @@ PATH: Final = "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin\n"
 _BOOT_ID: Final = "cat /proc/sys/kernel/random/boot_id\n"
 _NOTES: Final = "od -An -v -tx1 /sys/kernel/notes | sed 's/^/@/'\n"
 
-# It outlives its ssh; what it prints if it fails can be read until the machine goes down.
+# It outlives its ssh; what it prints if it fails can be read until the machine goes down; then nothing
+# is left to remove it but the next reboot.
 _TRIGGER: Final = """
+rm -f "${{TMPDIR:-/tmp}}"/prologue-reboot.*
 said=$(mktemp "${{TMPDIR:-/tmp}}/prologue-reboot.XXXXXX") || exit
 echo "$said"
 (trap '' HUP; sleep 1; sync; {command} || echo "status $?") >"$said" 2>&1 </dev/null &

@@ -223,6 +223,13 @@ def test_it_never_comes_back(bin_path: Path, attempt: Attempt, tmp_path: Path) -
     assert f"it never came back: Connection refused; its last boot_id was {BOOT_ID.read_text().strip()}" in message
 
 
+def test_reboots_do_not_fill_a_directory_of_the_board(bin_path: Path, attempt: Attempt, tmp_path: Path) -> None:
+    assert (bin_path / "ssh").exists()
+    for _ in range(2):
+        assert "the reboot failed: status 1" in lost(SshTarget("board", "true", "false"), attempt)
+    assert len(list(tmp_path.glob("prologue-reboot.*"))) == 1
+
+
 def test_a_script_that_fails(bin_path: Path, tmp_path: Path) -> None:
     assert (bin_path / "ssh").exists()
     with Transcript(tmp_path / "log") as log, pytest.raises(GuestLostError) as caught:
