@@ -94,6 +94,7 @@ def guest_packages() -> tuple[str, ...]:
         return fetch_programs()[1]
     except (MissingToolError, UnreachableError) as error:
         missing(str(error))
+        raise
 
 
 @pytest.mark.usefixtures("guest_packages")
