@@ -6,6 +6,7 @@ TOML needs no such care: a key that stands there twice is an error of its gramma
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 
@@ -22,12 +23,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def parse_json(text: str | bytes) -> Any:
-    """Parse one JSON document.
+def parse_json(text: str | bytes, parse_float: Callable[[str], Any] = float) -> Any:
+    """Parse one JSON document; ``parse_float`` reads numbers with a point or an exponent.
 
     Raises:
         ValueError: not JSON, not UTF-8, or a key twice in one object.
         RecursionError: nested too deeply.
 
     """
-    return json.loads(text, object_pairs_hook=_object)
+    return json.loads(text, object_pairs_hook=_object, parse_float=parse_float)

@@ -10,7 +10,6 @@ from typing import Final
 from prologue.words import meant
 from prologue_bench.errors import BenchError
 from prologue_bench.recorder.reader import SUFFIXES, read_records
-from prologue_bench.results.fields import parse
 from prologue_bench.results.handmade import decode_samples, read_samples
 from prologue_bench.results.merge import merge
 from prologue_bench.results.model import ResultSet
@@ -76,4 +75,4 @@ def _example(name: str) -> ResultSet:
         near = meant(name, known) or f"there are {', '.join(known)}"
         raise BenchError(f"{name}: no such example: {near}")
     text = files("prologue_bench.analysis").joinpath("examples", f"{example}.json").read_bytes()
-    return decode_samples(parse(text, name))
+    return decode_samples(text, name)

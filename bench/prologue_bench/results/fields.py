@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -138,7 +138,7 @@ def read_file(path: Path) -> bytes:
         raise BenchError(f"{path}: {error.strerror}") from error
 
 
-def parse(text: str | bytes, where: str) -> Fields:
+def parse(text: str | bytes, where: str, parse_float: Callable[[str], float] = float) -> Fields:
     """Read one JSON object.
 
     Raises:
@@ -146,7 +146,7 @@ def parse(text: str | bytes, where: str) -> Fields:
 
     """
     try:
-        return Fields.of(parse_json(text), where)
+        return Fields.of(parse_json(text, parse_float), where)
     except RepeatedKeyError as error:
         raise BenchError(f"{where}: {error}") from error
     except (ValueError, RecursionError) as error:  # JSONDecodeError and UnicodeDecodeError are ValueErrors

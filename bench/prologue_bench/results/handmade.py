@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, cast
+from typing import Final, Self, cast
 
 from prologue_bench.errors import BenchError
 from prologue_bench.results.fields import SAMPLE, Fields, is_sample, parse, read_file
@@ -22,16 +23,28 @@ def read_samples(path: Path) -> ResultSet:
         BenchError: the file cannot be read, or a field is absent or wrong.
 
     """
-    return decode_samples(parse(read_file(path), str(path)))
+    return decode_samples(read_file(path), str(path))
 
 
-def decode_samples(fields: Fields) -> ResultSet:
+class _Written(float):
+    """A number that keeps its text: 43.60 has two digits after the point."""
+
+    text: str
+
+    def __new__(cls, text: str) -> Self:
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
+def decode_samples(content: bytes, where: str) -> ResultSet:
     """Make a result set of such a table.
 
     Raises:
         BenchError: a field is absent or wrong.
 
     """
+    fields = parse(content, where, _Written)
     if fields.data.get("schema", SCHEMA) != SCHEMA:  # a table made by hand may do without
         fields.schema(SCHEMA)
     label, samples = fields.text("label"), fields.below("samples")
@@ -75,8 +88,9 @@ def _notes(fields: Fields, values: dict[str, tuple[float, ...]]) -> list[str]:
         mean = published.data[variant]
         if isinstance(mean, bool) or not isinstance(mean, int | float) or not is_sample(mean):
             raise published.wrong(variant, SAMPLE)
-        places = len(repr(mean).partition(".")[2])
+        text = mean.text if isinstance(mean, _Written) else str(mean)
+        places = max(-int(Decimal(text).as_tuple().exponent), 0)
         seen = math.fsum(values[variant]) / len(values[variant])
         if abs(seen - mean) > 0.51 * 10**-places:  # a half, and what binary fractions add to it
-            notes.append(f"published mean of {variant}: {mean}; the samples published with it give {seen:.{places}f}")
+            notes.append(f"published mean of {variant}: {text}; the samples published with it give {seen:.{places}f}")
     return notes

@@ -275,6 +275,14 @@ def test_tables_made_by_hand(tmp_path: Path) -> None:
     path.write_text(json.dumps({**table, "published_means": {"a": 1.5, "b": 2.9}}))
     (note,) = open_results([str(path)]).notes
     assert note == "published mean of b: 2.9; the samples published with it give 2.8"
+    for mean, seen in (("1.40", "1.50"), ("1.50", None), ("1.5", None), ("2", None), ("3", "2"), ("15e-1", None)):
+        path.write_text(json.dumps(table)[:-1] + f', "published_means": {{"a": {mean}}}}}')
+        notes = open_results([str(path)]).notes
+        assert notes == ((f"published mean of a: {mean}; the samples published with it give {seen}",) if seen else ())
+    path.write_text(
+        json.dumps({**table, "samples": {"a": [43.64], "b": [2]}})[:-1] + ', "published_means": {"a": 43.60}}'
+    )
+    assert open_results([str(path)]).notes == ("published mean of a: 43.60; the samples published with it give 43.64",)
 
 
 def test_a_variant_that_is_named_twice_is_refused(tmp_path: Path) -> None:
