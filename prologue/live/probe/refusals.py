@@ -12,6 +12,7 @@ from typing import Final
 from prologue.live.probe.c_types import MOST_ELEMENTS
 
 _NUMBER: Final = r"(?P<number>0[xX][0-9a-fA-F]+|[1-9]\d*|0[0-7]*)"  # as kstrtoul() takes it with base 0
+_LONGEST_NUMBER: Final = 64  # digits; of 64 bits, 23 are needed, in octal
 _REGISTER: Final = re.compile(r"%(?:x(?:[12]?\d|30)|lr|sp|pc|pstate)", re.ASCII)
 _VARIABLE: Final = re.compile(r"\$(?:stack(?P<entry>\d{0,4})|comm|COMM|retval|arg[1-8])", re.ASCII)
 _STACK_ENTRIES: Final = 2048  # PARAM_MAX_STACK: THREAD_SIZE, of at least 16 KiB, in registers
@@ -56,6 +57,8 @@ def fetch_refusal(fetch: str) -> str:
 def _fits(match: re.Match[str]) -> bool:
     """Return whether the kernel takes the number, if there is one: of 64 bits, and signed if it has a sign."""
     digits, sign = match["number"] or "0", match["sign"]
+    if len(digits) > _LONGEST_NUMBER:
+        return False
     value = int(digits, 16 if digits[1:2] in ("x", "X") else 8 if digits[0] == "0" else 10)
     return value < 1 << 64 if sign is None else value < (1 << 63) + ("-" in sign)
 
@@ -73,7 +76,7 @@ def symbol_of(fetch: str) -> str:
 def type_refusal(fetch: str, kind: str) -> str:
     """Return the reason why no kernel reads this fetch argument as that type; empty if kernels do."""
     base, bracket, count = kind.rstrip("]").partition("[")
-    if bracket and (count[0] == "0" or int(count) > MOST_ELEMENTS):
+    if bracket and (count[0] == "0" or len(count) > len(str(MOST_ELEMENTS)) or int(count) > MOST_ELEMENTS):
         return f"{kind}: an array has 1 to {MOST_ELEMENTS} elements, and their number begins with no 0"
     is_string = fetch in _STRINGS or fetch.startswith('\\"')
     if is_string and kind not in ("", "string"):

@@ -180,3 +180,10 @@ def test_a_traced_event_is_one_that_the_kernel_takes(prober: Prober, asked: str)
     assert sum(map(size_of, sent.arguments)) <= 3072
     assert 0 < len(event.omitted) == 128 - len(event.arguments)
     assert len(sent.arguments) > 64
+
+
+@pytest.mark.parametrize("fetch", ["@{}", "+{}(%x0)", "\\{}"])
+def test_numbers_of_any_length_are_refused(fetch: str) -> None:
+    """Python reads no number of more than 4,300 digits."""
+    assert "does not fit into 64 bits" in fetch_refusal(fetch.format("9" * 5000))
+    assert type_refusal("%x0", f"u8[{'1' * 5000}]")
