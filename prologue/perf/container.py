@@ -17,6 +17,8 @@ from prologue.perf.layout import (
     HOST_USER,
     KERNEL_NAME,
     MAGIC,
+    MMAP2,
+    MMAP_BUILD_ID,
     OTHER_ENDIAN,
     PIPE_HEADER_SIZE,
     RECORD,
@@ -29,6 +31,7 @@ from prologue.perf.records import PerfRecord, RecordReader
 from prologue.perf.sample_id import SampleIds, event_of
 
 _BUILD_ID_SIZE_SAID = 1 << 15  # PERF_RECORD_MISC_BUILD_ID_SIZE
+_KERNEL_MAP = KERNEL_NAME.encode()
 
 
 def is_perf_data(head: bytes) -> bool:
@@ -112,6 +115,12 @@ class PerfFile:
             ValueError, struct.error: the file is damaged.
 
         """
+        for record in self._records():
+            if record.kind == RecordKind.MMAP2:
+                self._kernel_map(record)
+            yield record
+
+    def _records(self) -> Iterator[PerfRecord]:
         size = int.from_bytes(self.data[8:16], "little")
         if size == PIPE_HEADER_SIZE:
             yield from self._piped()
@@ -135,6 +144,8 @@ class PerfFile:
             elif record.kind == RecordKind.FEATURE:
                 (number,) = struct.unpack_from("<Q", record.body)
                 self._feature(number, record.body[8:])
+            elif record.kind == RecordKind.BUILD_ID:
+                self._build_id(record.misc, record.body)
             else:
                 yield record
 
@@ -166,16 +177,31 @@ class PerfFile:
             (length,) = struct.unpack_from("<I", section)
             self._texts[Feature(number)] = section[4 : 4 + length].split(b"\0")[0].decode(errors="replace")
         elif number == Feature.CPUS:
-            _, self.cpus = struct.unpack_from("<II", section)  # online, available
+            self.cpus, _ = struct.unpack_from("<II", section)  # present, online
         elif number == Feature.BUILD_ID:
             for misc, body in _build_ids(section):
-                name = body[28:].split(b"\0")[0].decode(errors="replace")
-                size = body[24] if misc & _BUILD_ID_SIZE_SAID else 20
-                build_id = body[4 : 4 + min(size, 20)].hex()
-                if name == KERNEL_NAME and misc & CPU_MODE == HOST_KERNEL:
-                    self._texts.setdefault(Feature.BUILD_ID, build_id)
-                elif misc & CPU_MODE == HOST_USER:
-                    self.build_ids[name] = build_id
+                self._build_id(misc, body)
+
+    def _build_id(self, misc: int, body: bytes) -> None:
+        name = body[28:].split(b"\0")[0].decode(errors="replace")
+        size = body[24] if misc & _BUILD_ID_SIZE_SAID else 20
+        build_id = body[4 : 4 + min(size, 20)].hex()
+        if name == KERNEL_NAME and misc & CPU_MODE == HOST_KERNEL:
+            self._texts.setdefault(Feature.BUILD_ID, build_id)
+        elif misc & CPU_MODE == HOST_USER:
+            self.build_ids[name] = build_id
+
+    def _kernel_map(self, record: PerfRecord) -> None:
+        """Take the kernel's build-id from its own map, where ``--buildid-mmap`` has it."""
+        name = record.body[MMAP2.size :]
+        if record.misc & (CPU_MODE | MMAP_BUILD_ID) == HOST_KERNEL | MMAP_BUILD_ID and name.startswith(_KERNEL_MAP):
+            self._texts.setdefault(Feature.BUILD_ID, mapped_build_id(record))
+
+
+def mapped_build_id(record: PerfRecord) -> str:
+    """Return the build-id of an MMAP2 record in hex; empty if it has none."""
+    identity = MMAP2.unpack_from(record.body)[5]
+    return identity[4 : 4 + min(identity[0], 20)].hex() if record.misc & MMAP_BUILD_ID else ""
 
 
 def _numbers(data: bytes) -> tuple[int, ...]:

@@ -44,6 +44,7 @@ class RecordKind(IntEnum):
     AUX_OUTPUT_HW_ID = 21
     ATTRIBUTE = 64
     TRACING_DATA = 66
+    BUILD_ID = 67
     AUXTRACE_INFO = 70
     AUXTRACE = 71
     TIME_CONV = 79

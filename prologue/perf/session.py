@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import struct
 from array import array
-from bisect import bisect_right
+from bisect import bisect_right, insort_left
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from prologue.perf.address_spaces import AddressSpaces, FileMap
-from prologue.perf.container import PerfFile, open_perf_data
+from prologue.perf.container import PerfFile, mapped_build_id, open_perf_data
 from prologue.perf.coresight import (
     HardwareId,
     TimeConversion,
@@ -31,7 +31,6 @@ from prologue.perf.layout import (
     HOST_USER,
     KERNEL_NAME,
     MMAP2,
-    MMAP_BUILD_ID,
     MMAP_DATA,
     PROT_EXEC,
     RECORD,
@@ -84,6 +83,7 @@ class TaskNames:
     _reused: set[int] = field(default_factory=set)  # numbers of threads of several processes
     _names: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
     _executed: dict[int, int] = field(default_factory=dict)  # by thread: when the first program was executed
+    _forks: list[tuple[int, int, int]] = field(default_factory=list)  # time, thread, its parent
 
     def named(self, pid: int, tid: int, name: str, time: int, *, executed: bool = False) -> None:
         """Record a name, that of a program if it was ``executed`` then."""
@@ -95,8 +95,7 @@ class TaskNames:
     def forked(self, pid: int, tid: int, parent: int, time: int) -> None:
         """Record a new thread, which has its parent's name."""
         self.known(pid, tid)
-        if name := self.name(parent, time):
-            self._names.setdefault(tid, []).append((time, name))
+        self._forks.append((time, tid, parent))
 
     def name(self, tid: int, time: int) -> str:
         """Return the name at that time, the last for time 0; empty if not known.
@@ -108,7 +107,7 @@ class TaskNames:
         names = self._names.get(tid)
         if not names:
             return ""
-        row = bisect_right(names, time, key=lambda entry: entry[0]) - 1 if time else len(names) - 1
+        row = bisect_right(names, time, key=_when) - 1 if time else len(names) - 1
         if row < 0 and self._executed.get(tid) == names[0][0]:
             return ""
         return names[max(row, 0)][1]
@@ -128,9 +127,17 @@ class TaskNames:
             self._pids[tid] = pid
 
     def sort(self) -> None:
-        """Put names in the order of time: perf does not write them so."""
+        """Put names in the order of time, and let new threads inherit them: perf does not write them so."""
         for names in self._names.values():
-            names.sort(key=lambda entry: entry[0])
+            names.sort(key=_when)
+        for time, tid, parent in sorted(self._forks, key=_when):
+            if name := self.name(parent, time or 1):  # perf gives time 0 to tasks that were there before
+                insort_left(self._names.setdefault(tid, []), (time, name), key=_when)
+
+
+def _when(entry: tuple[Any, ...]) -> int:
+    time: int = entry[0]
+    return time
 
 
 @dataclass(slots=True, kw_only=True)
@@ -298,24 +305,25 @@ class _Reader:
         self._conversion = read_time_conversion(record.body)
 
     def _map(self, record: PerfRecord) -> None:
-        """Record code of a process, or the address of a kernel symbol, which the kernel's own map has."""
         pid, _, start, size, offset = struct.unpack_from("<iiQQQ", record.body)
         name = record.body[32:].split(b"\0")[0].decode(errors="replace")
-        mode = record.misc & CPU_MODE
-        if mode == HOST_KERNEL and name.startswith(KERNEL_NAME):
-            self._symbols[name.removeprefix(KERNEL_NAME)] = offset
-        elif mode == HOST_USER and not record.misc & MMAP_DATA:
-            mapped = FileMap(start=start, end=start + size, offset=offset, path=name)
-            self._spaces.mapped(pid, mapped, self._time(record))
+        mapped = FileMap(start=start, end=start + size, offset=offset, path=name)
+        self._mapped(record, pid, mapped, is_code=not record.misc & MMAP_DATA)
 
     def _map2(self, record: PerfRecord) -> None:
-        pid, _, start, size, offset, identity, protection, _ = MMAP2.unpack_from(record.body)
+        pid, _, start, size, offset, _, protection, _ = MMAP2.unpack_from(record.body)
         name = record.body[MMAP2.size :].split(b"\0")[0].decode(errors="replace")
-        if record.misc & CPU_MODE != HOST_USER or not protection & PROT_EXEC:
-            return
-        build_id = identity[4 : 4 + min(identity[0], 20)].hex() if record.misc & MMAP_BUILD_ID else ""
+        build_id = mapped_build_id(record)
         mapped = FileMap(start=start, end=start + size, offset=offset, path=name, build_id=build_id)
-        self._spaces.mapped(pid, mapped, self._time(record))
+        self._mapped(record, pid, mapped, is_code=protection & PROT_EXEC != 0)
+
+    def _mapped(self, record: PerfRecord, pid: int, mapped: FileMap, *, is_code: bool) -> None:
+        """Record code of a process, or the address of a kernel symbol, which the kernel's own map has."""
+        mode = record.misc & CPU_MODE
+        if mode == HOST_KERNEL and mapped.path.startswith(KERNEL_NAME):
+            self._symbols[mapped.path.removeprefix(KERNEL_NAME)] = mapped.offset
+        elif mode == HOST_USER and is_code:
+            self._spaces.mapped(pid, mapped, self._time(record))
 
     def _comm(self, record: PerfRecord) -> None:
         pid, tid = struct.unpack_from("<ii", record.body)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from prologue.errors import InputError
+from prologue.perf.container import open_perf_data
 from prologue.perf.coresight import TimeConversion, TraceProtocol, read_hardware_id, read_time_conversion, read_units
 from prologue.perf.session import TaskNames, read_session
 from tests.support.cs_etm import ETE, CsTrace, record, sample, write
@@ -103,6 +104,46 @@ def test_before_a_program_was_executed_its_name_is_nobody_s() -> None:
     tasks.sort()
     assert [tasks.name(5, time) for time in (9, 10, 0)] == ["", "cat", "cat"]
     assert [tasks.name(6, time) for time in (9, 10, 0)] == ["sh", "dd", "dd"]
+
+
+def test_names_of_new_threads_whatever_buffer_perf_read_first() -> None:
+    tasks = TaskNames()
+    tasks.named(1, 1, "bash", 0)
+    tasks.forked(2, 2, 1, 200)
+    tasks.forked(3, 3, 2, 250)
+    tasks.forked(4, 4, 1, 0)
+    tasks.named(1, 1, "make", 100, executed=True)
+    tasks.named(4, 4, "cc", 0)
+    tasks.sort()
+    assert [tasks.name(tid, 300) for tid in (1, 2, 3, 4)] == ["make", "make", "make", "cc"]
+
+
+@pytest.mark.parametrize("pipe", [False, True])
+def test_the_kernel_s_map_with_its_build_id(pipe: bool, tmp_path: Path) -> None:
+    """MMAP2 of perf record --buildid-mmap, which then writes no list of build-ids."""
+    identity = bytes([20, 0, 0, 0]) + bytes(range(1, 21))
+    name = b"[kernel.kallsyms]_stext".ljust(24, b"\0")
+    body = struct.pack("<iiQQQ24sII", -1, 0, 0x1000, 0x1000, 0xFFFF800080010000, identity, 0, 0) + name
+    of_kernel = record(10, 1 | 1 << 14, body + sample(0, 0, 0))
+    of_guest = record(10, 4 | 1 << 14, body + sample(0, 0, 0))
+    path = write(tmp_path / "perf.data", made(extra=[of_guest, of_kernel]), pipe=pipe)
+    found = read_session(path)
+    assert found.kernel_symbols["_stext"] == 0xFFFF800080010000
+    assert found.build_id == bytes(range(1, 21)).hex()
+    assert found.spaces.at(-1, 0x1000) is None
+
+
+def test_build_ids_of_a_pipe_are_records(tmp_path: Path) -> None:
+    body = struct.pack("<i24s", -1, bytes(range(1, 21))) + b"[kernel.kallsyms]".ljust(24, b"\0")
+    path = write(tmp_path / "perf.data", made(extra=[record(67, 1, body)]), pipe=True)
+    assert read_session(path).build_id == bytes(range(1, 21)).hex()
+
+
+def test_cpus_are_all_that_are_present(tmp_path: Path) -> None:
+    feature = record(80, 0, struct.pack("<QII", 7, 8, 6))  # 8 present, 6 of them online
+    with open_perf_data(write(tmp_path / "perf.data", made(extra=[feature]), pipe=True)) as file:
+        assert list(file.records())
+        assert file.cpus == 8
 
 
 def test_no_trace(tmp_path: Path) -> None:
