@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -298,6 +299,21 @@ def test_perf_decodes_where_the_library_is_missing(
     assert code == 2
     assert err.endswith("(Debian: apt install libopencsd1)\n")
     assert err.count("\n") == 1
+
+
+def test_perf_that_fails_after_some_lines_is_no_whole_trace(
+    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs_tools("perf")
+    (tools := tmp_path / "bin").mkdir()
+    (tools / "perf").write_text(f'#!/bin/sh\n{shutil.which("perf")} "$@"\necho it broke >&2\nexit 3\n')
+    (tools / "perf").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tools), prepend=os.pathsep)
+    monkeypatch.setattr(library, "NAME", "libopencsd_c_api.so.none")
+    path = write(tmp_path / "perf.data", trace(20))
+    code, out, err = run(capsys, "trace", "check", str(path), "--vmlinux", str(vmlinux))
+    assert (code, out) == (2, ""), err
+    assert err.endswith(f"{path}: perf script failed in the middle of it: it broke\n")
 
 
 def test_another_kernel_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

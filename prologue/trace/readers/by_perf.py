@@ -46,23 +46,28 @@ class TraceByPerf:
         """Yield the ranges between the branches that perf prints.
 
         Raises:
-            InputError: perf fails; the message has its last line.
+            InputError: perf fails, if only in the end; the message has its last line.
 
         """
-        complaint = ""
+        why = ""
         for fields in _FIELDS:
             command = ["perf", "script", "-i", str(self.path), "--itrace=b", "-F", fields]
             if self._vmlinux is not None:
                 command += ["-k", str(self._vmlinux)]
             with TemporaryFile() as errors, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors) as child:
                 stream = Peekable(child.stdout, str(self.path))
-                if stream.peek(1):
+                some = bool(stream.peek(1))
+                if some:
                     yield from _closing(child, stream, self.account)
-                    return
-                child.wait()
+                failed = child.wait() != 0
                 errors.seek(0)
                 complaint = _last_line(errors.read())
-        raise InputError(f"perf script prints nothing of it{f': {complaint}' if complaint else ''}", path=self.path)
+            why = f": {complaint}" if complaint else ""
+            if some and failed:
+                raise InputError(f"perf script failed in the middle of it{why}", path=self.path)
+            if some:
+                return
+        raise InputError(f"perf script prints nothing of it{why}", path=self.path)
 
 
 def trace_by_perf(path: Path, session: TraceSession, account: Tally) -> TraceByPerf:
@@ -77,8 +82,9 @@ def trace_by_perf(path: Path, session: TraceSession, account: Tally) -> TraceByP
 def _closing(child: subprocess.Popen[bytes], stream: Peekable, account: Tally) -> Iterator[Batch]:
     try:
         yield from read_perf_script(stream, account)
-    finally:
-        child.kill()  # if it still runs, nobody reads its output any more
+    except BaseException:
+        child.kill()  # nobody reads its output any more
+        raise
 
 
 def _last_line(output: bytes) -> str:
