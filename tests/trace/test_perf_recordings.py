@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import struct
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from prologue.cli.main import main
+from prologue.trace.path.programs import decoder_text, linked_program
+from prologue.trace.ranges import Tally
+from prologue.trace.readers.decoding import DecodedTrace, open_perf_trace
 from tests.support.cs_etm import CsTrace, record, sample, write
 from tests.support.cs_recording import ROUND, stream, trace, with_process
 from tests.trace.made import KERNEL
@@ -73,6 +78,23 @@ def test_the_idle_task_is_process_0(vhe: bool, tmp_path: Path, capsys: pytest.Ca
     rows = ranges(tmp_path, made(idle, configr=configr, idr2=0x1088 if vhe else 0x888), capsys)
     assert {(row["comm"], row["pid"], row["tid"]) for row in rows} == {("swapper", 0, 0)}
     assert {row.get("comm") for row in ranges(tmp_path, made(stream(3)), capsys)} == {None}
+
+
+def test_several_buffers_have_the_same_names(tmp_path: Path) -> None:
+    """As the buffers of a snapshot: a row of the tasks is the same task in each."""
+    vmlinux, opened = KERNEL.write(tmp_path / "vmlinux"), []
+    for task in (77, 78):
+        path = write(
+            tmp_path / f"{task}", made(with_process(stream(3), task), configr=CONTEXTS, comms={task: f"t{task}"})
+        )
+        decoded = open_perf_trace(path, Tally(), None)
+        assert isinstance(decoded, DecodedTrace)
+        opened.append(decoded)
+    both = replace(opened[0], jobs=opened[0].jobs + opened[1].jobs)
+    both.follow(decoder_text(linked_program(vmlinux, 0), None), vmlinux)
+    batches = list(both.batches())
+    names = [batches[-1].tasks[row].comm for batch in batches for row in batch.ranges["task"].tolist()]
+    assert Counter(names) == {"t77": 3 * len(ROUND), "t78": 3 * len(ROUND)}
 
 
 def test_trace_of_a_unit_that_is_not_described_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

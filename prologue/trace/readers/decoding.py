@@ -121,11 +121,11 @@ class DecodedTrace:
             InputError: the trace has no ranges.
 
         """
-        some = False
+        some, names = False, BatchNames()
         total = sum(part.size for job, _ in self.jobs for part in job.parts)
         done = 0
         for job, namings in self.jobs:
-            for batch in self._of_job(job, namings, done, total):
+            for batch in self._of_job(job, namings, names, done, total):
                 some |= len(batch.ranges) > 0
                 yield batch
             done += sum(part.size for part in job.parts)
@@ -135,12 +135,14 @@ class DecodedTrace:
             why = "; ".join(self.account.lines()[:3])
             raise InputError(f"has no instruction ranges{f' ({why})' if why else ''}", path=self.jobs[0][0].path)
 
-    def _of_job(self, job: DecodeJob, namings: tuple[ElementNaming, ...], done: int, total: int) -> Iterator[Batch]:
+    def _of_job(
+        self, job: DecodeJob, namings: tuple[ElementNaming, ...], names: BatchNames, done: int, total: int
+    ) -> Iterator[Batch]:
         if not self.own_memory:
             if self._memory is None:
                 raise InternalError("a trace is read before its program is known")
             job = replace(job, memory=self._memory, changes=self.changes, user=self.user_code)
-        reader = ElementReader(self.account, namings[0], self.processes.why_not if self.processes else None)
+        reader = ElementReader(self.account, namings[0], names, self.processes.why_not if self.processes else None)
         reports = DecoderReports(self.account)
         for message in decode(job, self.version):
             if isinstance(message, Begin):
@@ -154,9 +156,9 @@ class DecodedTrace:
             elif isinstance(message, Elements):
                 ranges = reader.ranges(message)
                 if self.name_tasks is not None:
-                    self.name_tasks(ranges, reader.names)
+                    self.name_tasks(ranges, names)
                 if len(ranges):
-                    yield Batch(ranges, reader.names.tasks, reader.names.dsos)
+                    yield Batch(ranges, names.tasks, names.dsos)
             elif isinstance(message, DecoderText):
                 reader.text(message)
             else:

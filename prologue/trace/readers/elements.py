@@ -99,12 +99,14 @@ class _Between:
 class ElementReader:
     """The reader of elements, with the state of each CPU between blocks of them."""
 
-    def __init__(self, account: Tally, naming: ElementNaming, why_not: Callable[[int, int], str] | None = None) -> None:
+    def __init__(
+        self, account: Tally, naming: ElementNaming, names: BatchNames, why_not: Callable[[int, int], str] | None
+    ) -> None:
         """Start without elements. ``why_not`` explains why code of a thread is not known, at an address."""
         self._account, self.naming, self._why_not = account, naming, why_not
         self._sources: dict[int, SourceState] = {}
         self._reports = DecoderReports(account)
-        self.names = BatchNames()
+        self.names = names
 
     def begin(self) -> None:
         """Start a recording: nothing is known of what ran before it, nor when."""
