@@ -80,6 +80,20 @@ def test_the_idle_task_is_process_0(vhe: bool, tmp_path: Path, capsys: pytest.Ca
     assert {row.get("comm") for row in ranges(tmp_path, made(stream(3)), capsys)} == {None}
 
 
+def test_a_cpu_that_did_not_trace_has_no_trace_id(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """perf 6.2-6.11 marks the ID that it made up with bit 31, later ones do not mark it."""
+    for unused in (1 << 31 | 0x10, 0x10):
+        content = trace(3, cpus=[1, 0], hardware_ids=True)
+        content.streams = {0: stream(3)}
+        path, vmlinux = write(tmp_path / "perf.data", content), KERNEL.write(tmp_path / "vmlinux")
+        described = struct.pack("<QQ", 0x7F, 0x28000EA1)
+        path.write_bytes(path.read_bytes().replace(described, struct.pack("<QQ", unused, 0x28000EA1), 1))
+        assert main(["trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "jsonl"]) == 0
+        out, err = capsys.readouterr()
+        assert {json.loads(line)["cpu"] for line in out.splitlines()[1:]} == {0}
+        assert "whose trace ID another one has" not in err
+
+
 def test_several_buffers_have_the_same_names(tmp_path: Path) -> None:
     """As the buffers of a snapshot: a row of the tasks is the same task in each."""
     vmlinux, opened = KERNEL.write(tmp_path / "vmlinux"), []

@@ -371,10 +371,10 @@ class _Streams:
         """Return the trace units that may have sent a fragment, each ID once."""
         wanted = [self._units[fragment.cpu]] if fragment.cpu in self._units else []
         if not fragment.raw:
+            ids = self._session.ids  # the IDs that perf wrote for other CPUs are not in use then
             wanted = [
-                unit for unit in self._units.values() if sink < 0 or (
-                    unit.cpu in self._session.ids and self._session.ids[unit.cpu].sink == sink
-                )
+                unit for unit in self._units.values()
+                if not ids or (unit.cpu in ids and (sink < 0 or ids[unit.cpu].sink == sink))
             ]  # fmt: skip
         units: dict[int, TraceUnit] = {}
         for unit in wanted:
