@@ -112,6 +112,10 @@ class TaskNames:
             return ""
         return names[max(row, 0)][1]
 
+    def changes(self, tid: int) -> list[int]:
+        """Return the times from which the thread has another name, ascending."""
+        return [time for time, _ in self._names.get(tid, [])]
+
     def pid(self, tid: int) -> int:
         """Return the process; -1 if not known."""
         return 0 if tid == 0 else self._pids.get(tid, -1)

@@ -94,6 +94,26 @@ def test_a_cpu_that_did_not_trace_has_no_trace_id(tmp_path: Path, capsys: pytest
         assert "whose trace ID another one has" not in err
 
 
+def test_a_task_of_switches_has_the_name_of_each_range_s_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Between its switch and the next one it executes a program, at 3000 ns."""
+    executed = record(3, 1 << 13, struct.pack("<ii", 77, 77) + b"dd".ljust(8, b"\0") + sample(77, 3000, 0))
+    switch = record(14, 0, sample(77, 100, 0))
+    content = made(timed(stream(3)), timed(stream(3), 2000), extra=(switch, executed), comms={77: "sh"})
+    rows = ranges(tmp_path, content, capsys)
+    assert {(row["time"], row["comm"], row["tid"]) for row in rows} == {(2500, "sh", 77), (4500, "dd", 77)}
+
+
+def test_times_without_their_conversion_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for conversion, said in (((), True), ((CONVERSION,), False)):
+        content = trace(3, configr=TIMES, raw=True, timed=1, extra=conversion)
+        content.streams = {0: timed(stream(3))}
+        path, vmlinux = write(tmp_path / "perf.data", content), KERNEL.write(tmp_path / "vmlinux")
+        assert main(["trace", "check", str(path), "--vmlinux", str(vmlinux)]) == 0
+        assert ("times are left out, see --timestamps" in capsys.readouterr().err) == said
+
+
 def test_several_buffers_have_the_same_names(tmp_path: Path) -> None:
     """As the buffers of a snapshot: a row of the tasks is the same task in each."""
     vmlinux, opened = KERNEL.write(tmp_path / "vmlinux"), []

@@ -233,6 +233,8 @@ def open_perf_trace(path: Path, account: Tally, counter: Counter | None) -> Deco
     )
     if counter is None and not all(unit.kernel_time for source in sources for unit in source.units):
         account.add("trace whose timestamps are not perf's clock: times are left out, see --timestamps")
+    elif any(naming.time == _no_time for naming in namings):
+        account.add("trace without a clock's conversion (TIME_CONV): times are left out, see --timestamps")
     changes = _changes(session, path, namings, account)
     kcore = path if path.is_dir() and (path / "kcore_dir" / "kcore").exists() else None
     has_tasks = any(unit.has_process for source in sources for unit in source.units)
@@ -318,10 +320,13 @@ def _by_switches(session: TraceSession) -> Callable[[TraceRanges, BatchNames], N
             timed = np.flatnonzero((ranges["cpu"] == cpu) & (ranges["time"] != 0))
             at = np.searchsorted(times[rows], ranges["time"][timed], side="right") - 1
             for row in np.unique(at[at >= 0]).tolist():
-                switch = rows[row]
-                tid = int(tids[switch])
-                task = TracedTask(session.tasks.name(tid, int(times[switch])), session.tasks.pid(tid), tid)
-                ranges["task"][timed[at == row]] = names.task(task)
+                tid, own = int(tids[rows[row]]), timed[at == row]
+                epochs = np.searchsorted(np.array(session.tasks.changes(tid)), ranges["time"][own], side="right")
+                for epoch in np.unique(epochs).tolist():
+                    same = own[epochs == epoch]
+                    when = int(ranges["time"][same[0]])
+                    task = TracedTask(session.tasks.name(tid, when), session.tasks.pid(tid), tid)
+                    ranges["task"][same] = names.task(task)
 
     return name
 
