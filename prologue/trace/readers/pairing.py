@@ -31,11 +31,12 @@ BranchRows = npt.NDArray[Any]
 
 
 class _Last(NamedTuple):
-    """The last branch of a lane before a batch; ``ranged``: a range ended with it."""
+    """The last branch of a lane before a batch; ``ranged``: a range ended with it, which has this ``name``."""
 
     addr: int
     era: int
     ranged: bool
+    name: int
 
 
 class Pairing:
@@ -71,8 +72,10 @@ class Pairing:
     def _pair(self, rows: BranchRows) -> tuple[U64, Bool, Bool]:
         """Return for each branch where its range starts, whether it has a range, and whether the one before has."""
         order = by_lane(rows["lane"])
-        columns = (rows[name] for name in ("lane", "ip", "addr", "era"))
-        lane, ip, addr, era = columns if order is None else (column[order] for column in columns)
+        # Without a CPU, ranges of another name of the thread are another lane of the trace (``steps.lanes``).
+        name = np.where(rows["cpu"] < 0, rows["task"], np.uint32(0))
+        columns = (*(rows[column] for column in ("lane", "ip", "addr", "era")), name)
+        lane, ip, addr, era, name = columns if order is None else (column[order] for column in columns)
         first = np.ones(len(rows), np.bool_)
         first[1:] = lane[1:] != lane[:-1]
         start, before = np.zeros_like(addr), np.zeros_like(era)
@@ -90,12 +93,12 @@ class Pairing:
             singular="range that ends before it begins, or is too long: samples are missing",
         )  # fmt: skip
         joined = np.zeros(len(rows), np.bool_)
-        joined[1:] = whole[:-1]
+        joined[1:] = whole[:-1] & (name[1:] == name[:-1])
         for k, last in zip(heads.tolist(), carried, strict=True):
-            joined[k] = last is not None and last.ranged
+            joined[k] = last is not None and last.ranged and last.name == name[k]
         joined &= whole
         for k in np.flatnonzero(np.append(first[1:], True)).tolist() if len(rows) else []:
-            self._last[int(lane[k])] = _Last(int(addr[k]), int(era[k]), bool(whole[k]))
+            self._last[int(lane[k])] = _Last(int(addr[k]), int(era[k]), bool(whole[k]), int(name[k]))
         began = "where tracing began (trace on)"
         self._account.add(f"places {began}", int((ip == 0).sum()), singular=f"place {began}")
         if order is None:
