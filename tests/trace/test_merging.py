@@ -15,7 +15,7 @@ import pytest
 from prologue.cli.main import main
 from prologue.errors import InputError
 from prologue.trace.path import merging
-from prologue.trace.path.merging import GuestTrace, merge, timed
+from prologue.trace.path.merging import GuestTrace, merge, open_traces, timed
 from prologue.trace.ranges import NO_TASK, Batch, Tally, TracedTask, new_ranges
 from prologue.trace.readers.recording import RecordingHeader
 from prologue.trace.readers.sources import Trace
@@ -94,12 +94,14 @@ def test_the_wrong_guest_does_not_fit(made: Path, capsys: pytest.CaptureFixture[
     assert "image stale at guest_idle" in capsys.readouterr().out
 
 
-def test_a_recording_says_where_the_guest_ran(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("number", ["", "@7"])
+def test_a_recording_says_where_the_guest_ran(made: Path, capsys: pytest.CaptureFixture[str], number: str) -> None:
     place = GUEST.at("guest_idle") + 0x200000
     rows = [{"start": place, "count": 2, "level": 1, "time": 2 * 10**9 + k} for k in range(3)]
     rows += [{"start": 0x400000, "count": 2, "level": 0, "time": 3 * 10**9}]
     (made / "guest.txt").write_bytes(recording(rows, RecordingHeader(slide=0x200000)))
-    said = disasm(capsys, *options(made))
+    args = [*options(made)[:3], "--guest-vmlinux", f"{made / 'guest'}{number}", *options(made)[5:7]]
+    said = disasm(capsys, *args)
     assert [row["symbol"] for row in said if row.get("vmid") == 7 and "symbol" in row] == ["guest_idle"] * 3
     assert [row["start"] for row in said if row.get("level") == 0] == ["0x400000"]
 
@@ -212,6 +214,19 @@ def test_times_may_begin_late(monkeypatch: pytest.MonkeyPatch) -> None:
         read([0, 0, 0, 0, 5])
     with pytest.raises(InputError, match="it has no times"):
         read([0, 0])
+
+
+@pytest.mark.parametrize("clocked", [(True, True), (True, False), (False, True)])
+def test_times_of_joined_recordings_are_ns_if_those_of_each_are(made: Path, clocked: tuple[bool, bool]) -> None:
+    names = []
+    for k, own in enumerate(clocked):
+        (path := made / f"{k}.rec").write_bytes(
+            recording([{"start": KERNEL.base, "count": 1}], RecordingHeader(clocked=own))
+        )
+        names.append(str(path))
+    with open_traces(names, [], None, needs_times=False) as trace:
+        assert trace.header is not None
+        assert trace.header.clocked == all(clocked)
 
 
 def test_a_recording_without_a_clock_is_not_merged(made: Path, capsys: pytest.CaptureFixture[str]) -> None:

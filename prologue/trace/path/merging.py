@@ -175,7 +175,8 @@ def _common(kept: RecordingHeader, header: RecordingHeader, name: str, first: st
     if None not in (kept.slide, header.slide) and kept.slide != header.slide:
         raise InputError(f"was recorded of another boot than {first}: slides differ", path=name)
     slide = header.slide if kept.slide is None else kept.slide
-    return replace(kept, build_id=kept.build_id or header.build_id, slide=slide)
+    clocked = kept.clocked and header.clocked
+    return replace(kept, build_id=kept.build_id or header.build_id, slide=slide, clocked=clocked)
 
 
 def _chained(parts: Sequence[Iterator[Batch]]) -> Iterator[Batch]:
