@@ -161,14 +161,13 @@ def _slide(vmlinux: Path, host: HostImage, trace: Trace) -> int:
 
 
 def _open_guest(guest: GuestImage, trace: Trace) -> GuestKernel:
-    slide = guest.slide
-    if slide is None and guest.number is not None:
-        headers = [own.header for number, own in trace.guests if number == guest.number and own.header is not None]
+    slide, traces = guest.slide, [own for number, own in trace.guests if guest.number in (None, number)]
+    if slide is None:
+        headers = [own.header for own in traces if own.header is not None]
         slide = next((header.slide for header in reversed(headers) if header.slide is not None), None)
     program = linked_program(guest.vmlinux, slide or 0)
-    for number, own in trace.guests:
-        if guest.number in (None, number):
-            _require_same_build(own, program)
+    for own in traces:
+        _require_same_build(own, program)
     return GuestKernel(program, guest.number)
 
 
