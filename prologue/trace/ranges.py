@@ -151,6 +151,11 @@ class Reported:
     time: int = 0
 
 
+def is_earlier(time: int, other: int) -> bool:
+    """Return whether a time is before another one; a time that is not known (0) is after all."""
+    return time != 0 and (other == 0 or time < other)
+
+
 @dataclass(slots=True)
 class Tally:
     """Counts of all that a reader met besides ranges, by name: input that it cannot use is not dropped in silence."""

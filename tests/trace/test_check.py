@@ -53,6 +53,19 @@ def test_a_thread_that_has_its_old_name_again(
     assert check(tmp_path, capsys, text, {}) == []
 
 
+def test_the_first_time_of_a_word_is_one_that_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """CPU 2 executed it before the first timestamp of its trace: nobody knows when."""
+    rows = [
+        {"start": KERNEL.at(place), "count": count, "cpu": cpu, "level": 1, "time": 1000 * time}
+        for cpu, (time, onward) in enumerate(((3000, 0), (2000, 4), (0, 8), (5000, 12)))
+        for place, count in (("vfs_read", 5), (f"read_zero+{onward}", 1))
+    ]
+    vmlinux = KERNEL.write(tmp_path / "vmlinux", {"vfs_read+0x10": NOP})
+    (tmp_path / "trace").write_bytes(recording(rows))
+    assert main(["trace", "check", str(tmp_path / "trace"), "--vmlinux", str(vmlinux)]) == 1
+    assert "(4 times, first on cpu 1 at 0.002000000)" in capsys.readouterr().out
+
+
 STALE = {
     "a branch where the CPU had a NOP": (
         {"read_zero+0x8": encode_b(KERNEL.at("read_zero+0x8"), KERNEL.at("read_zero+0x18"))},

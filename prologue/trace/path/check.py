@@ -28,7 +28,7 @@ from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.listing import plain_place
 from prologue.trace.path.steps import Sequence, Sequences
 from prologue.trace.path.verdicts import IMPOSSIBLE, UNJUDGED, RangeVerdicts, StepVerdicts, is_plain
-from prologue.trace.ranges import EXCEPTION, GAP, RETURN, UNSURE, Batch
+from prologue.trace.ranges import EXCEPTION, GAP, RETURN, UNSURE, Batch, is_earlier
 from prologue.trace.readers.decoders import Decoder, name_of
 from prologue.trace.readers.intern import RunCounts
 from prologue.trace.readers.sources import Trace
@@ -64,8 +64,8 @@ class StaleWord:
         return self.went.total()
 
     def seen(self, instant: Instant | None) -> None:
-        """Keep the first instant."""
-        if instant is not None and (self.cpu < 0 or instant.time < self.time):
+        """Keep the first instant; one whose time is not known (0) only if there is no other."""
+        if instant is not None and (self.cpu < 0 or is_earlier(instant.time, self.time)):
             self.time, self.cpu = instant
 
 

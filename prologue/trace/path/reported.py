@@ -22,7 +22,7 @@ from prologue.trace.path.assign import USER, WORLD, Kernels, guest_names
 from prologue.trace.path.branching import BL, CALL, CONDITIONAL, ERET, INDIRECT, RET, UNDEFINED, B, targets
 from prologue.trace.path.listing import instructions
 from prologue.trace.path.programs import Program
-from prologue.trace.ranges import NO_TASK, BadImage, Batch, Onward, Reported, Tally, new_ranges
+from prologue.trace.ranges import NO_TASK, BadImage, Batch, Onward, Reported, Tally, is_earlier, new_ranges
 from prologue.trace.readers.sources import Trace
 
 _DIRECT: Final = (B, BL)
@@ -83,7 +83,7 @@ def _merged(words: list[ReportedWord]) -> Iterable[ReportedWord]:
         own = distinct.setdefault((word.program, word.vaddr, word.describe()), word)
         if own is not word:
             own.count += word.count
-            if word.time < own.time:
+            if is_earlier(word.time, own.time):
                 own.time, own.cpu = word.time, word.cpu
     return distinct.values()
 
