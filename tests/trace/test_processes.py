@@ -257,6 +257,16 @@ def test_symbols_that_are_imports_name_no_text(tmp_path: Path, symfs: Path, caps
     ]
 
 
+def test_a_map_that_begins_inside_a_section(tmp_path: Path, symfs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """mprotect() of some pages of a library: from then on each part is a map of its own."""
+    runs = stream([(77, 0, CAT, CAT_ROUND[::-1])])
+    identity, inside = struct.pack("<B3x20s", 20, ID["cat"]), CAT.at("work") - AT
+    body = struct.pack("<iiQQQ24sII", 77, 77, AT + inside, 0x1000, 64 + inside, identity, 5, 2)
+    extra = [record(10, 2 | 1 << 14, body + b"/bin/cat".ljust(16, b"\0") + sample(77, 0, 0))]
+    rows, err = disasm(perf_data(tmp_path / "perf.data", {0: runs}, extra), capsys, "--symfs", str(symfs))
+    assert ran(rows) == CAT_RAN[1:], err
+
+
 def test_perf_s_cache_of_build_ids(
     tmp_path: Path, symfs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

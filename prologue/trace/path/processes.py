@@ -87,8 +87,11 @@ class Processes:
         binary = self._files.open(mapped)
         if isinstance(binary, str):
             return None
-        image, size = binary.image, mapped.end - mapped.start
-        first = next((text for text in image.text_sections if 0 <= text.offset - mapped.offset < size), None)
+        image, end = binary.image, mapped.offset + mapped.end - mapped.start
+        first = next(
+            (text for text in image.text_sections if mapped.offset < text.offset + text.size and text.offset < end),
+            None,
+        )
         if first is None:
             return None
         if not binary.is_checked:
