@@ -120,7 +120,8 @@ class StackSegments:
     """The segments of a trace, batch by batch.
 
     With ``by_time`` times are those of the trace. They never go back in a lane, and a range without a time has that of
-    the range before it. Otherwise they are instructions that the lane executed.
+    the range before it; before the first time of its lane, that one, or the trace's first. Otherwise they are
+    instructions that the lane executed.
     """
 
     def __init__(self, known: KnownRanges, *, by_time: bool) -> None:
@@ -128,6 +129,7 @@ class StackSegments:
         self._by_time = by_time
         self._walk, self._split = Walk(known), SymbolSplit(known)
         self._lanes: dict[int, _Lane] = {}
+        self._first = 0  # time of the trace, which lanes without any time have
 
     def take(self, batch: Batch, numbers: I64, keep: Bool) -> Iterator[StackSegment]:
         """Yield the segments that end in a batch; only kept ranges are in them, but stacks are of all that ran."""
@@ -171,6 +173,8 @@ class StackSegments:
         heads = np.flatnonzero(np.append(True, own[1:] != own[:-1]))
         sums = np.append(0, np.cumsum(count_instructions(ranges)[order]))
         begins = np.minimum(ranges["time"][order], _LATEST) if self._by_time else np.zeros(len(own), np.uint64)
+        if not self._first and begins.any():
+            self._first = int(begins[begins != 0].min())
         ends = begins.copy()
         gaps = ranges["flags"][order] & np.uint8(GAP) != 0
         for head, stop in zip(heads.tolist(), [*heads[1:].tolist(), len(own)], strict=True):
@@ -179,10 +183,13 @@ class StackSegments:
             if self._by_time:
                 known = begins[own_rows][begins[own_rows] != 0]
                 floor = state.last or (int(known[0]) if len(known) else 0)
-                begins[own_rows] = np.maximum.accumulate(np.maximum(begins[own_rows], np.uint64(floor)))
-                before = np.append(np.uint64(state.last or floor), begins[own_rows][:-1])
+                least = floor or self._first
+                begins[own_rows] = np.maximum.accumulate(np.maximum(begins[own_rows], np.uint64(least)))
+                before = np.append(np.uint64(least), begins[own_rows][:-1])
                 ends[own_rows] = np.where(gaps[own_rows], before, begins[own_rows])
-                state.last = int(begins[stop - 1])
+                if not state.last:  # what is open began before the lane's first time
+                    state.begin = least
+                state.last = int(begins[stop - 1]) if floor else 0
             else:
                 begins[own_rows] = ends[own_rows] = (sums[own_rows] - sums[head] + state.last).astype(np.uint64)
                 state.last += int(sums[stop] - sums[head])

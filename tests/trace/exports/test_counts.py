@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from prologue.cli.main import main
+from prologue.trace.readers import recording as recording_reader
 from prologue.trace.views.stacks import fold
+from tests.support.cs_recording import ROUND
 from tests.support.needs import needs_module
 from tests.trace.exports.exporting import TRACES, Traced, by_function, function_counts, traced
 from tests.trace.made import BASE, KERNEL, recording
@@ -168,6 +170,24 @@ def test_times_are_those_of_the_trace(tmp_path: Path) -> None:
     profiles = json.loads(traced.export("speedscope").read_text())["profiles"]
     assert [one["unit"] for one in profiles] == ["nanoseconds"] * 6
     assert (min(one["startValue"] for one in profiles), max(one["endValue"] for one in profiles)) == (0, 39_060)
+
+
+def test_what_ran_before_the_first_time_begins_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CPU whose first batch has no times, among others that have some."""
+    monkeypatch.setattr(recording_reader, "BATCH", len(ROUND) * 2)
+    times = [
+        (cpu, time) for k in range(4) for cpu, time in ((0, 5_000_000_000 + k), (1, 5_000_000_000 + k if k > 1 else 0))
+    ]
+    rows = [
+        {"start": start, "count": count, "cpu": cpu, "task": 70 + cpu, "level": 1, "time": time}
+        for cpu, time in times for start, count in ROUND
+    ]  # fmt: skip
+    (trace := tmp_path / "trace").write_bytes(recording(rows))
+    traced = Traced(trace, KERNEL.write(tmp_path / "vmlinux"))
+    packets = [
+        packet.timestamp for packet in read_perfetto(traced.export("perfetto")) if packet.HasField("track_event")
+    ]
+    assert (min(packets), max(packets)) == (5_000_000_000, 5_000_000_003)
 
 
 def test_filters_choose_what_is_exported(tmp_path: Path, capsys: Capture) -> None:
