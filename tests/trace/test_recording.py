@@ -112,6 +112,16 @@ def test_batches_join(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read(recording(rows)) == whole
 
 
+def test_gaps_after_a_record_that_makes_no_sense_do_not_depend_on_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"start": A + 4 * k, "count": 1, "cpu": k % 3} for k in range(60)]
+    rows[7] = {"count": 0, "cpu": 1, "flags": GAP | LOST}
+    rows[20] = rows[47] = {"start": A + 2, "count": 1}
+    whole = read(recording(rows))
+    for size in (1, 2, 5, 10, 22, 50):
+        monkeypatch.setattr(reader, "BATCH", size)
+        assert read(recording(rows)) == whole
+
+
 @pytest.mark.parametrize("size", [1, 31, 32, 3200, 5000])
 def test_random_bytes_are_ranges_that_can_be_or_are_counted(size: int) -> None:
     chance, account = random.Random(5), Tally()  # noqa: S311 - the same bytes every time

@@ -214,15 +214,17 @@ class _Reader:
     def _mark_gaps(self, ranges: TraceRanges, notes: Bool, wrong: Bool) -> None:
         """Set ``GAP`` for the first range of a CPU, after a note, and for each CPU's first after an invalid record."""
         era = np.cumsum(wrong)
-        for cpu in np.unique(ranges["cpu"][~wrong]).tolist():
+        cpus = np.unique(ranges["cpu"][~wrong]).tolist()
+        for cpu in cpus:
             rows = np.flatnonzero((ranges["cpu"] == cpu) & ~wrong)
             gap = np.zeros(len(rows), np.bool_)
             gap[1:] = notes[rows[:-1]] | (era[rows[1:]] != era[rows[:-1]])
             gap[0] = cpu not in self._joined or era[rows[0]] > 0
             ranges["flags"][rows[gap]] |= np.uint8(GAP)
-            (self._joined.discard if notes[rows[-1]] else self._joined.add)(cpu)
+            breaks = notes[rows[-1]] or era[rows[-1]] != era[-1]
+            (self._joined.discard if breaks else self._joined.add)(cpu)
         if wrong.any():
-            self._joined.clear()
+            self._joined.intersection_update(cpus)
 
     def _tasks(self, pids: npt.NDArray[Any]) -> npt.NDArray[Any]:
         rows = np.zeros(len(pids), np.uint32)
