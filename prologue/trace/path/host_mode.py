@@ -31,7 +31,7 @@ def find_host_level(
     level, count = None, 0
     for batch in batches:
         seen.append(batch)
-        if not count and (batch.ranges["level"] == NO_LEVEL).all():
+        if len(batch.ranges) and not count and (batch.ranges["level"] == NO_LEVEL).all():
             break
         ranges = batch.ranges[batch.ranges["flags"] & np.uint8(OTHER_WORLD) == 0]  # EL2 of another world is no host's
         if ((ranges["level"] == 2) & (ranges["start"] >= np.uint64(KERNEL_HALF))).any():
