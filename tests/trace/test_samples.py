@@ -39,3 +39,11 @@ def test_they_take_no_gap(tmp_path: Path) -> None:
     trace.write_text("".join(lines))
     assert main(["trace", "export", str(trace), "--vmlinux", str(vmlinux), "--format", "folded", "-o", str(out)]) == 0
     assert out.read_text().splitlines() == ["cat 77;vfs_read 5", "cat 77;read_zero 5"]
+
+
+def test_a_cpu_of_samples_alone_hides_no_gap_of_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux, trace = KERNEL.write(tmp_path / "vmlinux"), tmp_path / "trace"
+    lines = perf_text([*STEPS, (0, "vfs_read"), *STEPS[1:]]).splitlines(keepends=True)
+    trace.write_text("".join([*lines[:3], sample(10**9 + 2000).replace("[000]", "[001]"), *lines[3:]]))
+    assert main(["trace", "disasm", str(trace), "--vmlinux", str(vmlinux)]) == 0
+    assert "2 CPUs, 1 gap\n" in capsys.readouterr().err

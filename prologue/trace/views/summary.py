@@ -55,17 +55,20 @@ class TraceSummary:
         self._runs = RunCounts()
         self._gaps = self._instructions = self._hypervisor = 0
         self._cpus: set[int] = set()
+        self._begun: set[int] = set()  # of them those that have a gap: the first one is their begin
         self._processes: Counter[str] = Counter()
 
     def add(self, batch: Batch, numbers: I64) -> None:
         """Count a batch."""
         self._runs.add(numbers)
         self._instructions += int(count_instructions(batch.ranges).sum())
-        self._gaps += int((batch.ranges["flags"] & np.uint8(GAP) != 0).sum())
+        gaps = batch.ranges["flags"] & np.uint8(GAP) != 0
+        self._gaps += int(gaps.sum())
         low = (batch.ranges["level"] == 2) & (batch.ranges["start"] < np.uint64(KERNEL_HALF))
         self._hypervisor += int((low & (batch.ranges["flags"] & np.uint8(OTHER_WORLD) == 0)).sum())
         cpu = lanes(batch.ranges)
         self._cpus.update(cpu[run_starts(cpu)].tolist())
+        self._begun.update(np.unique(cpu[gaps]).tolist())
         tasks = batch.ranges["task"][self._known.table["program"][numbers] == USER]
         for task, count in zip(*(column.tolist() for column in np.unique(tasks, return_counts=True)), strict=True):
             self._processes[batch.tasks[task].comm] += count
@@ -83,7 +86,7 @@ class TraceSummary:
     @property
     def gaps(self) -> int:
         """Gaps, except at the start of each CPU's trace."""
-        return max(self._gaps - len(self._cpus), 0)
+        return self._gaps - len(self._begun)
 
     def lines(self) -> list[str]:
         """Return lines of text: first counts of all that was read, then of ranges without instructions."""
