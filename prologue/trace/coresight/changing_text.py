@@ -27,7 +27,10 @@ class TextChanges:
 
 
 class ChangingText:
-    """Copies of the pieces of text that change, at one moment: the first words of all until the trace has a time."""
+    """Copies of the pieces of text that change, at one moment: the first words of all until the trace has a time.
+
+    A recording begins with the text of the last time of the one before it, which may be of another CPU.
+    """
 
     def __init__(self, changes: TextChanges, pieces: list[tuple[int, Any]]) -> None:
         """Replace each of ``pieces`` (address and bytes of all text) that changes with a copy, in place in the list."""
