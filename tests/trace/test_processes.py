@@ -368,3 +368,18 @@ def test_mutated_maps(count: int, tmp_path: Path, symfs: Path) -> None:
                 assert (known.table["program"][numbers[of_user]] > 0).all(), number
                 ran_in += int(of_user.sum())
     assert ran_in > 10 * count
+
+
+def test_a_symbol_inside_another_of_a_binary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A range through both is of three parts: the outer function goes on after the inner one."""
+    (tmp_path / "root" / "bin").mkdir(parents=True)
+    binary = MadeKernel({"outer": [*["nop"] * 6, "b outer"]}, AT)
+    binary.places["inner"], binary.sizes["inner"] = AT + 8, 8
+    binary.write(tmp_path / "root" / "bin" / "cat", build_id=ID["cat"])
+    runs = stream([(77, 0, binary, ((AT, 7),) * 3)])
+    path = perf_data(tmp_path / "perf.data", {0: runs}, [mapped(77, "/bin/cat", ID["cat"])])
+    vmlinux, out = KERNEL.write(tmp_path / "vmlinux"), tmp_path / "out"
+    args = [str(path), "--vmlinux", str(vmlinux), "--symfs", str(tmp_path / "root"), "--format", "folded"]
+    assert main(["trace", "export", *args, "-o", str(out)]) == 0
+    counts = dict(line.rsplit(" ", 1) for line in out.read_text().splitlines())
+    assert counts == {"cat 77;outer [cat]": "15", "cat 77;inner [cat]": "6"}

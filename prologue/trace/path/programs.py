@@ -135,8 +135,8 @@ class Program:
             words[inside] = self.pieces[row].words[at.astype(np.int64)]
         return words, rows >= 0
 
-    def place_starts(self, vaddrs: U64) -> U64:
-        """Return the address of the symbol that each address belongs to, or 0; shape (n,)."""
+    def place_starts(self, vaddrs: U64, *, whole: bool = True) -> U64:
+        """Return where the symbol of each address (not ``whole``: its part between others) begins, or 0; shape (n,)."""
         rows = self.piece_of(vaddrs, vaddrs + np.uint64(1))
         starts = np.zeros(len(vaddrs), np.uint64)
         for row in np.unique(rows[rows >= 0]).tolist():
@@ -144,7 +144,7 @@ class Program:
             bounds, places = self._table(row)
             at = np.searchsorted(bounds, vaddrs[inside], side="right") - 1
             if len(bounds):
-                starts[inside] = np.where(at >= 0, places[np.maximum(at, 0)], np.uint64(0))
+                starts[inside] = np.where(at >= 0, (places if whole else bounds)[np.maximum(at, 0)], 0)
         return starts
 
     def starts_within(self, start: int, end: int) -> list[int]:

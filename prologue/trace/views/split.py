@@ -62,5 +62,6 @@ class SymbolSplit:
         for row, program in enumerate(self._known.kernels.programs):
             own = np.flatnonzero((table["program"][have:] == row) & (table["piece"][have:] >= 0))
             new = table[have:][own]
-            fresh[own] = program.place_starts(new["start"]) != program.place_starts(new["end"] - np.uint64(4))
+            first, last = (program.place_starts(at, whole=False) for at in (new["start"], new["end"] - np.uint64(4)))
+            fresh[own] = first != last
         self._spans = np.concatenate([self._spans, fresh])
