@@ -75,7 +75,7 @@ class AuxBuffer(NamedTuple):
     at: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class TaskNames:
     """Names and processes of threads; a thread may change its name."""
 

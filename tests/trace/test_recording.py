@@ -163,7 +163,8 @@ def test_build_ids_of_other_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[
     """``ld --build-id=md5`` and ``uuid`` make 16 bytes, ``0x`` as many as there are; a header has the first 20."""
     trace, own = tmp_path / "trace", bytes(range(1, size + 1))
     vmlinux = str(KERNEL.write(tmp_path / "vmlinux", build_id=own))
-    rows = [{"start": KERNEL.at("vfs_read"), "count": 2}, {"start": KERNEL.at("vfs_read+0x8"), "count": 3}]
+    ran = (("vfs_read", 2), ("vfs_read+0x8", 3))
+    rows = [{"start": KERNEL.at(place), "count": count, "level": 1} for place, count in ran]
     for build_id, status in ((own, 0), (own[:-1] + b"x" if size < 20 else own[::-1], 2)):
         trace.write_bytes(recording(rows, RecordingHeader(build_id=build_id[:20], slide=0)))
         assert main(["trace", "disasm", str(trace), "--vmlinux", vmlinux]) == status
