@@ -142,7 +142,7 @@ def patch_or_error(request: PatchRequest, path: Path) -> PatchResult | PrologueE
     except PrologueError as error:
         return error
     except OSError as error:
-        return OutputError(f"cannot be processed: {error.strerror}", path=path)
+        return OutputError(f"cannot be processed: {error.strerror or error}", path=path)
 
 
 def carry_out(approved: ApprovedPlan, out: Path | None, *, independent: bool) -> int:

@@ -183,6 +183,8 @@ class PerfFile:
                 self._build_id(misc, body)
 
     def _build_id(self, misc: int, body: bytes) -> None:
+        if len(body) < 28:
+            raise ValueError(f"a build-id of {len(body)} bytes")
         name = body[28:].split(b"\0")[0].decode(errors="replace")
         size = body[24] if misc & _BUILD_ID_SIZE_SAID else 20
         build_id = body[4 : 4 + min(size, 20)].hex()

@@ -139,6 +139,13 @@ def test_build_ids_of_a_pipe_are_records(tmp_path: Path) -> None:
     assert read_session(path).build_id == bytes(range(1, 21)).hex()
 
 
+@pytest.mark.parametrize("size", [0, 4, 27])
+def test_a_build_id_that_is_cut_off_is_damage(tmp_path: Path, size: int) -> None:
+    path = write(tmp_path / "perf.data", made(extra=[record(67, 0x8001, bytes(size))]), pipe=True)
+    with pytest.raises(InputError, match=f"a build-id of {size} bytes"):
+        read_session(path)
+
+
 def test_cpus_are_all_that_are_present(tmp_path: Path) -> None:
     feature = record(80, 0, struct.pack("<QII", 7, 8, 6))  # 8 present, 6 of them online
     with open_perf_data(write(tmp_path / "perf.data", made(extra=[feature]), pipe=True)) as file:

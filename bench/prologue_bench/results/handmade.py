@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Self, cast
@@ -76,6 +75,12 @@ def decode_samples(content: bytes, where: str) -> ResultSet:
     return ResultSet(campaign=campaign, boots=boots, notes=tuple(_notes(fields, values)), boots_known=False)
 
 
+def _places(number: str) -> int:
+    """Count the decimals that a number is written with; a float has 17 digits at most."""
+    digits, _, power = number.lower().partition("e")
+    return min(max(len(digits.partition(".")[2]) - int(power[:6] or 0), 0), 17)
+
+
 def _notes(fields: Fields, values: dict[str, tuple[float, ...]]) -> list[str]:
     source = fields.optional_text("source")
     notes = [] if source is None else [f"source: {source}"]
@@ -89,7 +94,7 @@ def _notes(fields: Fields, values: dict[str, tuple[float, ...]]) -> list[str]:
         if isinstance(mean, bool) or not isinstance(mean, int | float) or not is_sample(mean):
             raise published.wrong(variant, SAMPLE)
         text = mean.text if isinstance(mean, _Written) else str(mean)
-        places = max(-int(Decimal(text).as_tuple().exponent), 0)
+        places = _places(text)
         seen = math.fsum(values[variant]) / len(values[variant])
         if abs(seen - mean) > 0.51 * 10**-places:  # a half, and what binary fractions add to it
             notes.append(f"published mean of {variant}: {text}; the samples published with it give {seen:.{places}f}")

@@ -263,7 +263,9 @@ def _ftrace_call(scene: Scene, state: FtraceState) -> Iterator[Claims]:
     live = text.words(vaddrs)
     runs = int(scene.runs_at(vaddrs)[0])
     call = live if target is None else _call(runs, target)
-    unsure: Bool = (live != call) & matches(live, BL) & (not is_last) | (target is None)
+    calls = a64.branch_target(int(live[0]), runs) if matches(live, BL).all() else None
+    may_be = not is_last and calls is not None and state.is_code(calls)
+    unsure: Bool = (live != call) & may_be | (target is None)
     wanted = np.where(unsure, live, call)
     several = scene.variables.place("arch_ftrace_ops_list_func") or scene.variables.place("ftrace_ops_list_func")
     busy = (live == _call(runs, several or runs)) & (several is not None) & state.busy

@@ -93,11 +93,11 @@ class FtraceState:
         return all_records(self._variables)
 
     def is_code(self, vaddr: int) -> bool:
-        """Return whether the kernel names that run-time address, in its own text or not; yes if it was not asked."""
-        if self._state is None or not self._state.symbols:
-            return True
+        """Return whether a run-time address is in the kernel's text, or in other text with a name; yes if none has."""
         own = self._kernel.image.section_at(vaddr - self._slide & (1 << 64) - 1)
-        return own in self._kernel.image.text_sections or self._state.names_code(vaddr)
+        if own is not None:
+            return own in self._kernel.image.text_sections
+        return self._state is None or not self._state.symbols or self._state.names_code(vaddr)
 
     def direct_call(self, ops: int) -> int | None:
         """Return the address to which an ops sends its functions without ftrace; None if there is none, or unknown."""

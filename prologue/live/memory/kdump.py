@@ -97,7 +97,7 @@ class CompressedDump:
                 place = int(places[k]) + low - int(starts[k])
                 data[low - offset : high - offset] = self._file[place : place + high - low]
                 covered[low - offset : high - offset] = b"\1" * (high - low)
-            filled = sum(covered)
+            filled = covered.count(1)
         if filled < size:
             raise InputError(f"{filled} of {size} bytes at {offset:#x} of the dump: truncated", path=self.name)
         return bytes(data)

@@ -76,7 +76,7 @@ def symbol_of(fetch: str) -> str:
 def type_refusal(fetch: str, kind: str) -> str:
     """Return the reason why no kernel reads this fetch argument as that type; empty if kernels do."""
     base, bracket, count = kind.rstrip("]").partition("[")
-    if bracket and (count[0] == "0" or len(count) > len(str(MOST_ELEMENTS)) or int(count) > MOST_ELEMENTS):
+    if bracket and (count[:1] in ("", "0") or len(count) > len(str(MOST_ELEMENTS)) or int(count) > MOST_ELEMENTS):
         return f"{kind}: an array has 1 to {MOST_ELEMENTS} elements, and their number begins with no 0"
     is_string = fetch in _STRINGS or fetch.startswith('\\"')
     if is_string and kind not in ("", "string"):

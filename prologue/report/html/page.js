@@ -22,7 +22,7 @@ for (const table of document.querySelectorAll("table")) {
 function key(text) {
   const address = /^0x([\da-f]+)$/.exec(text);
   if (address) return { address: address[1].padStart(16, "0") };
-  const number = /^[+-]?[\d,]*\.?\d+%?$/.exec(text);
+  const number = /^[+-]?[\d,]*\.?\d+%?(?= \[|$)/.exec(text);
   return number ? parseFloat(number[0].replaceAll(",", "")) : text;
 }
 

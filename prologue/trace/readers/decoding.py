@@ -321,7 +321,9 @@ def _by_switches(session: TraceSession) -> Callable[[TraceRanges, BatchNames], N
             at = np.searchsorted(times[rows], ranges["time"][timed], side="right") - 1
             for row in np.unique(at[at >= 0]).tolist():
                 tid, own = int(tids[rows[row]]), timed[at == row]
-                epochs = np.searchsorted(np.array(session.tasks.changes(tid)), ranges["time"][own], side="right")
+                epochs = np.searchsorted(
+                    np.array(session.tasks.changes(tid), np.uint64), ranges["time"][own], side="right"
+                )
                 for epoch in np.unique(epochs).tolist():
                     same = own[epochs == epoch]
                     when = int(ranges["time"][same[0]])

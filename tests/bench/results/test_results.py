@@ -279,6 +279,8 @@ def test_tables_made_by_hand(tmp_path: Path) -> None:
         path.write_text(json.dumps(table)[:-1] + f', "published_means": {{"a": {mean}}}}}')
         notes = open_results([str(path)]).notes
         assert notes == ((f"published mean of a: {mean}; the samples published with it give {seen}",) if seen else ())
+    path.write_text(json.dumps(table)[:-1] + f', "published_means": {{"a": 1e-{"9" * 40}}}}}')
+    assert "samples published with it give 1.5" in open_results([str(path)]).notes[0]
     path.write_text(
         json.dumps({**table, "samples": {"a": [43.64], "b": [2]}})[:-1] + ', "published_means": {"a": 43.60}}'
     )

@@ -58,6 +58,7 @@ ftrace_disabled: .word 0
         ("traces", "b", {"function": "stub", "saved": "traces", "enabled": 0, "active": 1}, {"ftrace_graph_call"}),
         ("stub", "nop", {"function": "stub", "saved": "traces", "enabled": 0}, {"ftrace_call"}),
         ("nop", "nop", {"function": "stub", "saved": "stub", "enabled": 0}, {"ftrace_call"}),
+        ("data", "nop", {"function": "stub"}, {"ftrace_call"}),  # no function that was traced with before
         # ftrace_kill()
         ("traces", "b", {"function": "stub", "saved": "traces", "enabled": 0, "disabled": 1}, set()),
     ],
@@ -89,7 +90,8 @@ def judged(
     run_command(["aarch64-linux-gnu-gcc", "-c", str(source), "-o", str(made)])
     run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "_stext", "-o", str(out), str(made)])
     elf = ElfEdit(out)
-    functions = {name: elf.value(symbol) for name, symbol in (("stub", "ftrace_stub"), ("traces", "traces"))}
+    functions = {name: elf.value(symbol) for name, symbol in (("stub", "ftrace_stub"), ("traces", "traces"),
+                                                                        ("data", "linux_banner"))}  # fmt: skip
     names = {"function": "ftrace_trace_function", "saved": "saved_ftrace_func"}
     place, graph_place = elf.value("ftrace_call"), elf.value("ftrace_graph_call")
     changes = {place: NOP if calls == "nop" else 0x94000000 | (functions[calls] - place) // 4}
