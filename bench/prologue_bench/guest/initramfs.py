@@ -59,9 +59,9 @@ def fetch_programs() -> tuple[dict[str, bytes], tuple[str, ...]]:
     return _programs(debs), tuple(sorted(unquote(package.stem).removesuffix("_arm64") for package in debs))
 
 
-def describe_guest(packages: Sequence[str], inside: Iterable[bytes]) -> str:
+def describe_guest(names: Sequence[str], inside: Iterable[bytes]) -> str:
     """Describe what runs in a guest: the packages of its programs, and a hash of all files in it."""
-    return f"{', '.join(packages)}; sha256 {hashlib.sha256(b''.join(inside)).hexdigest()[:16]}"
+    return f"{', '.join(names)}; sha256 {hashlib.sha256(b''.join(inside)).hexdigest()[:16]}"
 
 
 def _programs(debs: tuple[Path, ...]) -> dict[str, bytes]:

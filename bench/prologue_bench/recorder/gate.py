@@ -23,6 +23,19 @@ _VIRTUAL_MODEL: Final = (
     "amazon ec2",
 )
 _METAL: Final = ".metal"  # EC2 calls its bare machines like its guests, except for this
+# What ``virtual_kind`` asks of a machine, for a shell that has ``fact NAME VALUE``. A kernel under KVM says so
+# (drivers/firmware/smccc/kvm_guest.c), or has a clock of it (drivers/ptp/ptp_kvm_common.c).
+VIRTUAL_FACTS: Final = r"""
+kvm=no
+if dmesg 2>/dev/null | grep -q 'KVM: hypervisor services detected' ||
+	grep -qs '^KVM' /sys/class/ptp/ptp*/clock_name; then
+	kvm=yes
+fi
+fact vendor "$(cat /sys/class/dmi/id/sys_vendor 2>/dev/null)"
+fact compatible "$(cat /proc/device-tree/compatible 2>/dev/null | tr '\000' ' ')"
+fact hypervisor "$(cat /sys/hypervisor/type 2>/dev/null)"
+fact kvm $kvm
+"""
 _BUSY_CPU: Final = 50  # percent of one CPU that others may use before a run
 _BUSY_SHARE: Final = 10  # and percent of all, on large machines
 _HOT: Final = 75_000  # millidegrees; boards begin to throttle at 80 to 85

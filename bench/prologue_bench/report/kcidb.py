@@ -157,9 +157,9 @@ def _test(
 ) -> dict[str, Any]:  # fmt: skip
     values = boot.values.get(workload.name, ())
     # A board without a battery starts every boot at the same time, and has a boot_id for each.
-    which = (boot.board, boot.started) if boot.boot_id is None else (boot.board, boot.started, boot.boot_id)
+    boot_key = (boot.board, boot.started) if boot.boot_id is None else (boot.board, boot.started, boot.boot_id)
     test: dict[str, Any] = {
-        "id": _identifier(source, "test", dict(campaign.machine), *which, workload.name),
+        "id": _identifier(source, "test", dict(campaign.machine), *boot_key, workload.name),
         "build_id": _build_id(campaign, variant, source),
         "origin": source.origin,
         "path": f"prologue.{re.sub('[^A-Za-z0-9_-]+', '_', workload.name).strip('_') or 'workload'}",

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 from prologue_bench.errors import BenchError
 from prologue_bench.recorder.cpus import count_cpus, summarise_midrs
-from prologue_bench.recorder.gate import evidence_of, virtual_kind
+from prologue_bench.recorder.gate import VIRTUAL_FACTS, evidence_of, virtual_kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prologue_bench.results.model import Evidence
 
-# What a machine calls itself decides whether it is virtual. A kernel under KVM says so
-# (drivers/firmware/smccc/kvm_guest.c): then its time is the host's.
-FACTS: Final = """
+_FACTS: Final = """
+fact() { echo "$1 $2"; }
 echo "arch $(uname -m)"
 echo "model $(tr -d '\\000' </proc/device-tree/model 2>/dev/null || cat /sys/class/dmi/id/product_name 2>/dev/null)"
 echo "online $(cat /sys/devices/system/cpu/online)"
@@ -23,13 +22,8 @@ sed -n 's/^MemTotal: *\\([0-9]*\\) kB/memory \\1/p' /proc/meminfo
 for file in /sys/devices/system/cpu/cpu*/regs/identification/midr_el1; do
 	[ -r "$file" ] && echo "midr $(cat "$file")"
 done
-echo "vendor $(cat /sys/class/dmi/id/sys_vendor 2>/dev/null)"
-echo "compatible $(cat /proc/device-tree/compatible 2>/dev/null | tr '\\000' ' ')"
-echo "hypervisor $(cat /sys/hypervisor/type 2>/dev/null)"
-if dmesg | grep -q 'KVM: hypervisor services detected' || grep -qs '^KVM' /sys/class/ptp/ptp*/clock_name; then
-	echo 'kvm yes'
-fi
 """
+FACTS: Final = _FACTS + VIRTUAL_FACTS
 KEXEC_WORKS: Final = """
 command -v kexec >/dev/null || echo 'kexec kexec is not installed (Debian package kexec-tools)'
 [ -e /sys/kernel/kexec_loaded ] || echo 'kexec its kernel is built without CONFIG_KEXEC'

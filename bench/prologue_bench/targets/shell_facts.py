@@ -7,23 +7,16 @@ from typing import Final
 
 from prologue_bench.errors import GuestLostError
 from prologue_bench.host.events import tail
-from prologue_bench.recorder.gate import virtual_kind
+from prologue_bench.recorder.gate import VIRTUAL_FACTS, virtual_kind
 
-SCRIPT: Final = r"""
+_FACTS: Final = r"""
 fact() { [ -z "$2" ] || echo "@fact $1=$2"; }
-kvm=no
-if dmesg | grep -q 'KVM: hypervisor services detected' || grep -qs '^KVM' /sys/class/ptp/ptp*/clock_name; then
-	kvm=yes
-fi
 fact arch "$(uname -m)"
 fact model "$(cat /proc/device-tree/model /sys/class/dmi/id/product_name 2>/dev/null | tr -d '\000')"
 fact cpu "$(sed -n 's/^CPU part[^:]*: *//p' /proc/cpuinfo | sort | uniq -c | tr -s ' \n' ' ')"
 fact cpus "$(grep -c ^processor /proc/cpuinfo)"
-fact vendor "$(cat /sys/class/dmi/id/sys_vendor 2>/dev/null)"
-fact compatible "$(cat /proc/device-tree/compatible 2>/dev/null | tr '\000' ' ')"
-fact hypervisor "$(cat /sys/hypervisor/type 2>/dev/null)"
-fact kvm $kvm
 """
+SCRIPT: Final = _FACTS + VIRTUAL_FACTS
 
 
 def read_shell_facts(lines: Sequence[str], where: str) -> dict[str, str]:

@@ -131,9 +131,9 @@ def without_others(
         other = next((each for each in features if release is None or not each[1] <= release < each[2]), None)
         if other is not None:
             feature, since, end = other
-            which = f"before {end[0]}.{end[1]}" if since == _FIRST else f"from {since[0]}.{since[1]} on"
+            releases = f"before {end[0]}.{end[1]}" if since == _FIRST else f"from {since[0]}.{since[1]} on"
             # Variables may need these, too.
-            omitted.append(Omitted(argument.asked, f"{feature} of releases {which}", is_mistake=_LONG not in other))
+            omitted.append(Omitted(argument.asked, f"{feature} of releases {releases}", is_mistake=_LONG not in other))
         else:
             kept.append(argument)
     return tuple(kept), tuple(omitted)
