@@ -318,14 +318,19 @@ def test_plan_of_another_file_is_refused(mini: Mini, tmp_path: Path, capsys: pyt
     assert "not a plan" in capsys.readouterr().err
 
 
+def with_plan(vmlinux: Path, directory: Path, *options: str) -> tuple[Path, Path]:
+    """Process a kernel in place, and save the plan."""
+    plan = directory / "plan.json"
+    assert main(["patch", str(vmlinux), "--in-place", *options, "--save-plan", str(plan)]) == 0
+    return vmlinux, plan
+
+
 @pytest.mark.parametrize("stage", [0, 1, 2])
 @pytest.mark.parametrize("contract", ["native", "stock"])
 def test_an_edited_plan_is_refused(
     mini: Mini, tmp_path: Path, contract: str, stage: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    vmlinux, plan = mini(Spec(contract=contract)), tmp_path / "plan.json"  # type: ignore[arg-type]
-    command = ["patch", str(vmlinux), "--in-place", "--contract", contract, "--save-plan", str(plan)]
-    assert main(command) == 0
+    vmlinux, plan = with_plan(mini(Spec(contract=contract)), tmp_path, "--contract", contract)  # type: ignore[arg-type]
     before = vmlinux.read_bytes()
     data = json.loads(plan.read_text())
     if stage >= len(data["stages"]):
@@ -343,8 +348,7 @@ def test_a_plan_with_other_stages_is_refused(
     mini: Mini, tmp_path: Path, change: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The order is what a kill may not break; a stage that nothing compares could write anything."""
-    vmlinux, plan = mini(Spec()), tmp_path / "plan.json"
-    assert main(["patch", str(vmlinux), "--in-place", "--save-plan", str(plan)]) == 0
+    vmlinux, plan = with_plan(mini(Spec()), tmp_path)
     before = vmlinux.read_bytes()
     data = json.loads(plan.read_text())
     if change == "another order":
@@ -362,8 +366,7 @@ def test_a_plan_with_other_stages_is_refused(
 def test_a_plan_with_another_goal_is_refused(
     mini: Mini, tmp_path: Path, goal: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    vmlinux, plan = mini(Spec()), tmp_path / "plan.json"
-    assert main(["patch", str(vmlinux), "--in-place", "--save-plan", str(plan)]) == 0
+    vmlinux, plan = with_plan(mini(Spec()), tmp_path)
     before = vmlinux.read_bytes()
     plan.write_text(json.dumps({**json.loads(plan.read_text()), "goal": goal}))
     assert main(["patch", str(vmlinux), "--in-place", "--reverse", str(plan)]) == 2
