@@ -18,7 +18,7 @@ _AT_ENTRY: Final[dict[ListenerKind, int]] = {
 _AT_ENTRY_BY_WAY: Final = {"fmod_ret": 3, "kprobe.multi": _AT_ENTRY["fprobe"]}
 _AT_RETURN: Final = {"fexit": 0, "kretprobe.multi": 1, "kretprobe": 2}
 _BEFORE, _ENTRY, _INSIDE, _RETURN = range(4)
-# Flags of one that nothing calls; a livepatch may be, still.
+# Flags of one that nothing calls, or that does nothing; a livepatch may be called, still.
 _OFF: Final = frozenset({"GONE", "DISABLED", "STUB", STOPPED})
 EVERYWHERE: Final = 0
 """Where the group of those that listen everywhere begins: at no function."""

@@ -16,11 +16,11 @@ from prologue.live.hooks.listener import Callback, Listener
 from prologue.live.hooks.objects import NotReadError, Objects
 
 _MOST_BITS: Final = 24  # FTRACE_HASH_MAX_BITS is 12; a hash with more buckets than 2^24 is damaged memory
-_STUB: Final = 5
 _FPROBE_DISABLED: Final = 1  # FPROBE_FL_DISABLED (include/linux/fprobe.h, 6.1-7.3)
-# FTRACE_OPS_FL_* (include/linux/ftrace.h, 5.10-7.3); what is of no interest to a user is left out.
+# FTRACE_OPS_FL_* (include/linux/ftrace.h, 5.10-7.3); what is of no interest to a user is left out. So is STUB: only the
+# function that goes through the list heeds it (``__ftrace_ops_list_func``), and an ops that is alone is called.
 _FLAGS: Final = {
-    2: "SAVE_REGS", _STUB: "STUB", 12: "IPMODIFY", 13: "PID", 16: "PERMANENT", 17: "DIRECT", 18: "SUBOP",
+    2: "SAVE_REGS", 12: "IPMODIFY", 13: "PID", 16: "PERMANENT", 17: "DIRECT", 18: "SUBOP",
 }  # fmt: skip
 # ``ip`` of an entry whose module or init text is gone; the hash still counts it (``clear_mod_from_hash``).
 _GONE: Final = frozenset({0})
@@ -123,6 +123,7 @@ def read_one_ops(objects: Objects, ops: int) -> Listener:
         callbacks.append(Callback("direct call", direct))
     if trampoline := objects.get(ops, "ftrace_ops.trampoline"):
         callbacks.append(Callback("trampoline", trampoline))
+    words = [word for bit, word in _FLAGS.items() if flags >> bit & 1]
     wanted, unwanted = read_ops_hash(objects, ops)
     return Listener(
         kind="ftrace_ops",
@@ -130,8 +131,14 @@ def read_one_ops(objects: Objects, ops: int) -> Listener:
         callbacks=tuple(callbacks),
         functions=tuple(sorted(wanted - unwanted - _GONE)) if wanted else None,
         excluded=0 if wanted else len(unwanted - _GONE),
-        flags=tuple(word for bit, word in _FLAGS.items() if flags >> bit & 1),
+        flags=("STUB", *words) if _is_stub(objects, ops) else tuple(words),
     )
+
+
+def _is_stub(objects: Objects, ops: int) -> bool:
+    """Return whether an ``ftrace_ops`` calls ``ftrace_stub``, which only returns."""
+    callbacks = _after_pid_filter(objects, "callback", ops, "ftrace_ops.func")
+    return bool(callbacks) and callbacks[-1].vaddr == objects.maybe_place("ftrace_stub")
 
 
 def _after_pid_filter(objects: Objects, role: str, place: int, path: str) -> list[Callback]:
@@ -204,10 +211,10 @@ def _former_graph(objects: Objects) -> Iterator[Listener]:
 def _caller_of_graph(objects: Objects) -> int:
     """Return the ``ftrace_ops`` that calls users of the function graph, or 0.
 
-    In 5.10 it is a stub, which nothing calls: ``ftrace_caller`` calls the graph by itself, after every ``ftrace_ops``.
+    In 5.10 its function is a stub: ``ftrace_caller`` calls the graph by itself, after every ``ftrace_ops``.
     """
     ops = objects.place("graph_ops")
-    return 0 if objects.get(ops, "ftrace_ops.flags") >> _STUB & 1 else ops
+    return 0 if _is_stub(objects, ops) else ops
 
 
 def _at_each(host: int, functions: tuple[int, ...] | None) -> tuple[int, ...]:

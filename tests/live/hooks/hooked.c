@@ -122,6 +122,7 @@ TEXT int bpf_trampoline_get(int x) { return x + 12; }
 TEXT int ftrace_graph_entry_test(int x) { return x + 13; }
 TEXT int ftrace_graph_entry_stub(int x) { return x + 14; }
 TEXT int ftrace_stub_graph(int x) { return x + 15; }
+TEXT int ftrace_stub(int x) { return x + 25; }
 TEXT int ftrace_pid_func(int x) { return x + 16; }
 TEXT int fgraph_pid_func(int x) { return x + 17; }
 TEXT int _etext(int x) { return x; }

@@ -144,9 +144,14 @@ def test_the_list_of_ftrace_ops_was_the_order(
 
 def test_a_stub_is_not_called_and_the_graph_comes_last(former: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In 5.10 ``ftrace_caller`` calls the user of the function graph by itself."""
-    data = hooks(former, USED | listed("graph_ops", "hook") | {"graph_ops+16": 1 << 5}, capsys)
+    data = hooks(former, USED | listed("graph_ops", "hook") | {"graph_ops": "ftrace_stub"}, capsys)
     assert [one["flags"] for one in data["listeners"]][:2] == [["STUB"], ["IPMODIFY"]]
     assert at_entry(data) == ["on_call", "on_probe"]
+
+
+def test_the_flag_of_stubs_does_not_hide_a_callback(recent: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only the function that goes through the list heeds FTRACE_OPS_FL_STUB; one that is alone is called."""
+    assert at_entry(hooks(recent, listed("hook") | {"hook+16": 1 << 5}, capsys)) == ["on_call"]
 
 
 def test_what_listens_everywhere_comes_in_order(recent: Path, capsys: pytest.CaptureFixture[str]) -> None:
