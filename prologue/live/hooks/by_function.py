@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from prologue.live.hooks.listener import STOPPED, Listener, ListenerKind
+from prologue.live.hooks.listener import ARMED, STOPPED, Listener, ListenerKind
 
 # At a second slot ftrace_caller runs the callbacks of every ftrace_ops in the order of their list, each with those that
 # it calls, and then the direct call (arch/arm64/kernel/entry-ftrace.S, 6.4-7.3); the programs of a trampoline run in
@@ -74,7 +74,7 @@ def functions_of(listeners: Iterable[Listener], start_of: dict[int, int]) -> tup
 
 def is_off(listener: Listener) -> bool:
     """Return whether nothing calls a listener, although it is registered."""
-    return listener.kind != "livepatch" and not _OFF.isdisjoint(listener.flags)
+    return listener.kind != "livepatch" and ARMED not in listener.flags and not _OFF.isdisjoint(listener.flags)
 
 
 def _in_order(group: list[_Place]) -> tuple[Called, ...]:

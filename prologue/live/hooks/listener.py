@@ -14,6 +14,8 @@ UNLISTED: Final = "NOT LISTED"
 """The flag of one that is in use, and not on the list that its users see."""
 STOPPED: Final = "STOPPED"
 """The flag of one that nothing calls, since a switch of the kernel is off."""
+ARMED: Final = "ARMED"
+"""The flag of a kprobe that is off by its flags, and whose breakpoint is in the text."""
 ATTACHED: Final = "attached"
 """The detail that says how a BPF program is attached."""
 

@@ -9,26 +9,35 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import Final, Literal
 
-from prologue.live.hooks.listener import Callback, Listener
+from prologue.live.audit.breakpoints import KPROBE_BRK
+from prologue.live.hooks.listener import ARMED, Callback, Listener
 from prologue.live.hooks.objects import NotKnownError, Objects
 from prologue.live.hooks.tracepoint_hooks import tracepoint_name
 
 _FLAGS: Final = {0: "GONE", 1: "DISABLED", 3: "FTRACE"}  # KPROBE_FLAG_* (include/linux/kprobes.h)
+_OFF: Final = 0b11  # GONE, DISABLED
 OURS: Final = "prologue"
 """The beginning of the group of events that ``writes record`` sets."""
 
 
 def kprobe_structs(objects: Objects) -> Iterator[int]:
     """Yield every ``struct kprobe``; of several at one place each one, and not what holds them together."""
+    for probe, _ in _with_company(objects):
+        yield probe
+
+
+def _with_company(objects: Objects) -> Iterator[tuple[int, bool]]:
+    """Yield every ``struct kprobe``, and whether it shares a place."""
     if not objects.has("kprobe_table") and not objects.has("register_kprobe"):
         return  # a kernel without kprobes
     together = objects.maybe_place("aggr_pre_handler")
     for bucket in objects.slots("kprobe_table"):
         for probe in objects.hash_entries(bucket, "kprobe.hlist"):
             if objects.get(probe, "kprobe.pre_handler") == together:
-                yield from objects.entries(probe + objects.offset("kprobe.list"), "kprobe.list")
+                for each in objects.entries(probe + objects.offset("kprobe.list"), "kprobe.list"):
+                    yield each, True
             else:
-                yield probe
+                yield probe, False
 
 
 def is_kretprobe(objects: Objects, probe: int) -> bool:
@@ -49,14 +58,14 @@ def trace_kprobe_of(objects: Objects, probe: int) -> int | None:
 
 def read_kprobes(objects: Objects) -> Iterator[Listener]:
     """Yield a listener for each kprobe and kretprobe."""
-    for probe in kprobe_structs(objects):
+    for probe, shares in _with_company(objects):
         if is_kretprobe(objects, probe):
             place = probe - objects.offset("kretprobe.kp")
             roles = (("handler", "kretprobe.handler"), ("entry", "kretprobe.entry_handler"))
-            yield _listener(objects, "kretprobe", probe, _calls(objects, place, roles))
+            yield _listener(objects, "kretprobe", probe, _calls(objects, place, roles), shares=shares)
         else:
             roles = (("handler", "kprobe.pre_handler"), ("after", "kprobe.post_handler"))
-            yield _listener(objects, "kprobe", probe, _calls(objects, probe, roles))
+            yield _listener(objects, "kprobe", probe, _calls(objects, probe, roles), shares=shares)
 
 
 def _calls(objects: Objects, place: int, roles: tuple[tuple[str, str], ...]) -> tuple[Callback, ...]:
@@ -64,19 +73,31 @@ def _calls(objects: Objects, place: int, roles: tuple[tuple[str, str], ...]) -> 
 
 
 def _listener(
-    objects: Objects, kind: Literal["kprobe", "kretprobe"], probe: int, calls: tuple[Callback, ...]
+    objects: Objects, kind: Literal["kprobe", "kretprobe"], probe: int, calls: tuple[Callback, ...], *, shares: bool
 ) -> Listener:
-    flags = objects.get(probe, "kprobe.flags", 4)
+    flags, place = objects.get(probe, "kprobe.flags", 4), objects.get(probe, "kprobe.addr")
+    words = [word for bit, word in _FLAGS.items() if flags >> bit & 1]
+    # Only ``aggr_pre_handler`` asks each kprobe whether it is off; one that is alone is called.
+    if flags & _OFF and not shares and is_armed(objects, place):
+        words.append(ARMED)
     event = event_name(objects, probe)
     return Listener(
         kind=kind,
         at=probe,
         name=event,
         callbacks=calls,
-        functions=(objects.get(probe, "kprobe.addr"),),
-        flags=tuple(word for bit, word in _FLAGS.items() if flags >> bit & 1),
+        functions=(place,),
+        flags=tuple(words),
         ours=event.startswith(OURS),
     )
+
+
+def is_armed(objects: Objects, place: int) -> bool:
+    """Return whether the breakpoint of a kprobe is in the text at a run-time address; False if memory lacks it."""
+    try:
+        return objects.number(place, 4) == KPROBE_BRK
+    except NotKnownError:
+        return False
 
 
 def event_name(objects: Objects, probe: int) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 
 from prologue.live.hooks.listener import STOPPED, Listener
 from prologue.live.hooks.objects import Objects
+from prologue.live.hooks.probe_hooks import is_armed
 
 _BY_FTRACE: Final = frozenset({
     "ftrace_ops", "direct call", "function graph", "fprobe", "fentry", "fexit", "fmod_ret", "kprobe.multi",
@@ -28,9 +29,17 @@ def mark_stopped(objects: Objects, listeners: tuple[Listener, ...]) -> tuple[Lis
     if _is_off(objects, "kprobes_all_disarmed", 1, 1):
         stopped |= _BY_KPROBES
     return tuple(
-        replace(listener, flags=(*listener.flags, STOPPED)) if (listener.way or listener.kind) in stopped else listener
+        replace(listener, flags=(*listener.flags, STOPPED)) if _is_stopped(objects, listener, stopped) else listener
         for listener in listeners
     )
+
+
+def _is_stopped(objects: Objects, listener: Listener, stopped: frozenset[str]) -> bool:
+    """Return whether its kind is stopped. A switch disarms kprobes when it is set: a breakpoint in the text works."""
+    kind = listener.way or listener.kind
+    if kind not in stopped:
+        return False
+    return kind not in _BY_KPROBES or not any(is_armed(objects, place) for place in listener.functions or ())
 
 
 def _is_off(objects: Objects, name: str, size: int, off: int) -> bool:

@@ -103,6 +103,16 @@ def test_a_kprobe_that_is_off_is_listed_and_not_called(
     assert [called["offset"] for called in write["called"]] == [8]
 
 
+@pytest.mark.parametrize("off", [{"probe+72": 1}, {"probe+72": 2}, {"kprobes_all_disarmed": 1}])
+def test_a_kprobe_whose_breakpoint_is_in_the_text_is_called(
+    vmlinux: Path, off: dict[str, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The kernel asks no flag of a kprobe that is alone at its place."""
+    data = hooks(vmlinux, saved(vmlinux, off | {"vfs_write+4": 0xD503201F_D4200080}), capsys)
+    (write,) = (one for one in data["functions"] if one["function"] == "vfs_write")
+    assert 4 in [called["offset"] for called in write["called"]]
+
+
 @pytest.mark.parametrize(
     ("changes", "kinds", "called"),
     [
