@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from prologue.live.audit.ftrace_lists import ENABLED
+from prologue.live.hooks.ftrace_hooks import read_records
 from prologue.live.hooks.listener import STOPPED, Listener
 from prologue.live.hooks.objects import Objects
 from prologue.live.hooks.probe_hooks import is_armed
@@ -23,8 +25,10 @@ _BY_KPROBES: Final = frozenset({"kprobe", "kretprobe"})
 def mark_stopped(objects: Objects, listeners: tuple[Listener, ...]) -> tuple[Listener, ...]:
     """Give listeners that a switch stops the flag for that; errors as ``Objects.read``."""
     stopped = frozenset[str]()
-    # After an error ftrace sets both, and leaves the calls in the text (``ftrace_kill``).
-    if _is_off(objects, "ftrace_enabled", 4, 0) and _is_off(objects, "ftrace_disabled", 4, 0):
+    # After an error ftrace sets both, and leaves the calls in the text (``ftrace_kill``); so does who only writes the
+    # variable, while the kernel itself disables every record (``ftrace_shutdown_sysctl``).
+    is_off = _is_off(objects, "ftrace_enabled", 4, 0) and _is_off(objects, "ftrace_disabled", 4, 0)
+    if is_off and not (read_records(objects).flags & ENABLED).any():
         stopped |= _BY_FTRACE
     if _is_off(objects, "kprobes_all_disarmed", 1, 1):
         stopped |= _BY_KPROBES

@@ -116,8 +116,10 @@ def test_a_kprobe_whose_breakpoint_is_in_the_text_is_called(
 @pytest.mark.parametrize(
     ("changes", "kinds", "called"),
     [
-        ({"ftrace_enabled": 0}, {"ftrace_ops"}, {"kprobe", "kretprobe", "livepatch"}),
+        ({"ftrace_enabled": 0, "record_of_read+8": 1}, {"ftrace_ops"}, {"kprobe", "kretprobe", "livepatch"}),
         ({"kprobes_all_disarmed": 1}, {"kprobe", "kretprobe"}, {"ftrace_ops", "livepatch"}),
+        # Turning ftrace off disables every record; a value that was written into memory does not.
+        ({"ftrace_enabled": 0}, set(), {"ftrace_ops", "kprobe", "kretprobe", "livepatch"}),
         # After an error ftrace sets both, and the calls stay in the text.
         ({"ftrace_enabled": 0, "ftrace_disabled": 1}, set(), {"ftrace_ops", "kprobe", "kretprobe", "livepatch"}),
     ],

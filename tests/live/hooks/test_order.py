@@ -77,7 +77,7 @@ def test_a_program_of_many_functions_that_is_not_listed(vmlinux: Path, capsys: p
 
 
 def test_programs_of_many_functions_stop_with_ftrace(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = hooks(vmlinux, many(vmlinux) | {"ftrace_enabled": 0}, capsys)
+    data = hooks(vmlinux, many(vmlinux) | {"ftrace_enabled": 0, "record_of_read+8": 1}, capsys)
     assert [one["flags"] for one in programs_of(data) if one["name"] != "end"] == [["STOPPED"]] * 3
     assert called(data, "vfs_write") == [("kprobe", 4), ("grp:ev", 8)]
 
