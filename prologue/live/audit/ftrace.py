@@ -238,16 +238,17 @@ def _traced_by(scene: Scene, state: FtraceState) -> tuple[int | None, bool]:
 
     ``ftrace_enable_sysctl`` and ``ftrace_kill`` set ``ftrace_trace_function`` to ``ftrace_stub``, and leave text alone.
     What is registered while ftrace is off sets ``saved_ftrace_func``, too; enabling ftrace clears that, and writes text
-    only if there is something to trace (kernel/trace/ftrace.c, 5.10-7.2; 7.3 does not let ftrace be turned off).
+    only if there is something to trace (kernel/trace/ftrace.c, 5.10-7.2; 7.3 does not let ftrace be turned off). So
+    while something is traced, text is up to date.
     """
     function, saved = (scene.variables.number(name) for name in ("ftrace_trace_function", "saved_ftrace_func"))
-    if not _is_off(scene):
-        return function, saved != 0
+    if not _is_off(scene, state):
+        return function, saved != 0 or state.tracing
     return (saved, not state.disabled) if saved and saved != function else (function, False)
 
 
-def _is_off(scene: Scene) -> bool:
-    return scene.variables.number("ftrace_enabled", 4) == 0
+def _is_off(scene: Scene, state: FtraceState) -> bool:
+    return scene.variables.number("ftrace_enabled", 4) == 0 and (state.disabled or not state.tracing)
 
 
 def _ftrace_call(scene: Scene, state: FtraceState) -> Iterator[Claims]:
@@ -285,7 +286,8 @@ def _ftrace_graph_call(scene: Scene, state: FtraceState) -> Iterator[Claims]:
     live = scene.binary.text.words(vaddrs)
     nop, branch = a64.NOP, a64.encode_b(symbol.vaddr, target.vaddr)
     formed: Bool = (live == np.uint32(nop)) | (live == np.uint32(branch))
-    active = None if state.disabled else 0 if _is_off(scene) else scene.variables.number("ftrace_graph_active", 4)
+    users = scene.variables.number("ftrace_graph_active", 4)
+    active = None if state.disabled else 0 if _is_off(scene, state) else users
     wanted = np.where(formed, live, nop) if active is None else np.array([branch if active else nop])
     busy = formed & state.busy
     reason = "ftrace_graph_call, a branch while ftrace is on and ftrace_graph_active is not 0"

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Final
 
 from prologue.live.audit.ftrace_lists import (
+    ENABLED,
     LiveRecords,
     Ops,
     all_records,
@@ -91,6 +92,15 @@ class FtraceState:
     def records(self) -> LiveRecords | None:
         """Every record; None if some cannot be read."""
         return all_records(self._variables)
+
+    @cached_property
+    def tracing(self) -> bool:
+        """True if functions are traced, by ftrace's records, and nobody is changing that.
+
+        Then ftrace is on, whatever ``ftrace_enabled`` has: turning it off disables all records
+        (``ftrace_shutdown_sysctl``, kernel/trace/ftrace.c, 5.10-7.2).
+        """
+        return not self.busy and self.records is not None and bool((self.records.flags & ENABLED).any())
 
     def is_code(self, vaddr: int) -> bool:
         """Return whether a run-time address is in the kernel's text, or in other text with a name; yes if none has."""

@@ -44,6 +44,9 @@ saved_ftrace_func: .quad 0
 ftrace_enabled: .word 1
 ftrace_graph_active: .word 0
 ftrace_disabled: .word 0
+ftrace_pages_start: .quad 0
+page:	.quad 0, 0, 1
+record:	.quad 0, 0x80000001
 """
 
 
@@ -80,6 +83,16 @@ def test_what_was_started_or_ended_meanwhile(
     assert judged(tmp_path, capsys, "stub", "nop", variables | {"function": "stub"}) == (set(), 0)
 
 
+@pytest.mark.parametrize("variables", [{"saved": "stub", "enabled": 0}, {}, {"enabled": 0}])
+def test_while_functions_are_traced_ftrace_is_on(
+    variables: dict[str, str | int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Turning ftrace off would have disabled their records: somebody else wrote these variables."""
+    variables |= {"function": "stub", "records": 1}
+    assert judged(tmp_path, capsys, "traces", "nop", variables)[0] == {"ftrace_call"}
+    assert judged(tmp_path, capsys, "stub", "nop", variables)[0] == set()
+
+
 def judged(
     directory: Path, capsys: pytest.CaptureFixture[str], calls: str, graph: str, variables: dict[str, str | int]
 ) -> tuple[set[str], int]:
@@ -97,11 +110,14 @@ def judged(
     changes = {place: NOP if calls == "nop" else 0x94000000 | (functions[calls] - place) // 4}
     if graph == "b":
         changes[graph_place] = 0x14000000 | (elf.value("ftrace_graph_caller") - graph_place) // 4
+    pointers = {elf.value(names[name]): functions[value] for name, value in variables.items() if isinstance(value, str)}
+    if "records" in variables:
+        page = elf.value("page")
+        pointers |= {elf.value("ftrace_pages_start"): page, page + 8: elf.value("record")}
+    for at, pointer in pointers.items():
+        changes |= {at: pointer + SLIDE & 0xFFFFFFFF, at + 4: pointer + SLIDE >> 32}
     for name, value in variables.items():
-        if isinstance(value, str):
-            at, pointer = elf.value(names[name]), functions[value] + SLIDE
-            changes |= {at: pointer & 0xFFFFFFFF, at + 4: pointer >> 32}
-        else:
+        if isinstance(value, int) and name != "records":
             changes[elf.value("ftrace_graph_active" if name == "active" else f"ftrace_{name}")] = value
     capsys.readouterr()
     audit(out, changes, "--json")
