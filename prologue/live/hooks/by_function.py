@@ -50,13 +50,15 @@ def functions_of(listeners: Iterable[Listener], start_of: dict[int, int]) -> tup
     """Group listeners by function; ``start_of`` has the function of each place where one listens.
 
     Those that listen everywhere are the first group, ``EVERYWHERE``. Those that are off, or whose host is, are in none.
-    A direct ftrace_ops is left out: its direct call is there.
+    A direct ftrace_ops is left out where its direct call is.
     """
+    listeners = tuple(listeners)
+    direct = {place for each in listeners if each.kind == "direct call" for place in each.functions or ()}
     by_start: dict[int, list[_Place]] = {}
     turns: dict[tuple[int, int], tuple[int, ...]] = {}  # by address and place; hosts come before what they call
     off = set[int]()
     for number, listener in enumerate(listeners):
-        if "DIRECT" in listener.flags or is_off(listener):
+        if is_off(listener):
             off.add(listener.at)
             continue
         for k, place in enumerate((EVERYWHERE,) if listener.functions is None else listener.functions):
@@ -64,7 +66,7 @@ def functions_of(listeners: Iterable[Listener], start_of: dict[int, int]) -> tup
             turn = listener.turns[k] if listener.turns else number
             # A kretprobe that was reached later takes the place of the caller before the others do.
             turn = -turn if listener.kind == "kretprobe" else turn
-            if host not in off:
+            if host not in off and not ("DIRECT" in listener.flags and place in direct):
                 order = (*turns.get((host, place), turns.get((host, EVERYWHERE), ())), turn)
                 turns[listener.at, place] = order
                 start = start_of[place] if place else EVERYWHERE

@@ -124,6 +124,7 @@ def read_one_ops(objects: Objects, ops: int) -> Listener:
     if trampoline := objects.get(ops, "ftrace_ops.trampoline"):
         callbacks.append(Callback("trampoline", trampoline))
     words = [word for bit, word in _FLAGS.items() if flags >> bit & 1]
+    called = {vaddr for role, vaddr in callbacks if role in ("callback", "direct call")}
     wanted, unwanted = read_ops_hash(objects, ops)
     return Listener(
         kind="ftrace_ops",
@@ -131,14 +132,8 @@ def read_one_ops(objects: Objects, ops: int) -> Listener:
         callbacks=tuple(callbacks),
         functions=tuple(sorted(wanted - unwanted - _GONE)) if wanted else None,
         excluded=0 if wanted else len(unwanted - _GONE),
-        flags=("STUB", *words) if _is_stub(objects, ops) else tuple(words),
+        flags=("STUB", *words) if called == {objects.maybe_place("ftrace_stub")} else tuple(words),
     )
-
-
-def _is_stub(objects: Objects, ops: int) -> bool:
-    """Return whether an ``ftrace_ops`` calls ``ftrace_stub``, which only returns."""
-    callbacks = _after_pid_filter(objects, "callback", ops, "ftrace_ops.func")
-    return bool(callbacks) and callbacks[-1].vaddr == objects.maybe_place("ftrace_stub")
 
 
 def _after_pid_filter(objects: Objects, role: str, place: int, path: str) -> list[Callback]:
@@ -214,7 +209,7 @@ def _caller_of_graph(objects: Objects) -> int:
     In 5.10 its function is a stub: ``ftrace_caller`` calls the graph by itself, after every ``ftrace_ops``.
     """
     ops = objects.place("graph_ops")
-    return 0 if _is_stub(objects, ops) else ops
+    return 0 if "STUB" in read_one_ops(objects, ops).flags else ops
 
 
 def _at_each(host: int, functions: tuple[int, ...] | None) -> tuple[int, ...]:

@@ -154,6 +154,22 @@ def test_the_flag_of_stubs_does_not_hide_a_callback(recent: Path, capsys: pytest
     assert at_entry(hooks(recent, listed("hook") | {"hook+16": 1 << 5}, capsys)) == ["on_call"]
 
 
+DIRECT: Values = {"hook+16": 1 << 17, "hook+64": "on_probe"}
+
+
+def test_a_direct_call_is_named_once(recent: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = hooks(recent, DIRECT | {"direct_functions": "sends"}, capsys)
+    assert called(data, "vfs_read")[0] == ("direct call", 4)
+    assert "ftrace_ops" not in dict(called(data, "vfs_read"))
+
+
+@pytest.mark.parametrize("hidden", [DIRECT, {"hook+16": 1 << 17}, {"hook": "ftrace_stub", "hook+64": "on_probe"}])
+def test_a_flag_hides_no_call(hidden: Values, recent: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``ftrace_caller`` follows ``direct_call`` whatever the flags say, and without it calls ``func``."""
+    data = hooks(recent, hidden, capsys)
+    assert called(data, "vfs_read")[0] == ("ftrace_ops", 4)
+
+
 def test_what_listens_everywhere_comes_in_order(recent: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values: Values = {"filter+24": 0, "fgraph_array": "user"}
     assert everywhere(recent, values | listed("graph_ops", "hook"), capsys) == [
