@@ -21,7 +21,7 @@ LEAST: Final = 6  # pairs: fewer cannot reach p <= 0.05, since 2 / 2^5 = 0.06
 SEED: Final = 2019  # of the random sign flips, the same in every report
 FLIPS: Final = 9999  # random ones, if there are too many to try all
 ALL_FLIPS: Final = 13  # pairs up to which all 2^n are tried
-_BATCH: Final = 256  # flips made at a time
+_BATCH: Final = 1 << 19  # numbers flipped at a time: larger arrays get memory that the kernel clears anew
 _NO_WIDTH: Final = 1e-12  # of an interval: what rounding leaves of equal logarithms
 # Standard deviations of a difference that so many pairs see with 80% power. With few pairs the sign flips have coarse
 # steps, and the t distribution promises too much; these were found by simulation (test_calibration repeats it).
@@ -139,7 +139,7 @@ def flip_p(differences: Floats) -> Floats:
 
     test = stats.permutation_test(
         (differences,), np.mean, permutation_type="samples", vectorized=True, axis=-1,
-        n_resamples=FLIPS, batch=_BATCH, rng=SEED,
+        n_resamples=FLIPS, batch=max(_BATCH // differences.size, 1), rng=SEED,
     )  # fmt: skip
     return np.asarray(test.pvalue)
 
