@@ -11,7 +11,7 @@ from prologue.cli.main import main
 from prologue.patching.reread.vmlinux import reread
 from tests.mini_kernel.build import HERE, Spec, all_specs
 from tests.mini_kernel.run import run
-from tests.support.cases import quick_where
+from tests.support.cases import quick_and_pairs
 from tests.support.elf_edit import NOP, ElfEdit
 from tests.support.needs import needs_tools
 
@@ -26,12 +26,16 @@ def _quick(spec: Spec) -> bool:
     return spec.form == ("rela" if spec.compiler == "gcc" else "relr") and spec.bti == (spec.layout == "4,2")
 
 
+def _factors(spec: Spec) -> tuple[object, ...]:
+    return spec.layout, spec.bti, spec.compiler, spec.form, (spec.contract, spec.marker, spec.plain)
+
+
 @pytest.fixture(autouse=True)
 def _qemu() -> None:
     needs_tools("qemu-system-aarch64")
 
 
-@pytest.mark.parametrize("spec", quick_where(_quick, all_specs()), ids=str)
+@pytest.mark.parametrize("spec", quick_and_pairs(_quick, all_specs(), _factors), ids=str)
 def test_every_form_unprocessed_processed_reversed(mini: Mini, spec: Spec) -> None:
     vmlinux = mini(spec)
     original = vmlinux.read_bytes()
@@ -66,7 +70,9 @@ def test_every_form_unprocessed_processed_reversed(mini: Mini, spec: Spec) -> No
 
 
 @pytest.mark.parametrize(
-    "spec", quick_where(_quick, (s for s in all_specs() if s.form in ("rela", "relr") and s.compiler == "gcc")), ids=str
+    "spec",
+    quick_and_pairs(_quick, (s for s in all_specs() if s.form in ("rela", "relr") and s.compiler == "gcc"), _factors),
+    ids=str,
 )
 def test_nop_nop_visibly_fails_its_lr_check(mini: Mini, spec: Spec) -> None:
     vmlinux = mini(spec)
