@@ -53,7 +53,8 @@ def private_copy(image: ElfImage) -> mmap.mmap:
         if copy[:4096] == held[:4096]:
             return copy
     copy = mmap.mmap(-1, len(held))
-    copy[:] = held[:]
+    with memoryview(held) as content:  # a slice of a mapping would be another copy
+        copy[:] = content
     return copy
 
 
