@@ -290,6 +290,20 @@ def test_findings_in_modules_have_no_addresses(mini: Mini, capsys: pytest.Captur
     assert "(.text+0x0)" in capsys.readouterr().out
 
 
+def test_branches_in_modules_go_to_offsets(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where X9 is read, where a byte changed: in the middle of messages, too."""
+    ko = mini(ModuleSpec())
+    before, first = shutil.copy(ko, ko.with_name("before.ko")), module(ko)
+    assert first.sites is not None
+    with ko.open("r+b") as stream:
+        stream.seek(int(first.image.offsets(first.sites.second)[0]) + 4)
+        stream.write((0xB4000049).to_bytes(4, "little"))  # cbz x9, .+8, after a pair at .text+0x0
+    assert main(["verify", str(ko), "--against", str(before)]) == 1
+    said = capsys.readouterr().out
+    assert "cbz x9, #0x10 at module_leaf+0x8" in said
+    assert "became cbz x9, #0x10)" in said
+
+
 def test_readelf_sees_the_same_module(mini: Mini) -> None:
     """Sections, link order and relocations stay as they were."""
     for spec in (ModuleSpec(), ModuleSpec(linked=False)):

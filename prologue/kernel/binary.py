@@ -155,6 +155,13 @@ class Binary(ABC):
         """Return the target of a B or BL at each address; the words are those at the addresses."""
         return vaddrs + jump_distance(words).view(np.uint64)
 
+    def insn_text(self, word: int, vaddr: int) -> str:
+        """Disassemble a word; in a module, which has no addresses, it goes to an offset in the section."""
+        from prologue.insn.disasm import insn_text
+
+        section = self.image.section_at(vaddr) if self.relocatable else None
+        return insn_text(word, vaddr - (section.addr if section else 0))
+
     def is_code(self, vaddrs: U64) -> Bool:
         """Return which of the addresses in text are instructions and not data between them."""
         result = np.zeros(len(vaddrs), np.bool_)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from prologue.arrays import U64
-from prologue.insn.disasm import insn_text
 from prologue.kernel.binary import Binary
 from prologue.kernel.tables import jump_labels
 
@@ -26,17 +25,19 @@ class LiveWords:
     vaddrs: U64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """A live word that differs between two files of one link."""
 
+    binary: Binary = field(repr=False)
     what: str
     vaddr: int
     old: int
     new: int
 
     def __str__(self) -> str:
-        return f"{self.what}: {insn_text(self.old, self.vaddr)} became {insn_text(self.new, self.vaddr)}"
+        old, new = (self.binary.insn_text(word, self.vaddr) for word in (self.old, self.new))
+        return f"{self.what}: {old} became {new}"
 
 
 def live_words(binary: Binary) -> Iterator[LiveWords]:
@@ -60,4 +61,4 @@ def changed(before: Binary | None, after: Binary) -> Iterator[Change]:
         there = live.vaddrs[before.text.in_text(live.vaddrs)]
         old, new = before.text.words(there), after.text.words(there)
         for k in np.flatnonzero(old != new).tolist():
-            yield Change(live.what, int(there[k]), int(old[k]), int(new[k]))
+            yield Change(binary=after, what=live.what, vaddr=int(there[k]), old=int(old[k]), new=int(new[k]))

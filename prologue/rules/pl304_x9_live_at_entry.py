@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prologue.insn.disasm import insn_text
 from prologue.rules.base import Hit, Rule, Subject
 
 
@@ -17,7 +16,7 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     liveness, locate = Liveness(binary), binary.symbols.locate
     for lost in liveness.over_calls:
-        text = insn_text(lost.word, lost.vaddr)
+        text = binary.insn_text(lost.word, lost.vaddr)
         through = f", which jumps to {locate(lost.traced)}" if lost.callee != lost.traced else ""
         message = (
             f"X9 is expected to survive this call of {locate(lost.callee)}{through}: {text} at {locate(lost.vaddr)} "
@@ -25,7 +24,7 @@ def check(subject: Subject) -> Iterator[Hit]:
         )
         yield Hit(lost.call, message, (lost.word,))
     for read in liveness.at_entries():
-        text = insn_text(read.word, read.vaddr)
+        text = binary.insn_text(read.word, read.vaddr)
         message = f"X9 is read before it is written: {text} at {locate(read.vaddr)}; the MOV would change what it reads"
         yield Hit(int(sites.first[read.site]), message, (read.word,))
 

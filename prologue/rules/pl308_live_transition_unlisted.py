@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from prologue.insn import cmodx
-from prologue.insn.disasm import insn_text
 from prologue.rules.base import Hit, Rule, Subject
 
 
@@ -25,7 +24,8 @@ def check(subject: Subject) -> Iterator[Hit]:
         words = binary.text.words(live.vaddrs)
         for k in np.flatnonzero(~cmodx.listed_words(words, "new")).tolist():
             vaddr, word = int(live.vaddrs[k]), int(words[k])
-            message = f"{live.what} holds {insn_text(word, vaddr)}, which is on no issue's list, and is patched live"
+            insn = binary.insn_text(word, vaddr)
+            message = f"{live.what} holds {insn}, which is on no issue's list, and is patched live"
             yield Hit(vaddr, message, (word,))
     for change in changed(subject.before, binary):
         if not cmodx.judge(change.old, change.new, "new").allowed and cmodx.listed(change.new, "new"):

@@ -9,7 +9,6 @@ import numpy as np
 
 from prologue.insn import a64, cmodx
 from prologue.insn.decode import B, matches
-from prologue.insn.disasm import insn_text
 from prologue.rules.base import Hit, Rule, Subject
 
 if TYPE_CHECKING:
@@ -35,7 +34,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     for k in np.flatnonzero(~good & cmodx.listed_words(words, "new")).tolist():
         vaddr, word = int(code[k]), int(words[k])
         wanted = binary.symbols.locate(int(target[k]))
-        yield Hit(vaddr, f"holds {insn_text(word, vaddr)}, expected NOP or a B to {wanted}", (word,), (a64.NOP,))
+        message = f"holds {binary.insn_text(word, vaddr)}, expected NOP or a B to {wanted}"
+        yield Hit(vaddr, message, (word,), (a64.NOP,))
 
 
 def _impossible_entries(binary: Binary, labels: JumpLabels) -> Iterator[tuple[int, str]]:

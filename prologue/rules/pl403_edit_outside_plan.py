@@ -10,7 +10,6 @@ from prologue.arrays import I64, among
 from prologue.elf.image import ElfImage
 from prologue.elf.sections import Section
 from prologue.insn import cmodx
-from prologue.insn.disasm import insn_text
 from prologue.kernel.binary import Binary
 from prologue.rules.base import Hit, Rule, Subject
 
@@ -72,7 +71,7 @@ def _hit(before: Binary, after: Binary, offset: int, size: int) -> Hit:
     if section and section.is_text:
         at = vaddr & ~3
         words = [int.from_bytes(binary.text.read_at(at, 4) or b"", "little") for binary in (before, after)]
-        message += f" ({insn_text(words[0], at)} became {insn_text(words[1], at)})"
+        message += f" ({before.insn_text(words[0], at)} became {after.insn_text(words[1], at)})"
     after_value, expected = (int.from_bytes(binary.image.read(offset, 8), "little") for binary in (after, before))
     return Hit(vaddr, message, (after_value,), (expected,))
 
