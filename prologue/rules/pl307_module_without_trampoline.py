@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-import numpy as np
-
 from prologue.kernel.module import Module
 from prologue.releases import NEEDS_INIT_TRAMPOLINE, NEEDS_INIT_TRAMPOLINE_STABLE
 from prologue.rules.base import Hit, Rule, Subject
@@ -22,12 +20,9 @@ def check(subject: Subject) -> Iterator[Hit]:
     sites = module.sites
     if sites is None or not len(sites):
         return
-    if module.image.section(_PLAIN) is None:
-        yield Hit(int(sites.first[0]), f"{counted(len(sites), 'site')}, but no section {_PLAIN}")
-    if _needs_init_twin(module) and module.image.section(_INIT) is None:
-        init = _in_init_text(module)
-        if len(init):
-            yield Hit(int(init[0]), f"{counted(len(init), 'site')} in init text, but no section {_INIT}")
+    for name in (_PLAIN, _INIT) if _needs_init_twin(module) else (_PLAIN,):
+        if module.image.section(name) is None:
+            yield Hit(int(sites.first[0]), f"{counted(len(sites), 'site')}, but no section {name}")
 
 
 def _needs_init_twin(module: Module) -> bool:
@@ -38,13 +33,6 @@ def _needs_init_twin(module: Module) -> bool:
     return version >= NEEDS_INIT_TRAMPOLINE or patch >= NEEDS_INIT_TRAMPOLINE_STABLE.get(version, patch + 1)
 
 
-def _in_init_text(module: Module) -> list[int]:
-    sites = module.sites
-    first = sites.first if sites is not None else np.zeros(0, np.uint64)
-    split = module.text.text_map.split(first)
-    return [vaddr for section, place in split if section.name.startswith(".init") for vaddr in first[place].tolist()]
-
-
 RULE = Rule(
     code="PL307",
     slug="module-without-trampoline",
@@ -52,9 +40,9 @@ RULE = Rule(
     inputs=("K",),
     release_may_leave_out=True,
     what="A module with sites and no `.text.ftrace_trampoline`; from 7.0 on (and in 6.12 from 6.12.107 on) also one "
-    "with sites in init text and no `.init.text.ftrace_trampoline`.",
-    why="Modules may be loaded out of a BL's reach of `ftrace_caller`. The loader puts a PLT entry into that "
-    "section, and refuses a module that lacks it with -ENOEXEC.",
+    "without `.init.text.ftrace_trampoline`, be there init text or not.",
+    why="Modules may be loaded out of a BL's reach of `ftrace_caller`. The loader puts a PLT entry into each of these "
+    "sections, and refuses a module that lacks one with -ENOEXEC.",
     example="412 sites, but no section .text.ftrace_trampoline",
     fix="link the module with the kernel's scripts/module.lds",
     citation='kernel arch/arm64/kernel/module.c "module_init_ftrace_plt", arch/arm64/include/asm/module.lds.h '
