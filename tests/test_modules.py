@@ -226,6 +226,47 @@ def test_relocations_that_do_nothing_are_none_of_another_type(mini: Mini) -> Non
         assert found == ()
 
 
+SECTIONS = """
+    .section ".text.{first}","ax",@progbits,unique,1
+    .globl one
+    .type one, %function
+one: nop; nop; add x0, x0, #1; ret
+    .size one, .-one
+    .section .text.{second},"ax",@progbits,unique,2
+    .globl two
+    .type two, %function
+    add x0, x0, #1
+two: nop; nop; ret
+    .size two, .-two
+    .section __patchable_function_entries,"aw",@progbits
+    .p2align 3
+    .quad one
+    .reloc ., {none}
+    .quad 0
+    .quad two
+"""
+
+
+@pytest.mark.parametrize("none", ["R_AARCH64_NONE", "256"])
+@pytest.mark.parametrize(("first", "second"), [("alike", "alike"), ("größe", "other")])
+def test_both_readers_see_sections_by_number_and_no_record_where_nothing_is_relocated(
+    tmp_path: Path, first: str, second: str, none: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Compilers may give many sections one name, and identifiers of C need not be ASCII."""
+    source, ko = tmp_path / "module.S", tmp_path / "module.ko"
+    source.write_text(SECTIONS.format(first=first, second=second, none="R_AARCH64_NONE"))
+    subprocess.run(["clang", "--target=aarch64-linux-gnu", "-c", source, "-o", ko], check=True)
+    if none == "256":
+        table = ElfImage(ko).section(".rela__patchable_function_entries")
+        assert table is not None
+        content = bytearray(ko.read_bytes())
+        assert content[table.offset + 32 : table.offset + 40] == bytes(8)
+        content[table.offset + 33] = 1
+        ko.write_bytes(content)
+    assert patch(ko, "-o", tmp_path / "out.ko", "--contract", "native") == 0
+    assert "processed: 2 sites, 2 words written" in capsys.readouterr().out
+
+
 def test_a_module_has_no_flat_image(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["image", str(mini(ModuleSpec())), "-o", str(tmp_path / "Image")]) == 2
     assert "module" in capsys.readouterr().err

@@ -199,11 +199,11 @@ def _compare(after: Binary, *, processed: bool) -> None:
     else:
         from prologue.patching.reread.module import reread_module
 
-        starts = {section.name: section.addr for section in after.image.text_sections}
+        starts = {section.index: section.addr for section in after.image.text_sections}
         places = reread_module(bytes(after.image.content), after.path, processed=processed)
-        if others := {name for name, _ in places} - starts.keys():
-            raise InternalError(f"LIEF reads a section {min(others)!r}, which we do not", path=after.path)
-        first = tuple(starts[name] + offset for name, offset in places)
+        if others := {index for index, _ in places} - starts.keys():
+            raise InternalError(f"LIEF reads sites in section {min(others)}, which has no text", path=after.path)
+        first = tuple(starts[index] + offset for index, offset in places)
     _require_same("sites", first, sites.first, after.path)
 
 

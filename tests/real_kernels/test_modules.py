@@ -111,10 +111,9 @@ def compare(originals: dict[str, Path], path: Path) -> tuple[str, int]:
     places = reread_module(before, path, processed=False)
     assert reread_module(after, path, processed=True) == places, path.name
     assert len(after) == len(before), path.name
-    sections = {section.name: section for section in old.image.text_sections}
     restored = bytearray(after)
-    for name, offset in places:
-        at = sections[name].offset + offset
+    for index, offset in places:
+        at = old.image.sections[index].offset + offset
         restored[at : at + 4] = b"\x1f\x20\x03\xd5"
     assert restored == before, path.name
     return path.name, len(places)

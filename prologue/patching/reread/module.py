@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from prologue.errors import InputError, InternalError
+from prologue.patching.reread.vmlinux import type_number
 
 _NOP: Final = 0xD503201F
 _MOV: Final = 0xAA1E03E9
 _LANDING_PADS: Final = frozenset({0xD503241F, 0xD503245F, 0xD503249F, 0xD50324DF})
 _RECORDS: Final = "__patchable_function_entries"
-Place = tuple[str, int]  # section and offset in it
+_NONE: Final = (0, 256)  # both are R_AARCH64_NONE
+_TYPE_BITS: Final = (1 << 27) - 1  # LIEF has the machine in those above
+Place = tuple[int, int]  # index of the section, whose name others may have, and offset in it
 
 
 def reread_module(content: bytes, path: Path, *, processed: bool) -> tuple[Place, ...]:
@@ -36,14 +39,14 @@ def reread_module(content: bytes, path: Path, *, processed: bool) -> tuple[Place
     if binary is None:
         raise InternalError("LIEF cannot read the file", path=path)
     sections = list(binary.sections)
-    text: dict[str, bytes] = {str(s.name): bytes(s.content) for s in sections if s.flags & 6 == 6 and s.size}
+    text = {k: bytes(s.content) for k, s in enumerate(sections) if s.flags & 6 == 6 and s.size}
     expected = (_MOV if processed else _NOP, _NOP)
     places = _first_slots(text, _records(binary, sections, path), _function_sizes(binary, sections))
     for section, first in places:
         pair = _word(text.get(section, b""), first), _word(text.get(section, b""), first + 4)
         if pair != expected:
             raise InternalError(
-                f"LIEF reads {pair[0]:08x} {pair[1]:08x} at {section}+{first:#x}, "
+                f"LIEF reads {pair[0]:08x} {pair[1]:08x} at {sections[section].name!s}+{first:#x}, "
                 f"expected {expected[0]:08x} {expected[1]:08x}",
                 path=path,
             )
@@ -55,6 +58,8 @@ def _records(binary: Any, sections: list[Any], path: Path) -> list[Place]:
     records = []
     for relocation in binary.object_relocations:
         if relocation.section is not None and relocation.section.name == _RECORDS:
+            if type_number(relocation) & _TYPE_BITS in _NONE:
+                continue
             symbol = relocation.symbol
             if symbol is None:
                 raise InternalError("LIEF: a record's relocation names no symbol", path=path)
@@ -62,10 +67,9 @@ def _records(binary: Any, sections: list[Any], path: Path) -> list[Place]:
                 raise InputError(
                     f"a record refers to section {symbol.shndx}, which is not there: damaged symbols", path=path
                 )
-            target = sections[symbol.shndx]
-            records.append(((relocation.section.offset, relocation.address), target.name, symbol.value, relocation))
+            records.append(((relocation.section.offset, relocation.address), symbol, relocation))
     records.sort(key=lambda item: item[0])
-    return [(name, value + relocation.addend) for _, name, value, relocation in records]
+    return [(symbol.shndx, symbol.value + relocation.addend) for _, symbol, relocation in records]
 
 
 def _function_sizes(binary: Any, sections: list[Any]) -> dict[Place, int]:
@@ -73,7 +77,7 @@ def _function_sizes(binary: Any, sections: list[Any]) -> dict[Place, int]:
     sizes: dict[Place, int] = {}
     for symbol in binary.symtab_symbols:
         if symbol.is_function and 0 < symbol.shndx < len(sections):
-            place = sections[symbol.shndx].name, symbol.value
+            place = symbol.shndx, symbol.value
             sizes[place] = max(symbol.size, sizes.get(place, 0))
     return sizes
 
@@ -82,7 +86,7 @@ def _word(code: bytes, offset: int) -> int:
     return int.from_bytes(code[offset : offset + 4], "little") if offset >= 0 else 0
 
 
-def _first_slots(text: dict[str, bytes], records: list[Place], sizes: dict[Place, int]) -> tuple[Place, ...]:
+def _first_slots(text: dict[int, bytes], records: list[Place], sizes: dict[Place, int]) -> tuple[Place, ...]:
     """Return where each pair starts. There are literals in all of the module or in none: most records decide."""
     after = []
     for section, offset in records:

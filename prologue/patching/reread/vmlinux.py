@@ -108,7 +108,7 @@ def _addends(binary: Any, kind: int) -> dict[int, int]:
     """Read the addends of RELA by address, of all types that are not NONE if ``kind`` is 0."""
     addends: dict[int, int] = {}
     for section in binary.sections:
-        if _type(section) == 4 and section.flags & 2:  # SHT_RELA, SHF_ALLOC
+        if type_number(section) == 4 and section.flags & 2:  # SHT_RELA, SHF_ALLOC
             content = bytes(section.content)
             for offset, info, addend in struct.iter_unpack("<QQq", content[: len(content) // 24 * 24]):
                 kinds = info & 0xFFFFFFFF
@@ -121,7 +121,7 @@ def _relr(binary: Any) -> list[int]:
     """Return the addresses that RELR relocates."""
     places, where = list[int](), 0
     for section in binary.sections:
-        if section.name == ".relr.dyn" or _type(section) == 19:  # SHT_RELR
+        if section.name == ".relr.dyn" or type_number(section) == 19:  # SHT_RELR
             content = bytes(section.content)
             for (word,) in struct.iter_unpack("<Q", content[: len(content) // 8 * 8]):
                 if not word & 1:
@@ -149,13 +149,13 @@ def _bytes_at(binary: Any, start: int, size: int) -> bytes:
     return b""
 
 
-def _type(section: Any) -> int:
-    """Return ``sh_type``; LIEF has no name for every value, and says so with a warning."""
+def type_number(item: Any) -> int:
+    """Return a section's or a relocation's type; LIEF has no name for every value, and says so with a warning."""
     import warnings
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        kind = section.type
+        kind = item.type
     return int(getattr(kind, "value", kind))
 
 
@@ -166,7 +166,7 @@ class _Text:
         self._parts = [
             (s.virtual_address, bytes(s.content))
             for s in binary.sections
-            if s.flags & 6 == 6 and s.size and _type(s) not in (0, 8)  # SHF_ALLOC, SHF_EXECINSTR; NULL, NOBITS
+            if s.flags & 6 == 6 and s.size and type_number(s) not in (0, 8)  # SHF_ALLOC, SHF_EXECINSTR; NULL, NOBITS
         ]
 
     def word(self, vaddr: int) -> int:
