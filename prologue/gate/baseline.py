@@ -6,7 +6,7 @@ import glob
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase, translate
@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 from typing import Any, Final
 
 from prologue.errors import InputError, UsageError
-from prologue.rules.base import Finding, Rule
+from prologue.rules.base import Finding
 from prologue.rules.registry import find_rule
 
 _HEADER: Final = """\
@@ -102,11 +102,12 @@ def _entry(path: Path, number: int, entry: Any) -> Known:
     return Known(**(entry | {"rule": rule.code}))
 
 
-def in_scope(known: Iterable[Known], files: Sequence[str], rules: Iterable[Rule]) -> tuple[Known, ...]:
-    """Return the entries that this run can match. The others are not stale: they are about other files or rules."""
-    names = [PurePath(path).name for path in files]
-    codes = {rule.code for rule in rules}
-    return tuple(k for k in known if k.rule in codes and any(fnmatchcase(name, k.file) for name in names))
+def in_scope(known: Iterable[Known], judged: Mapping[str, Iterable[str]]) -> tuple[Known, ...]:
+    """Return the entries that this run can match. The others are not stale: they are about other files or rules.
+
+    ``judged`` has, by code, the names of the files that a rule judged.
+    """
+    return tuple(k for k in known if any(fnmatchcase(name, k.file) for name in judged.get(k.rule, ())))
 
 
 def split(findings: Iterable[Finding], entries: Sequence[Known], today: date | None = None) -> BaselineSplit:

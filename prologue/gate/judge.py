@@ -78,9 +78,12 @@ def _split(group: Sequence[JudgedFile], baseline: Path | None, *, release: bool)
     findings = [finding for target in group for finding in target.result.findings]
     if baseline is None:
         return BaselineSplit(new=findings, baselined=[], unused=[], exceeded=[])
-    files = [str(target.result.path) for target in group]
-    rules = dict.fromkeys(rule for target in group for rule in target.settings.rules)
-    parts = split(findings, in_scope(load_baseline(baseline), files, rules))
+    judged: dict[str, set[str]] = {}
+    for result, settings in group:
+        for rule in settings.rules:
+            if not result.inputs.isdisjoint(rule.inputs):  # those of a file that could not be read are none
+                judged.setdefault(rule.code, set()).add(result.path.name)
+    parts = split(findings, in_scope(load_baseline(baseline), judged))
     if not release:
         return parts
     kept = [(finding, entry) for finding, entry in parts.baselined if _acceptable(finding)]

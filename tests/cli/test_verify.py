@@ -77,6 +77,24 @@ def test_a_baseline_is_written_filled_in_and_used(
     assert verify(vmlinux, "--baseline", baseline) == 1
 
 
+def test_entries_of_rules_that_did_not_run_are_not_called_stale(
+    mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """PL404 needs an Image, PL307 a module; nothing is known of a file that could not be read."""
+    vmlinux, cut, baseline = mini(Spec()), tmp_path / "cut.ko", tmp_path / "known.toml"
+    cut.write_bytes(vmlinux.read_bytes()[:1000])
+    entries = [("PL404", "*"), ("PL307", "*"), ("PL105", "cut.ko"), ("PL105", "vmlinux")]
+    baseline.write_text(
+        "".join(
+            f'[[known]]\nrule = "{code}"\nfile = "{name}"\nreason = "lab"\nowner = "a maintainer"\n'
+            for code, name in entries
+        )
+    )
+    data = report(capsys, vmlinux, cut, "--baseline", baseline)
+    stale = [note for note in data["notes"] if "remove the entry" in note]  # type: ignore[attr-defined]  # JSON
+    assert stale == [f"baseline {baseline}: PL105 file 'vmlinux': covers nothing any more: remove the entry"]
+
+
 def test_a_fatal_finding_may_be_known_but_not_released(mini: Mini, tmp_path: Path) -> None:
     vmlinux, baseline = broken(mini(Spec()), pl201.damage), tmp_path / "known.toml"
     baseline.write_text('[[known]]\nrule = "PL201"\nreason = "an experiment"\nowner = "me"\n')

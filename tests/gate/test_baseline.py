@@ -164,9 +164,9 @@ def test_entries_about_other_files_and_rules_are_out_of_scope() -> None:
     kernel = Known(rule="PL109", file="vmlinux*", **WHY)
     other_rule = Known(rule="PL203", **WHY)
     known = (module, kernel, other_rule)
-    assert in_scope(known, ["out/vmlinux"], (WARN,)) == (kernel,)
-    assert in_scope(known, ["out/vmlinux", "ext4.ko"], (WARN, FATAL)) == known
-    assert in_scope(known, [], (WARN,)) == ()
+    assert in_scope(known, {"PL109": ["vmlinux"]}) == (kernel,)
+    assert in_scope(known, {"PL109": ["vmlinux", "ext4.ko"], "PL203": ["ext4.ko"]}) == known
+    assert in_scope(known, {}) == ()
 
 
 def test_notes() -> None:
