@@ -43,9 +43,13 @@ def judge(
         part = _split(group, baseline, release=release)
         exceptions += baseline_notes(part, baseline) if baseline is not None else []
         parts = replace(parts, new=parts.new + part.new, baselined=parts.baselined + part.baselined)
+    refused = [
+        finding for result, facts in verified for finding in _refused(result, facts, release=release, require=require)
+    ]
+    present = {(finding.path, finding.code) for finding in parts.new if not finding.follows_from}
     return Verdict(
         files=[str(target.result.path) for target in files],
-        findings=parts.new,
+        findings=[_rooted(finding, present) for finding in parts.new],
         baselined=parts.baselined,
         notes=list(dict.fromkeys([*(note for result, _ in verified for note in result.notes), *notes])),
         exceptions=exceptions,
@@ -55,13 +59,15 @@ def judge(
         settings={str(target.result.path): target.settings for target in files},
         facts={str(result.path): facts for result, facts in verified},
         inputs={str(result.path): result.inputs for result, _ in verified},
-        refused=[
-            finding
-            for result, facts in verified
-            for finding in _refused(result, facts, release=release, require=require)
-        ],
+        refused=[_rooted(finding, present) for finding in refused],
         unreadable={str(target.result.path): target.result.error for target in files if target.result.facts is None},
     )
+
+
+def _rooted(finding: Finding, present: set[tuple[str, str]]) -> Finding:
+    """Leave out the root causes that are not among the findings, since a baseline has them."""
+    roots = tuple(code for code in finding.follows_from if (finding.path, code) in present)
+    return finding if roots == finding.follows_from else replace(finding, follows_from=roots)
 
 
 def _refused(result: Verified, facts: Facts, *, release: bool, require: Required | None) -> list[Finding]:

@@ -77,6 +77,18 @@ def test_a_baseline_is_written_filled_in_and_used(
     assert verify(vmlinux, "--baseline", baseline) == 1
 
 
+def test_what_follows_from_a_known_finding_counts_as_a_root_cause(
+    mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vmlinux, baseline = broken(mini(Spec()), pl201.damage), tmp_path / "known.toml"
+    data = report(capsys, vmlinux, "--require", "untouched")
+    assert [finding["follows_from"] for finding in data["findings"]] == [[], ["PL201"]]  # type: ignore[attr-defined]  # JSON
+    baseline.write_text('[[known]]\nrule = "PL201"\nreason = "lab"\nowner = "a maintainer"\n')
+    data = report(capsys, vmlinux, "--require", "untouched", "--baseline", baseline)
+    assert [(f["code"], f["follows_from"]) for f in data["findings"]] == [("REQUIRE", [])]  # type: ignore[attr-defined]  # JSON
+    assert data["summary"].startswith("1 file: 1 fatal, 1 known finding (")  # type: ignore[attr-defined]  # JSON
+
+
 def test_entries_of_rules_that_did_not_run_are_not_called_stale(
     mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
