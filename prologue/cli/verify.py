@@ -20,7 +20,7 @@ from prologue.gate.settings import Settings, combine, no_rule_applies, require_r
 from prologue.gate.verdict import Verdict
 from prologue.gate.verify import Request, Verified, modules_without_records, verify_file
 from prologue.kernel.load import is_vmlinux, named_files, unfollowed_links
-from prologue.outputs import require_other, same_file, write_text
+from prologue.outputs import require_distinct, require_other, same_file, write_text
 from prologue.report.closing import closing_line
 from prologue.report.render import render
 from prologue.report.terminal import note, print_report, shows_both, warn
@@ -206,11 +206,12 @@ def _rendered(args: Namespace, verdict: Verdict) -> str:
 
 
 def _require_writable(args: Namespace, targets: list[_Target]) -> None:
-    """Check before the work that no input, and no baseline with its reasons, would be overwritten."""
+    """Check before the work that no input, baseline with its reasons, or other output would be overwritten."""
     paths = [target.path for target in targets]
     settings = [target.settings for target in targets]
     for out in (args.output, args.save_baseline):
         require_other(out, *paths, args.against, args.image, args.vmlinux, *{setting.path for setting in settings})
     require_other(args.output, *{setting.baseline for setting in settings})
+    require_distinct(args.output, args.save_baseline)
     if args.save_baseline and args.save_baseline.exists():
         raise OutputError("exists: its reasons and owners would be lost; name a new file", path=args.save_baseline)

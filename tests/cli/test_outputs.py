@@ -186,6 +186,13 @@ def test_a_single_file_that_cannot_be_read_has_a_report(tmp_path: Path, kind: st
     assert "No such file" in report.read_text()
 
 
+def test_a_report_does_not_replace_the_baseline_of_the_same_run(mini: Mini, tmp_path: Path, capsys: Said) -> None:
+    vmlinux, out = mini(Spec()), tmp_path / "out"
+    assert main(["verify", str(vmlinux), "-o", str(out), "--save-baseline", f"{tmp_path}/./out"]) == 2
+    assert "is named for two outputs of this command" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_a_terminal_gets_no_commands_from_a_symbol(mini: Mini, capsys: Said) -> None:
     vmlinux = mini(Spec())
     elf = ElfEdit(vmlinux)
