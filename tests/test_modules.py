@@ -286,6 +286,19 @@ def test_a_torn_record_is_an_error(mini: Mini, capsys: pytest.CaptureFixture[str
     assert "has 44 bytes, which are not whole 8-byte records" in capsys.readouterr().err
 
 
+def test_text_is_aligned_as_its_section_promises(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    """GCC aligns cold functions to 4 bytes, and their section: the loader may put its literals anywhere."""
+    ko = mini(ModuleSpec(layout="4,2"))
+    assert main(["verify", str(ko)]) == 0
+    (text,) = (section for section in ElfImage(ko).sections if section.name == ".text")
+    with edit(ko) as elf:
+        struct.pack_into("<Q", elf.data, elf.elf.header["e_shoff"] + 64 * text.index + 48, 4)
+    capsys.readouterr()
+    assert main(["verify", str(ko), "--json"]) == 1
+    found = {(f["code"], f["section"]) for f in json.loads(capsys.readouterr().out)["findings"]}
+    assert found == {("PL204", ".text")}
+
+
 @pytest.mark.thorough
 def test_a_directory_of_modules(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tree = tmp_path / "modules" / "kernel"

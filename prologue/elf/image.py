@@ -116,7 +116,8 @@ class ElfImage:
             )
             for index, (h, name) in enumerate(zip(raw, names, strict=True))
         )
-        self.sections = _laid_out(sections) if self.relocatable else sections
+        alignments = (int(h["sh_addralign"]) for h in raw)
+        self.sections = _laid_out(sections, alignments) if self.relocatable else sections
         self.segments = tuple(
             Segment(**{name: int(p[f"p_{name}"]) for name in ("offset", "vaddr", "paddr", "filesz", "memsz")})
             for p in map(headers.segment, range(headers.segment_count))
@@ -282,15 +283,17 @@ def unaligned(data: bytes | bytearray | memoryview | mmap.mmap, width: int) -> n
     return np.ndarray((max(len(data) - width + 1, 0),), f"<u{width}", data, 0, (1,))
 
 
-def _laid_out(sections: tuple[Section, ...]) -> tuple[Section, ...]:
+def _laid_out(sections: tuple[Section, ...], alignments: Iterable[int]) -> tuple[Section, ...]:
     """Give a module's allocated sections addresses; what a file says of them is not to be trusted.
 
-    (Linkers leave the offset inside the output section in ``sh_addr`` of some.)
+    (Linkers leave the offset inside the output section in ``sh_addr`` of some.) Text is aligned as ``sh_addralign``
+    says, and no better: neither is it by the module loader.
     """
     result, addr = [], _MODULE_BASE
-    for section in sections:
+    for section, alignment in zip(sections, alignments, strict=True):
         if section.allocated:
-            result.append(replace(section, addr=addr))
+            least = max(alignment, 4) % _MODULE_GAP & ~3 if section.executable else 0
+            result.append(replace(section, addr=addr + least))
             addr += -(-section.size // _MODULE_GAP) * _MODULE_GAP + _MODULE_GAP
         else:
             result.append(replace(section, addr=0))
