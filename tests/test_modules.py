@@ -328,6 +328,14 @@ def test_a_directory_of_modules(mini: Mini, tmp_path: Path, capsys: pytest.Captu
     assert "no modules" in capsys.readouterr().err
 
 
+def test_a_module_that_is_named_twice_counts_once(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two processes would get in each other's way."""
+    ko = mini(ModuleSpec())
+    shutil.copy(ko, ko.with_name("other.ko"))
+    assert patch(ko.parent, ko, ko.with_name("other.ko"), "--in-place", "--contract", "native") == 0
+    assert capsys.readouterr().out == "2 of 2 files, 12 sites, 12 words written\n"
+
+
 def test_findings_in_modules_have_no_addresses(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
     ko = mini(ModuleSpec())
     first = module(ko)

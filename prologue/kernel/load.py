@@ -125,7 +125,7 @@ def require_unstripped(image: ElfImage, *, by_name: bool = False) -> None:
 
 
 def named_files(paths: list[Path]) -> list[Path]:
-    """Return the files that were named, and all modules below directories; errors as ``find_modules``."""
+    """Return the files that were named, and all modules below directories, each once; errors as ``find_modules``."""
     files: list[Path] = []
     for path in paths:
         try:
@@ -133,7 +133,7 @@ def named_files(paths: list[Path]) -> list[Path]:
         except OSError:  # opening it will say what is wrong
             is_directory = False
         files += find_modules(path) if is_directory else [path]
-    return files
+    return list(dict.fromkeys(files))
 
 
 def find_modules(directory: Path) -> list[Path]:
