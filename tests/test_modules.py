@@ -129,6 +129,19 @@ def test_signed_modules_are_refused_or_stripped(mini: Mini, capsys: pytest.Captu
     assert ko.read_bytes() == stripped.read_bytes()
 
 
+def test_all_signatures_of_a_module_that_was_signed_twice_are_stripped(mini: Mini) -> None:
+    """The kernel would take the first one for the signature of what is left."""
+    ko = mini(ModuleSpec())
+    unsigned = ko.stat().st_size
+    with edit(ko) as elf:
+        sign(elf)
+        sign(elf)
+    stripped = ko.with_name("stripped.ko")
+    assert patch(ko, "-o", stripped, "--contract", "native", "--strip-signature") == 0
+    assert stripped.stat().st_size == unsigned
+    assert main(["verify", str(stripped), "--against", str(ko)]) == 0
+
+
 def test_reversal_would_break_a_signature_too(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
     """A native kernel's build processes modules and signs them then."""
     ko = mini(ModuleSpec())

@@ -103,8 +103,7 @@ def _unpacked(path: Path, pieces: Iterable[bytes]) -> mmap.mmap:
 
 
 def _without_signature(module: Module) -> Module:
-    assert module.signature is not None  # noqa: S101 - the callers looked
-    proper = module.image.read(0, module.signature.start)
+    proper = module.image.read(0, module.unsigned_size)
     return Module(ElfImage(module.path, proper), module.compression, stripped=True)
 
 

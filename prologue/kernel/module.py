@@ -65,6 +65,21 @@ class Module(Binary):
 
         return find_signature(self.image.content, self.path)
 
+    @cached_property
+    def unsigned_size(self) -> int:
+        """Size without what signing appended: signing a module that is signed appends a second signature.
+
+        Raises:
+            InputError: as ``signature``.
+
+        """
+        from prologue.elf.signature import find_signature
+
+        size = self.image.size
+        while (inner := find_signature(memoryview(self.image.content)[:size], self.path)) is not None:
+            size = inner.start
+        return size
+
     def signed_by(self, certificates: tuple[bytes, ...]) -> SignatureVerdict | None:
         """Check the signature with the keys of these certificates (DER); None if there is no signature.
 

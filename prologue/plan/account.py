@@ -67,5 +67,4 @@ def _stages(before: Binary) -> tuple[Edits, ...]:
 
 
 def _proper_size(binary: Binary) -> int:
-    signature = binary.signature if isinstance(binary, Module) else None
-    return signature.start if signature else binary.image.size
+    return binary.unsigned_size if isinstance(binary, Module) else binary.image.size
