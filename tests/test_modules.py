@@ -102,6 +102,14 @@ def test_a_compressed_vmlinux_is_not_patched(mini: Mini, capsys: pytest.CaptureF
     assert "unpack it first" in capsys.readouterr().err
 
 
+def test_the_first_vermagic_is_that_of_the_loader(mini: Mini, tmp_path: Path) -> None:
+    """``MODULE_INFO(vermagic, ...)`` in a source comes before that of the build."""
+    ko, modinfo = mini(ModuleSpec()), tmp_path / "modinfo"
+    modinfo.write_bytes(b"vermagic=6.12.0 SMP\0license=GPL\0vermagic=6.1.0 SMP\0")
+    subprocess.run(["aarch64-linux-gnu-objcopy", "--update-section", f".modinfo={modinfo}", ko], check=True)
+    assert module(ko).release == "6.12.0"
+
+
 def test_a_module_does_not_say_its_contract(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
     assert patch(mini(ModuleSpec()), "--in-place") == 2
     error = capsys.readouterr().err

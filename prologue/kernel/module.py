@@ -121,10 +121,10 @@ class Module(Binary):
 
     @cached_property
     def modinfo(self) -> dict[str, str]:
-        """``.modinfo``: the last value of each key."""
+        """``.modinfo``: the first value of each key, as the module loader reads it (``get_modinfo``)."""
         section = self.image.section(".modinfo")
         lines = self.image.data(section).split(b"\0") if section else []
-        pairs = (line.decode("utf-8", "replace").partition("=") for line in lines)
+        pairs = [line.decode("utf-8", "replace").partition("=") for line in reversed(lines)]
         return {key: value for key, sign, value in pairs if sign}
 
     @cached_property
