@@ -52,6 +52,7 @@ class Mender(NamedTuple):
 
     codes: tuple[str, ...]
     find: Callable[[Subject], Iterator[Damage]]
+    finishes: bool = False  # an interrupted run, from which only rules follow that are open while unfinished
 
 
 def _relocation_types(subject: Subject) -> Iterator[Damage]:
@@ -326,7 +327,7 @@ def _second_marker(binary: Binary, marker: Marker) -> Iterator[Damage]:
 MENDERS: Final = (
     Mender(("PL103",), _relocation_types),
     Mender(("PL102",), _relocation_places),
-    Mender(("PL202", "PL110", "PL402"), _interrupted),
+    Mender(("PL202", "PL110", "PL402"), _interrupted, finishes=True),
     Mender(("PL208", "PL110"), _other_layouts),
     Mender(("PL105", "PL108", "PL106", "PL110", "PL201", "PL204", "PL203", "PL107", "PL206"), _records),
     Mender(("PL201", "PL203", "PL204", "PL202"), _words),

@@ -41,8 +41,8 @@ def trace_to_roots(subject: Subject, hits: list[Traced]) -> tuple[list[Traced], 
             continue  # damage that only shows in what was mended: nothing is known of what follows
         gone = [item for item in left if item.key not in after]
         roots = _roots(mender, damages, gone)
-        if not roots:
-            continue
+        if not roots or (mender.finishes and not all(item.rule.open_while_unfinished for item in gone)):
+            continue  # or the rest of the plan covers other damage
         codes = tuple(dict.fromkeys(item.rule.code for item in roots))
         decided += roots.values()
         decided += [item._replace(follows_from=codes) for item in gone if item not in roots]

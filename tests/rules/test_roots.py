@@ -193,6 +193,17 @@ def test_what_a_baseline_knows_explains_nothing_new(mini: Mini, tmp_path: Path, 
     assert "PL402 marker-disagrees (fatal): 1" in capsys.readouterr().out
 
 
+def test_a_record_that_was_changed_does_not_follow_from_a_mov(mini: Mini, capsys: Said) -> None:
+    """One MOV looks like an interrupted run; to finish that would write over the other damage."""
+    spec = Spec(layout="4,2", bti=True)
+    vmlinux = mini(spec)
+    site = Site(vmlinux, spec.layout)
+    other = site.elf.first_slot(site.elf.slot_of("work_middle"), call_ops=True)
+    damaged(vmlinux, site.record(4), lambda elf: elf.set_word(other, a64.MOV_X9_X30))
+    roots = {str(f["code"]) for f in verified(vmlinux, capsys) if not f["follows_from"]}
+    assert roots == {"PL202", "PL208"}
+
+
 def test_an_interrupted_run_is_still_told_to_run_again(mini: Mini, capsys: Said) -> None:
     path = mini(Spec())
     marker = Site(path, "2").marker(8, 1 << 32)
