@@ -195,6 +195,13 @@ def test_an_edit_that_keeps_the_signature_is_found(mini: Mini, capsys: pytest.Ca
     assert found == {"PL405"}
 
 
+def test_what_is_wrong_with_a_kernel_is_not_said_of_its_module(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    ko = mini(ModuleSpec())
+    absent = ko.with_name("absent")
+    assert patch(ko, "--in-place", "--vmlinux", absent) == 2
+    assert capsys.readouterr().err == f"prologue: {absent}: cannot be opened: No such file or directory\n"
+
+
 @pytest.mark.parametrize("contract", ["native", "stock"])
 def test_the_kernel_says_what_its_modules_need(
     mini: Mini, contract: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -245,7 +245,7 @@ def _module_contract(module: Module, request: PatchRequest) -> Contract:
     try:
         kernel = kernel_of(module, request.kernels)
     except InputError as error:
-        raise RefusedError(error.message, path=module.path) from error
+        raise RefusedError(error.message, path=error.path, where=error.where) from error
     if kernel is None:
         if request.contract == "auto":
             raise RefusedError(
