@@ -31,7 +31,7 @@ _FLAT_HEADER: Final = 4096
 _FLAT: Final = struct.Struct(">qq")  # offset in the whole file, size; both -1 at the end
 _PAGE = np.dtype([("offset", "<u8"), ("size", "<u4"), ("flags", "<u4"), ("page_flags", "<u8")])
 _ZLIB, _ZSTD = 1, 32
-_MOST: Final = 1 << 26  # bytes of headers and bitmaps that are read at once
+_MOST: Final = 1 << 26  # bytes of headers, and of a bitmap, that are read at once
 _LARGEST: Final = 1 << 20  # bytes of a block
 _CACHED: Final = 256  # blocks
 
@@ -53,17 +53,26 @@ class CompressedDump:
             self._file = mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
         self._flat = self._index() if self._file[:16] == FLATTENED else None
         self.block, subs, bitmaps = _SIZES.unpack(self._pread(_SIZES_AT, _SIZES.size))
-        if self.block % PAGE or not PAGE <= self.block <= _LARGEST or max(subs, bitmaps) * self.block > _MOST:
+        if self.block % PAGE or not PAGE <= self.block <= _LARGEST or subs * self.block > _MOST:
             raise InputError(f"damaged dump: blocks of {self.block} bytes", path=path)
-        bits = self._pread((1 + subs) * self.block, bitmaps * self.block)[bitmaps * self.block // 2 :]
-        self._numbers = np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little"))
-        table = self._pread((1 + subs + bitmaps) * self.block, len(self._numbers) * _PAGE.itemsize)
-        self._pages = np.frombuffer(table, _PAGE)
+        numbers = self._marked((1 + subs) * self.block + bitmaps * self.block // 2, bitmaps * self.block // 2)
+        table = self._pread((1 + subs + bitmaps) * self.block, len(numbers) * _PAGE.itemsize)
+        self._numbers, self._pages = numbers, np.frombuffer(table, _PAGE)
         if self._flat is None:
             self._require_blocks()
         at, size = _INFO.unpack(self._pread(self.block + _INFO_AT, _INFO.size))
         self.vmcoreinfo = self._pread(at, size) if 0 < size <= _MOST else b""
         self._content = lru_cache(_CACHED)(self._decompress)
+
+    def _marked(self, start: int, size: int) -> I64:
+        """Return the numbers of the blocks that a bitmap says are there: it has a bit up to the last address of RAM."""
+        numbers = [np.zeros(0, np.int64)]
+        for at in range(0, size, _MOST):
+            bits = np.frombuffer(self._pread(start + at, min(_MOST, size - at)), np.uint8)
+            used = np.flatnonzero(bits)
+            row, bit = np.nonzero(np.unpackbits(bits[used, None], axis=1, bitorder="little"))
+            numbers.append((at + used[row]) * 8 + bit)
+        return np.concatenate(numbers)
 
     def _require_blocks(self) -> None:
         """Check that all blocks are in the file: libkdumpfile maps it, and dies of SIGBUS if it ends too early."""

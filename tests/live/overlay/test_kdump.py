@@ -171,8 +171,18 @@ def test_pieces_that_overlap_do_not_fill_a_hole(memory: bytes, tmp_path: Path) -
     first = struct.pack(">qq", 0, 4096)
     source.write_bytes(flat[:4096] + first + whole[:4096] + flat[4096:])
     assert CompressedDump(source).is_known
-    start = flat.index(struct.pack(">qq", 8192, 4096))  # of the bitmaps
-    twice = flat[:4096] + 2 * (struct.pack(">qq", 12288, 4096) + whole[12288:16384]) + flat[4096:start]
+    second = 8192 + int.from_bytes(whole[436:440], "little") * 4096 // 2  # the bitmap that counts
+    start = flat.index(struct.pack(">qq", second, 4096))
+    twice = flat[:4096] + 2 * (struct.pack(">qq", 8192, 4096) + whole[8192:12288]) + flat[4096:start]
     source.write_bytes(twice + flat[start + 16 + 4096 :])
     with pytest.raises(InputError, match="of the dump: truncated"):
         CompressedDump(source)
+
+
+def test_bitmaps_of_many_places(memory: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have a bit for each block up to the end of RAM, which servers have beyond 1 TiB."""
+    source = tmp_path / "dump"
+    source.write_bytes(kdump(START, memory, 4096, note=note_of(memory), flags=0))
+    whole = list(CompressedDump(source).ranges)
+    monkeypatch.setattr("prologue.live.memory.kdump._MOST", 4096)
+    assert list(CompressedDump(source).ranges) == whole == [(START, len(memory))]
