@@ -57,7 +57,10 @@ class CompressedDump:
             raise InputError(f"damaged dump: blocks of {self.block} bytes", path=path)
         numbers = self._marked((1 + subs) * self.block + bitmaps * self.block // 2, bitmaps * self.block // 2)
         table = self._pread((1 + subs + bitmaps) * self.block, len(numbers) * _PAGE.itemsize)
-        self._numbers, self._pages = numbers, np.frombuffer(table, _PAGE)
+        pages = np.frombuffer(table, _PAGE)
+        # When its disk is full, makedumpfile leaves the places of further blocks 0.
+        written = pages["offset"] != 0
+        self._numbers, self._pages = numbers[written], pages[written]
         if self._flat is None:
             self._require_blocks()
         at, size = _INFO.unpack(self._pread(self.block + _INFO_AT, _INFO.size))

@@ -186,3 +186,17 @@ def test_bitmaps_of_many_places(memory: bytes, tmp_path: Path, monkeypatch: pyte
     whole = list(CompressedDump(source).ranges)
     monkeypatch.setattr("prologue.live.memory.kdump._MOST", 4096)
     assert list(CompressedDump(source).ranges) == whole == [(START, len(memory))]
+
+
+def test_a_dump_that_a_full_disk_ended(
+    vmlinux: Path, memory: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """makedumpfile says of blocks that it could not write that they are there, and not where: memory lacks them."""
+    source, whole = tmp_path / "dump", bytearray(kdump(START, memory, 4096, note=note_of(memory), flags=1))
+    text = ElfEdit(vmlinux).value("work_leaf") - cores.image_of(vmlinux)[0]
+    bitmaps = int.from_bytes(whole[436:440], "little")
+    at = (2 + bitmaps) * 4096 + 24 * (1 + text // 4096)  # the image begins after a page
+    whole[at : at + 24] = bytes(24)
+    source.write_bytes(whole)
+    assert main(["live", "overlay", str(vmlinux), str(source), "-o", str(tmp_path / "out"), "-q"]) == 0
+    assert "has no memory for" in capsys.readouterr().err
