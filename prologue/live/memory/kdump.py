@@ -26,7 +26,9 @@ MAGIC: Final = b"KDUMP   "
 FLATTENED: Final = b"makedumpfile\0\0\0\0"
 # Of struct disk_dump_header, from block_size on: block_size, sub_hdr_size, bitmap_blocks.
 _SIZES_AT, _SIZES = 428, struct.Struct("<III")
-_INFO_AT, _INFO = 32, struct.Struct("<QQ")  # of kdump_sub_header: offset and size of VMCOREINFO
+# Of kdump_sub_header: whether pages are in several files; offset and size of VMCOREINFO.
+_SPLIT_AT, _SPLIT = 12, struct.Struct("<I")
+_INFO_AT, _INFO = 32, struct.Struct("<QQ")
 _FLAT_HEADER: Final = 4096
 _FLAT: Final = struct.Struct(">qq")  # offset in the whole file, size; both -1 at the end
 _PAGE = np.dtype([("offset", "<u8"), ("size", "<u4"), ("flags", "<u4"), ("page_flags", "<u8")])
@@ -55,6 +57,8 @@ class CompressedDump:
         self.block, subs, bitmaps = _SIZES.unpack(self._pread(_SIZES_AT, _SIZES.size))
         if self.block % PAGE or not PAGE <= self.block <= _LARGEST or subs * self.block > _MOST:
             raise InputError(f"damaged dump: blocks of {self.block} bytes", path=path)
+        if any(_SPLIT.unpack(self._pread(self.block + _SPLIT_AT, _SPLIT.size))):
+            raise InputError("is one file of a split dump: join them with makedumpfile --reassemble", path=path)
         numbers = self._marked((1 + subs) * self.block + bitmaps * self.block // 2, bitmaps * self.block // 2)
         table = self._pread((1 + subs + bitmaps) * self.block, len(numbers) * _PAGE.itemsize)
         pages = np.frombuffer(table, _PAGE)

@@ -200,3 +200,12 @@ def test_a_dump_that_a_full_disk_ended(
     source.write_bytes(whole)
     assert main(["live", "overlay", str(vmlinux), str(source), "-o", str(tmp_path / "out"), "-q"]) == 0
     assert "has no memory for" in capsys.readouterr().err
+
+
+def test_a_part_of_a_split_dump(memory: bytes, tmp_path: Path) -> None:
+    """Its bitmaps are those of the whole dump, and of its blocks it has some."""
+    source, whole = tmp_path / "dump", bytearray(kdump(START, memory, 4096, note=note_of(memory)))
+    whole[4096 + 12] = 1
+    source.write_bytes(whole)
+    with pytest.raises(InputError, match="--reassemble"):
+        CompressedDump(source)
