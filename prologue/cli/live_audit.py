@@ -64,8 +64,9 @@ def run(args: Namespace) -> int:
         plot_audit(done, args.plot, look)
     if done.mismatch:
         return 2
-    # What could not be read comes before what was read and not decided.
-    return max(error.exit_code for error in errors) if errors else _status(args, done)
+    # What could not be read comes before what is wrong, and that before what was not decided.
+    unread = [error.exit_code for error in errors if error.exit_code != UNDECIDED]
+    return max(unread, default=_status(args, done) or (UNDECIDED if errors else 0))
 
 
 def _status(args: Namespace, done: Audit) -> int:
