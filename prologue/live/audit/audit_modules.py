@@ -12,7 +12,7 @@ from prologue.live.audit.audit_module import audit_module
 from prologue.live.audit.audited import Audited
 from prologue.live.audit.exports import global_places
 from prologue.live.memory.state import KernelState
-from prologue.live.system.module_files import ModuleFile
+from prologue.live.system.module_files import ModuleFile, another_build
 from prologue.live.system.module_placer import ModulePlacer, undefined_names
 from prologue.live.system.running_module import RunningModule
 from prologue.live.system.running_system import RunningSystem
@@ -55,6 +55,8 @@ def audit_modules(system: RunningSystem, facts: KernelFacts) -> AuditedModules:
         try:
             placed = ModulePlacer(file.loaded, file.image, others).place()
             module = RunningModule(placed, system.memory, kernel)
+            if not file.same_build and module.is_other_text():
+                raise another_build(file.loaded, file.image)
             done.append((file.loaded.name, module, audit_module(module, kernel, kernel.slide, facts)))
         except PrologueError as error:
             errors.append(error)

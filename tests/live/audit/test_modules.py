@@ -65,6 +65,19 @@ def test_a_file_of_another_build_passes_in_no_format(mini: Mini, kind: str, caps
         assert "another build" in said.out
 
 
+def test_a_file_of_another_build_without_build_id(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    """Memory does not say of which build the module is: that its text is another says it."""
+    loaded = load(mini)
+    del loaded.places[".note.gnu.build-id"]
+    for offset in range(0, 0x90, 4):
+        loaded.set_word(".text", offset, 0xD4200080)
+    command = ["live", "audit", "--allow-undecided", str(process(loaded.vmlinux)), str(loaded.capture())]
+    assert main([*command, "--modules", str(loaded.ko.parent)]) == 2
+    said = capsys.readouterr()
+    assert said.err == f"prologue: {loaded.ko}: is not the mini that is loaded: another build\n"
+    assert "PL5" not in said.out
+
+
 WIPED = ("zeros", "unmapped")
 
 
