@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.live.audit.layouts import Layouts
 from prologue.live.audit.variables import Variables
 from prologue.live.memory.base import Memory
-from prologue.live.memory.ranges import Range
+from prologue.live.memory.ranges import PAGE, Range
+
+_MOST_PIECES: Final = 20_000  # a core has fewer than 65,535 segments
 
 
 class KeptVariables(Variables):
@@ -31,8 +34,13 @@ class KeptVariables(Variables):
     def pieces(self, near: int = 0) -> Sequence[tuple[int, bytes]]:
         """Return address and bytes of all that was read, ascending and apart.
 
-        Ranges that touch are one piece; so are those with at most ``near`` bytes between them, which are kept as well.
+        Ranges that touch are one piece; so are those with at most ``near`` bytes between them, which are kept as well,
+        or at most a page if they would be too many pieces for a core.
         """
+        pieces = self._joined(near)
+        return pieces if len(pieces) <= _MOST_PIECES else self._joined(PAGE)
+
+    def _joined(self, near: int) -> Sequence[tuple[int, bytes]]:
         pieces: list[tuple[int, bytearray]] = []
         for (vaddr, _), data in sorted(self._kept.items()):
             between = self._between(*pieces[-1], vaddr, near) if pieces else None

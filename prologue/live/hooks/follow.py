@@ -16,13 +16,12 @@ from prologue.live.hooks.inventory import Inventory, layouts_for, take_inventory
 from prologue.live.hooks.judge import judge
 from prologue.live.hooks.objects import Objects, types_of
 from prologue.live.memory.base import KernelInfo, Memory
-from prologue.live.memory.ranges import PAGE, Range, UnmappedError
+from prologue.live.memory.ranges import Range, UnmappedError
 from prologue.live.memory.state import KernelState
 from prologue.live.system.running_kernel import RunningKernel, find_slide, open_running
 
 _AHEAD: Final = 16  # pages that are read together: another question takes longer than to send them
 _NEAR: Final = 64  # bytes between two ranges that are kept as one: of one struct, mostly
-_MOST_PIECES: Final = 20_000  # a core has fewer than 65,535 segments
 # A second look asks for all at once, so that less changes meanwhile; more are for lists that led nowhere.
 _LOOKS, _MOST_LOOKS = 2, 4
 
@@ -60,8 +59,7 @@ class FollowHooks:
             gaps = (*judged.not_known, *inventory.not_known)
             if not (gaps or judged.suspects) or (look >= _LOOKS and not any(gap.is_open for gap in gaps)):
                 break
-        pieces = variables.pieces(_NEAR)
-        return pieces if len(pieces) <= _MOST_PIECES else variables.pieces(PAGE)
+        return variables.pieces(_NEAR)
 
 
 def _name_all(inventory: Inventory) -> None:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from prologue.live.audit.kept import KeptVariables
 from prologue.live.audit.layouts import Layouts, by_release
 from prologue.live.audit.structures import ListStarts, find_structures
 from prologue.live.memory.ranges import PAGE, UnmappedError
@@ -70,3 +71,22 @@ def test_what_lies_beside_it_is_not() -> None:
     memory = cast("Any", MadeMemory(PLACE, direct=464))
     found = find_structures(memory, ListStarts(HEADS, Layouts("from BTF", LOCKDEP), ()))
     assert found.deciding[1] == frozenset()
+
+
+def test_a_core_has_room_for_the_pieces() -> None:
+    """A direct call for each of 70,000 functions: what lies between two of them in a page is kept, too."""
+
+    class Zeros:
+        live = True
+
+        def read(self, vaddr: int, size: int) -> bytes:
+            return bytes(size)
+
+        def read_many(self, ranges: list[tuple[int, int]]) -> list[bytes]:
+            return [self.read(*one) for one in ranges]
+
+    variables = KeptVariables(cast("Any", Zeros()), None, 0, by_release((6, 12), realtime=False))
+    for k in range(70_000):
+        variables.read(PLACE + 16 * k, 8)
+    (piece,) = variables.pieces()
+    assert (piece[0], len(piece[1])) == (PLACE, 16 * 69_999 + 8)
