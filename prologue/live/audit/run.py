@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from prologue.errors import Location, PrologueError
 from prologue.kernel.kernel import Kernel
@@ -15,6 +16,7 @@ from prologue.live.audit.audit_kernel import audit_kernel, read_facts
 from prologue.live.audit.audit_modules import audit_modules
 from prologue.live.audit.audited import Audited, LiveWord, MechanismCount, Undecided, undecided
 from prologue.live.audit.findings import audit_findings
+from prologue.live.audit.variables import Variables
 from prologue.live.memory.base import Memory
 from prologue.live.memory.state import KernelState
 from prologue.live.system.own_text import AnotherKernelError
@@ -244,17 +246,23 @@ def _look(system: RunningSystem) -> Look:
         notes.append(f"kprobes: {reason}")
     if not facts.breakpoints.kgdb_complete:
         notes.append("breakpoints of kgdb: kgdb_break cannot be read")
-    release, boot_id = memory.info.release or kernel.release, state.boot_id if state else ""
     return Look(
         source=memory.name,
-        boot_id=boot_id,
+        boot_id=(state.boot_id if state else "") or _boot_id(facts.variables),
         slide=kernel.slide,
-        release=release,
+        release=memory.info.release or kernel.release,
         files=tuple(files),
         notes=tuple(notes),
         errors=errors,
         struct_offsets=facts.variables.layouts.source,
     )
+
+
+def _boot_id(variables: Variables) -> str:
+    """Return boot_id of /proc as memory has it (``proc_do_uuid``, drivers/char/random.c, 5.10-7.3); empty if unset."""
+    place = variables.place("sysctl_bootid")
+    data = None if place is None else variables.read(place, 16)
+    return str(UUID(bytes=data)) if data and data[8] else ""
 
 
 def _foreign(state: KernelState | None) -> Iterator[str]:

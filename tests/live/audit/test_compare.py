@@ -13,6 +13,7 @@ from prologue.errors import UNDECIDED
 from prologue.insn import a64
 from prologue.live.memory.capture import Piece, write_capture
 from prologue.live.memory.state import KernelState
+from tests.live.hooks.hooked import make, saved
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import AUDIT, B_LABEL_TARGET, process
 from tests.support.built import Mini
@@ -140,3 +141,13 @@ def test_a_report_names_the_source_that_did_not_decide(vmlinux: Path, capsys: py
             assert (f"words of {second}" in said[kind].replace("%20", " ")) != allowed
         changing = [line for line in said["ktap"].splitlines() if "# error: " in line and "being changed" in line]
         assert len(changing) == 1
+
+
+def test_dumps_of_two_boots_at_one_address(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As with nokaslr: memory itself says of which boot it is."""
+    vmlinux = make(tmp_path)
+    first = saved(vmlinux).rename(tmp_path / "first")
+    assert main([*AUDIT, str(vmlinux), str(first), str(saved(vmlinux))]) != 2
+    capsys.readouterr()
+    assert main([*AUDIT, str(vmlinux), str(first), str(saved(vmlinux, {"sysctl_bootid": 1}))]) == 2
+    assert "is of another boot than" in capsys.readouterr().err

@@ -326,6 +326,7 @@ u64 memstart_addr, kimage_voffset = 0xffff000000000000;
 const char linux_banner[] = "Linux version 6.12.0 (made for a test)";
 struct mutex ftrace_lock, kprobe_mutex, tracepoints_mutex;
 u32 ftrace_disabled, ftrace_enabled = 1;
+unsigned char sysctl_bootid[16] = "the first boot";
 unsigned char kprobes_all_disarmed;
 struct static_key unused_key;
 struct rb_node unused_node;
