@@ -15,7 +15,14 @@ from prologue.live.hooks.ftrace_hooks import read_fprobes
 from prologue.live.hooks.listener import Point
 from prologue.live.hooks.modules import ListedModule
 from prologue.live.hooks.objects import NotKnownError, NotReadError, Objects
-from prologue.live.hooks.probe_hooks import call_name, call_of, is_kretprobe, kprobe_structs, trace_kprobe_of
+from prologue.live.hooks.probe_hooks import (
+    call_name,
+    call_of,
+    is_kretprobe,
+    kprobe_structs,
+    place_of,
+    trace_kprobe_of,
+)
 from prologue.live.hooks.tracepoint_hooks import bpf_probes, tracepoints, used_tracepoints
 
 _KINDS: Final = ("fentry", "fexit", "fmod_ret")  # BPF_TRAMP_FENTRY, ...; kinds after these are of replaced programs
@@ -94,13 +101,13 @@ def _by_events(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[
     if not objects.knows("trace_event_call.prog_array"):
         return
     of_kprobes = set[int]()
-    for probe in kprobe_structs(objects):
+    for probe, shares in kprobe_structs(objects):
         event = trace_kprobe_of(objects, probe)
         if event is not None:
             call, way = call_of(objects, event), "kretprobe" if is_kretprobe(objects, probe) else "kprobe"
             of_kprobes.add(call)
+            function = place_of(objects, probe, shares=shares)
             for turn, program in enumerate(_of_call(objects, call)):
-                function = objects.get(probe, "kprobe.addr")
                 yield Attachment(program=program, way=way, function=function, turn=turn, host=probe)
     if not objects.has("ftrace_events"):
         return

@@ -15,19 +15,13 @@ from prologue.live.hooks.objects import NotKnownError, Objects
 from prologue.live.hooks.tracepoint_hooks import tracepoint_name
 
 _FLAGS: Final = {0: "GONE", 1: "DISABLED", 3: "FTRACE"}  # KPROBE_FLAG_* (include/linux/kprobes.h)
-_OFF: Final = 0b11  # GONE, DISABLED
+_GONE, _OFF = 1, 0b11  # GONE; it or DISABLED
 OURS: Final = "prologue"
 """The beginning of the group of events that ``writes record`` sets."""
 
 
-def kprobe_structs(objects: Objects) -> Iterator[int]:
-    """Yield every ``struct kprobe``; of several at one place each one, and not what holds them together."""
-    for probe, _ in _with_company(objects):
-        yield probe
-
-
-def _with_company(objects: Objects) -> Iterator[tuple[int, bool]]:
-    """Yield every ``struct kprobe``, and whether it shares a place."""
+def kprobe_structs(objects: Objects) -> Iterator[tuple[int, bool]]:
+    """Yield every ``struct kprobe`` (not what holds several together), and whether it shares a place."""
     if not objects.has("kprobe_table") and not objects.has("register_kprobe"):
         return  # a kernel without kprobes
     together = objects.maybe_place("aggr_pre_handler")
@@ -38,6 +32,12 @@ def _with_company(objects: Objects) -> Iterator[tuple[int, bool]]:
                     yield each, True
             else:
                 yield probe, False
+
+
+def place_of(objects: Objects, probe: int, *, shares: bool) -> int:
+    """Return where a kprobe is; 0 if that went with its module: something else may have the address by now."""
+    place, flags = objects.get(probe, "kprobe.addr"), objects.get(probe, "kprobe.flags", 4)
+    return 0 if flags & _GONE and (shares or not is_armed(objects, place)) else place
 
 
 def is_kretprobe(objects: Objects, probe: int) -> bool:
@@ -58,7 +58,7 @@ def trace_kprobe_of(objects: Objects, probe: int) -> int | None:
 
 def read_kprobes(objects: Objects) -> Iterator[Listener]:
     """Yield a listener for each kprobe and kretprobe."""
-    for probe, shares in _with_company(objects):
+    for probe, shares in kprobe_structs(objects):
         if is_kretprobe(objects, probe):
             place = probe - objects.offset("kretprobe.kp")
             roles = (("handler", "kretprobe.handler"), ("entry", "kretprobe.entry_handler"))
@@ -75,7 +75,7 @@ def _calls(objects: Objects, place: int, roles: tuple[tuple[str, str], ...]) -> 
 def _listener(
     objects: Objects, kind: Literal["kprobe", "kretprobe"], probe: int, calls: tuple[Callback, ...], *, shares: bool
 ) -> Listener:
-    flags, place = objects.get(probe, "kprobe.flags", 4), objects.get(probe, "kprobe.addr")
+    flags, place = objects.get(probe, "kprobe.flags", 4), place_of(objects, probe, shares=shares)
     words = [word for bit, word in _FLAGS.items() if flags >> bit & 1]
     # Only ``aggr_pre_handler`` asks each kprobe whether it is off; one that is alone is called.
     if flags & _OFF and not shares and is_armed(objects, place):
@@ -86,7 +86,7 @@ def _listener(
         at=probe,
         name=event,
         callbacks=calls,
-        functions=(place,),
+        functions=(place,) if place else (),
         flags=tuple(words),
         ours=event.startswith(OURS),
     )

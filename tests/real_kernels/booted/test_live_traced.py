@@ -116,7 +116,7 @@ def test_what_hides_is_found(traced: Traced) -> None:
     assert judge(inventory) == HooksJudged((), ())
     objects = inventory.objects
     (brd,) = [module for module in inventory.owners.modules if module.name == "brd"]
-    (probe,) = kprobe_structs(objects)
+    ((probe, _),) = kprobe_structs(objects)
     node, code = brd.place + objects.offset("module.list"), brd.text[0].start
     after, before = objects.number(node), objects.number(node + 8)
     calls = objects.place("sys_call_table") + 8 * 104
