@@ -94,6 +94,14 @@ class RereadableMemory(Protocol):
         """
 
 
+@runtime_checkable
+class AskedMemory(Protocol):
+    """A memory that keeps what the running kernel said of itself."""
+
+    def forget_state(self) -> None:
+        """Ask again when the state is wanted next."""
+
+
 def read_vmcoreinfo(text: bytes, name: str) -> KernelInfo:
     """Take from a VMCOREINFO note what is in it (lines ``KEY=VALUE``); ``name`` is the memory's.
 

@@ -30,7 +30,15 @@ _HEAD: Final = 1 << 16  # bytes; the headers and notes have some 12 KiB
 _AT_ONCE: Final = 300  # readings: all commands are sent before an answer is read, and must fit into a pipe
 
 
-class Kcore(CoreMemory):
+class _Asked:
+    """A memory that keeps what the kernel said of itself, in ``_state``."""
+
+    def forget_state(self) -> None:
+        """Ask again when the state is wanted next."""
+        self.__dict__.pop("_state", None)
+
+
+class Kcore(_Asked, CoreMemory):
     """The running kernel of this machine.
 
     Raises:
@@ -64,11 +72,11 @@ class Kcore(CoreMemory):
         return parse_state(done.stdout.decode(errors="replace"), "/proc")
 
     def state(self, vmlinux: Path | None = None) -> KernelState:
-        """Ask for modules and symbols, once."""
+        """Ask for modules and symbols, once until that is forgotten."""
         return self._state
 
 
-class RemoteKcore(CoreMemory):
+class RemoteKcore(_Asked, CoreMemory):
     """The running kernel of a machine that ssh logs in to without a password; needs a POSIX shell and dd there.
 
     Args:
@@ -157,7 +165,7 @@ class RemoteKcore(CoreMemory):
         return parse_state(self._shell.ask_until(SCRIPT, END).decode(errors="replace"), self.name)
 
     def state(self, vmlinux: Path | None = None) -> KernelState:
-        """Ask for modules and symbols, once."""
+        """Ask for modules and symbols, once until that is forgotten."""
         return self._state
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError, PrologueError
-from prologue.live.memory.base import Memory
+from prologue.live.memory.base import AskedMemory, Memory
 from prologue.live.memory.state import KernelState, LoadedModule
 from prologue.live.system.module_files import ModuleFile, another_build, open_module
 from prologue.live.system.module_placer import ModulePlacer
@@ -38,7 +38,9 @@ class RunningSystem:
         self.memory, self.files = memory, files
 
     def reread(self) -> RunningSystem:
-        """Return the same system, of which nothing was read yet."""
+        """Return the same system, of which nothing was read yet, and which was not asked for its state."""
+        if isinstance(self.memory, AskedMemory):
+            self.memory.forget_state()
         return RunningSystem(self.image, self.memory, self.files)
 
     @cached_property

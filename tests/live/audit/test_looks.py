@@ -9,13 +9,15 @@ import pytest
 
 from prologue.live.audit.audited import undecided
 from prologue.live.audit.run import audit
+from prologue.live.memory import kcore
 from prologue.live.memory.core import CoreFile
 from prologue.live.memory.files import PlainCore
 from prologue.live.memory.state import KernelState
+from tests.live.memory.made import SAID
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import process
 from tests.support.built import Mini
-from tests.support.cores import SLIDE, core, image_of, vmcoreinfo
+from tests.support.cores import SLIDE, core, image_of, running, vmcoreinfo
 from tests.support.elf_edit import NOP, ElfEdit
 
 
@@ -69,3 +71,14 @@ def test_looks(mini: Mini, looks: str, code: str | None) -> None:
     assert undecided([one.audited for one in done.files]).restless == (code == "PL504")
     (row,) = [row for row in done.files[0].audited.mechanisms if row.mechanism == "first slots"]
     assert row.wrong == (code == "PL501")
+
+
+def test_each_look_asks_the_kernel_for_its_state(mini: Mini, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was attached since the first look has a name in the next one only if that asks again."""
+    vmlinux = process(mini(Spec(form="relr")))
+    path, asked = tmp_path / "kcore", tmp_path / "asked"
+    path.write_bytes(running(vmlinux, {ElfEdit(vmlinux).value("work_leaf"): NOP}))
+    monkeypatch.setattr(kcore, "KCORE", str(path))
+    monkeypatch.setattr(kcore, "SCRIPT", f"echo look >>{asked}\n{SAID}")
+    audit(vmlinux, kcore.Kcore())
+    assert asked.read_text() == 4 * "look\n"
