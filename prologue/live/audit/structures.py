@@ -107,7 +107,8 @@ def find_structures(memory: Memory, starts: ListStarts) -> Structures:
     kprobes = find_breakpoints(variables, ())
     whole = ops.complete and records is not None and kprobes.complete
     sites = None if records is None else (records.places.tobytes(), records.flags.tobytes())
-    return Structures(variables.pieces(), whole, (ops.places, targets, sites, frozenset(kprobes.at)))
+    called = frozenset(vaddr for _, vaddr in targets)
+    return Structures(variables.pieces(), whole, (ops.places, targets, sites, frozenset(kprobes.at)), called)
 
 
 def _pointers(place: int, variables: KeptVariables, starts: ListStarts) -> Iterator[tuple[int, int]]:

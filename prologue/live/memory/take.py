@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -42,12 +42,14 @@ class CaptureSummary:
 class Structures(NamedTuple):
     """Wanted parts of the heap: addresses and bytes, ascending and apart; ``whole`` if all could be read.
 
-    ``deciding`` is what of it goes with the text: other bytes may change at any time.
+    ``deciding`` is what of it goes with the text: other bytes may change at any time. ``called`` are addresses that it
+    sends calls of the text to.
     """
 
     pieces: Sequence[tuple[int, bytes]]
     whole: bool
     deciding: tuple[object, ...]
+    called: frozenset[int] = frozenset()
 
 
 Follow = Callable[[Memory], Structures]
@@ -100,6 +102,7 @@ def take_capture(
     matters = [np.ones(text.size // 4, np.bool_), *(_is_text(piece_range, starts) for piece_range in ranges)]
     data = [Range(text.end, first.end - text.end), *rest]
     read = _read(source, [text, *ranges], matters, data, follow, follow_more or (lambda _: ()))
+    state = _with_names(source, state, read.structures.called, segment)
     kernel, *others = read.text
     pieces = [_piece(segment, first.vaddr, kernel.data + read.data[0], kernel.unstable)]
     for piece, plain in zip(rest, read.data[1:], strict=True):
@@ -118,6 +121,17 @@ def take_capture(
     return CaptureSummary(
         file_size=size, memory=memory, modules=len(state.modules), unstable=unstable, whole=read.structures.whole
     )
+
+
+def _with_names(
+    source: Kcore | RemoteKcore, state: KernelState, called: frozenset[int], image: CoreSegment
+) -> KernelState:
+    """Return the state, asked before the text was read, with the names of what was attached and is called since."""
+    inside = range(image.vaddr, image.vaddr + image.filesz)
+    if all(vaddr in inside or state.names_code(vaddr) for vaddr in called):
+        return state
+    source.forget_state()
+    return replace(state, symbols=tuple(dict.fromkeys((*state.symbols, *source.state().symbols))))
 
 
 def _read(  # noqa: PLR0913, PLR0917 - what is read, and what finds more

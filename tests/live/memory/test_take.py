@@ -193,6 +193,25 @@ def test_an_ops_that_sends_its_calls_elsewhere(traced: Path, tmp_path: Path, mon
         assert memory.settled == settled
 
 
+def test_what_was_attached_before_the_text_was_read_has_its_name(
+    traced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And after the kernel was asked for its symbols: a call of code without a name would be an intruder's."""
+    trampoline, asked = MODULES + 64 * PAGE, tmp_path / "asked"
+    whole = traced.read_bytes()
+    at = whole.index(END.to_bytes(8, "little") + b"?" * 8) + 0xC8
+    traced.write_bytes(whole[:at] + trampoline.to_bytes(8, "little") + whole[at + 8 :])
+    first = SAID.replace("==== sections", HEADS)
+    later = first.replace("==== sections", f"{trampoline:x} t bpf_trampoline_1\t[bpf]\n==== sections")
+    monkeypatch.setattr(kcore, "SCRIPT", f"if [ -e {asked} ]; then\n{later}\nelse\n>{asked}\n{first}\nfi\n")
+    assert main(["live", "capture", str(traced), "-o", str(tmp_path / "out"), "-q"]) == 0
+    memory = open_memory(str(tmp_path / "out"))
+    assert isinstance(memory, Capture)
+    assert memory.settled
+    names = [symbol.name for symbol in memory.state().symbols]
+    assert (names.count("bpf_trampoline_1"), names.count("bpf_prog_6deef7357e7b4530")) == (1, 1)
+
+
 def test_a_kernel_whose_kallsyms_has_no_data(machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As 6.1's without KALLSYMS_ALL: init ends where its zeros do, and zeros after that are variables."""
     lines = [line for line in SAID.splitlines(keepends=True) if "__init_end" not in line and " B _end" not in line]
