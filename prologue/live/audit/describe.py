@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from typing import Final
-
 from prologue.insn import a64
 from prologue.insn.disasm import insn_text
 from prologue.kernel.binary import Binary
 from prologue.live.memory.state import KernelState
-
-_FAR: Final = 1 << 20  # a symbol that begins further before an address is not the one it lies in
 
 
 class Describer:
@@ -19,9 +14,7 @@ class Describer:
     def __init__(self, binary: Binary, slide: int, state: KernelState | None) -> None:
         self._binary = binary
         self._slide = slide
-        symbols = sorted((symbol.vaddr, symbol.name, symbol.owner) for symbol in state.symbols) if state else []
-        self._places = [vaddr for vaddr, _, _ in symbols]
-        self._symbols = symbols
+        self._state = state
 
     def insn(self, word: int, vaddr: int) -> str:
         """Describe an instruction at a link-time address, and its branch target."""
@@ -38,10 +31,10 @@ class Describer:
         if where.section is not None and where.symbol is not None:
             return f"{where.symbol}{_plus(where.symbol_offset)}"
         runs = vaddr + self._slide & (1 << 64) - 1
-        at = bisect_right(self._places, runs) - 1
-        if at >= 0 and runs - self._places[at] < _FAR:
-            place, name, owner = self._symbols[at]
-            return f"{name}{_plus(runs - place)}{f' of {owner}' if owner else ''}"
+        if self._state is not None and (owner := self._state.code_owner(runs)):
+            named = ((s.vaddr, s.name) for s in self._state.symbols if s.owner == owner and s.vaddr <= runs)
+            place, name = max(named, default=(0, ""))
+            return f"{name}{_plus(runs - place)} of {owner}" if name else f"{runs:#x} of {owner}"
         return f"{runs:#x} in memory, outside of {self._binary.path.name}"
 
 

@@ -120,14 +120,26 @@ class KernelState:
         """Return the addresses of the kernel's own symbols among them."""
         return {symbol.name: symbol.vaddr for symbol in self.symbols if not symbol.owner}
 
-    def names_code(self, vaddr: int) -> bool:
-        """Return whether a module has text there, or code of another owner (BPF, say) begins less than a page before.
+    def code_owner(self, vaddr: int) -> str:
+        """Return whose code is there: a module's that has text there, or another's (BPF, say) that begins near before.
 
-        A module's symbols do not count: they name data, and init text whose memory has another use now.
+        Near is less than a page; empty for nobody. A module's symbols do not count: they name data, and init text whose
+        memory has another use now.
         """
         modules = {module.name for module in self.modules}
-        near = (symbol.vaddr for symbol in self.symbols if symbol.owner and symbol.owner not in modules)
-        return any(module.has_text(vaddr) for module in self.modules) or any(0 <= vaddr - at < PAGE for at in near)
+        begun = [
+            (max(place for place in (module.base, *module.sections.values()) if place <= vaddr), module.name)
+            for module in self.modules if module.has_text(vaddr)
+        ]  # fmt: skip
+        begun += [
+            (symbol.vaddr, symbol.owner) for symbol in self.symbols
+            if symbol.owner and symbol.owner not in modules and 0 <= vaddr - symbol.vaddr < PAGE
+        ]  # fmt: skip
+        return max(begun, default=(0, ""))[1]
+
+    def names_code(self, vaddr: int) -> bool:
+        """Return whether somebody's code is there."""
+        return bool(self.code_owner(vaddr))
 
     def as_data(self) -> dict[str, Any]:
         """Return all as JSON values; addresses as hexadecimal text."""
