@@ -30,7 +30,7 @@ def _value_text(argument: Argument, value: FieldValue) -> str:
         return "{" + ",".join(_value_text(argument, part) for part in value) + "}"
     if isinstance(value, str) and argument.is_text:
         return f'"{printable(value)}"'
-    return _FAULT if value is None else str(value)
+    return _FAULT if value is None else printable(str(value))
 
 
 def hit_data(hit: TracedEvent) -> dict[str, Any]:

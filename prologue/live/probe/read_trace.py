@@ -24,6 +24,7 @@ _SIZE: Final = re.compile(r"/0x[0-9a-f]+")
 _NUMBER: Final = re.compile(r"-?\d+|0x[0-9a-f]+")
 _BIT_FIELD: Final = re.compile(r"b(\d+)@\d+/\d+")
 _FAULT: Final = "(fault)"
+_CHARACTER: Final = re.compile(r"'(?:\\x[0-9a-f]{2}|.)'", re.DOTALL)  # also a comma; \xff is a byte that is no text
 _COMM: Final = Argument(name="", fetch="$comm", type="", c_type="", asked="")
 
 
@@ -126,7 +127,8 @@ def resolved(argument: Argument, text: str) -> FieldValue:
     base, bracket, _ = argument.type.partition("[")
     if bracket and "str" not in base and text.startswith("{") and text.endswith("}"):
         element = replace(argument, type=base, value_type=argument.value_type and argument.value_type.target)
-        return tuple(resolved(element, part) for part in text[1:-1].split(","))
+        parts = _CHARACTER.findall(text) if base == "char" else text[1:-1].split(",")
+        return tuple(resolved(element, part) for part in parts)
     if text == _FAULT:
         return None
     if not _NUMBER.fullmatch(text):

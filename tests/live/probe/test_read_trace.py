@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from prologue.live.probe.arguments import Argument
@@ -72,6 +74,15 @@ def test_a_string_is_what_it_is(name: str) -> None:
     assert "\n" not in hit_text(found[0])
 
 
+def test_a_character_is_no_end_of_a_line() -> None:
+    event = replace(EVENT, arguments=(argument("end", "char"), argument("ends", "char[2]")))
+    head = HEAD.replace("do_sys_openat2+0x0/0x1c8", "f+0x0/0x4")
+    reader = TraceReader([wire_event(event, "prologue_5eed", 3, "5eed")])
+    lines = f"{head} a0_5eed='\n' a1_5eed={{'\n',','}} {TAIL}\n".splitlines(keepends=True)
+    (hit,) = filter(None, map(reader.read, lines))
+    assert hit_text(hit).endswith(r" end='\n' ends={'\n',','}")
+
+
 def test_an_event_that_is_cut_off_is_counted() -> None:
     whole = f'{HEAD} a0_5eed=0 a1_5eed="x" {TAIL}\n'
     found, unread = hits(f"{HEAD} a0_5eed=0\n{whole}{HEAD} a0_5eed\n")
@@ -106,6 +117,7 @@ def test_a_return_says_where_to() -> None:
         ("u32[2]", array_of(ENUM, 2), "{0,4}", ("PIDTYPE_PID", "PIDTYPE_MAX")),
         ("symbol", None, "vfs_read+0x0/0x30", "vfs_read+0x0/0x30"),
         ("ustring", None, '"12"', "12"),
+        ("char[5]", None, r"{'a',',',''','\xff','\'}", ("'a'", "','", "'''", r"'\xff'", r"'\'")),
         ("string", None, "(fault)", None),
     ],
 )
