@@ -76,6 +76,9 @@ def test_a_call_tree_says_where_another_task_cuts_it_off(tmp_path: Path, capsys:
     assert main(["trace", "disasm", *where, "--from", "sys_read"]) == 0
     lines = [line.partition(" cpu 0 ")[2] for line in capsys.readouterr().out.splitlines()]
     assert lines == ["sys_read", "  wait", "    schedule", "      cpu_switch_to", "(another task)"]
+    for task, shown in ((1, lines), (2, [])):  # also if the other task is not to be printed, and only then
+        assert main(["trace", "disasm", *where, "--from", "sys_read", "--pid", str(task)]) == 0
+        assert [line.partition(" cpu 0 ")[2] for line in capsys.readouterr().out.splitlines()] == shown
 
 
 def test_a_new_name_is_no_other_task(tmp_path: Path) -> None:

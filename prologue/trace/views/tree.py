@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+import numpy as np
+
 from prologue.arrays import I64, Bool
 from prologue.trace.path.known import KnownRanges
+from prologue.trace.path.steps import Sequences
 from prologue.trace.ranges import Batch
 from prologue.trace.views.walk import ENTER, FORGET, LEAVE, POP, REENTER, REPLACE, SWITCH, Frame, StackChange, Walk
 
@@ -24,7 +27,7 @@ class CallTrees:
         ``entered`` has the roots that were entered.
         """
         self._known = known
-        self._walk = Walk(known)
+        self._walk, self._sequences = Walk(known), Sequences()
         self._roots = roots
         self._depth = depth
         self.entered: set[tuple[int, int]] = set()
@@ -32,37 +35,44 @@ class CallTrees:
         self._inside: dict[int, tuple[int, Frame]] = {}
 
     def render(self, batch: Batch, numbers: I64, keep: Bool) -> Iterator[bytes]:
-        """Write the lines of a batch, lane by lane: of the ranges that are kept, but calls are of all that ran."""
-        changes = [(change.row, self._lines(batch, change)) for change in self._walk.changes(batch, numbers)]
-        yield "".join(line for row, lines in changes if keep[row] for line in lines).encode()
+        """Write the lines of a batch, lane by lane: of the ranges that are kept, but calls are of all that ran.
 
-    def _lines(self, batch: Batch, change: StackChange) -> list[str]:
+        What cuts a tree off is of the range before it: the task that begins to run is another one.
+        """
+        sequence = self._sequences.take(batch.ranges, keep.astype(np.int64))
+        before = np.zeros(len(keep), np.bool_)
+        before[sequence.row(np.arange(len(sequence.before)))] = sequence.before > 0
+        changes = ((change.row, *self._lines(batch, change)) for change in self._walk.changes(batch, numbers))
+        parts = ((end if before[row] else "") + (line if keep[row] else "") for row, end, line in changes)
+        yield "".join(parts).encode()
+
+    def _lines(self, batch: Batch, change: StackChange) -> tuple[str, str]:
+        """Return the line of what cuts a tree off, and of the function that is entered; empty if there is none."""
         stack, lane = change.stack, change.lane
-        lines: list[str] = []
-        top = stack[-1]
+        end, top = "", stack[-1]
         base, root = self._inside.get(lane, (None, top))
         if base is not None and change.kind == REPLACE and len(stack) == base + 1:
             self._inside[lane] = base, top
         elif base is not None and (change.kind in _ENDS or stack[base : base + 1] != [root]):
             del self._inside[lane]
-            lines = [f"{self._head(batch, change.row)}({_ENDS[change.kind]})\n"] if change.kind in _ENDS else []
+            end = f"{self._head(batch, change.row)}({_ENDS[change.kind]})\n" if change.kind in _ENDS else ""
             base = None
         start = int(batch.ranges["start"][change.row])
         # A new task's first function (ret_from_fork) is entered by the return that ends cpu_switch_to.
         if change.kind in (POP, LEAVE) and (base is not None or start != top.function):
-            return lines
+            return end, ""
         if base is None:
             if (top.program, top.function) not in self._roots or start != top.function:
-                return lines
+                return end, ""
             self.entered.add((top.program, top.function))
             base = len(stack) - 1
             self._inside[lane] = base, top
         depth = len(stack) - 1 - base
-        if depth <= self._depth:
-            name = self._known.kernels.programs[top.program].name_at(top.function) if top.program >= 0 else "[user]"
-            mark = "(exception) " if change.kind in (ENTER, REENTER) else ""
-            lines.append(f"{self._head(batch, change.row)}{'  ' * depth}{mark}{name or '[unknown]'}\n")
-        return lines
+        if depth > self._depth:
+            return end, ""
+        name = self._known.kernels.programs[top.program].name_at(top.function) if top.program >= 0 else "[user]"
+        mark = "(exception) " if change.kind in (ENTER, REENTER) else ""
+        return end, f"{self._head(batch, change.row)}{'  ' * depth}{mark}{name or '[unknown]'}\n"
 
     @staticmethod
     def _head(batch: Batch, row: int) -> str:
