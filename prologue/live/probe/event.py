@@ -93,6 +93,8 @@ def make_event(
     kind: EventKind = "f" if options.fprobe else "r" if verdict.place.returns else "p"
     if kind == "f":
         place += "%return" if verdict.place.returns else ""
+        if target.module:
+            raise InputError(f"fprobe events name no module, and the kernel has no function {place}")
         if "+" in place:
             raise InputError(f"fprobe events name a function, and the kernel knows several of that name: {place}")
         arguments, more = _without_registers(arguments, returns=verdict.place.returns)

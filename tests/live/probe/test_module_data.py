@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from prologue.errors import InputError
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import open_binary
 from prologue.kernel.module import Module
 from prologue.live.probe.arguments import find_arguments
+from prologue.live.probe.event import EventOptions, make_event
 from prologue.live.probe.language import parse_argument
 from prologue.live.probe.module_judge import judge_module
 from prologue.live.probe.probe_place import ProbePlace
@@ -79,3 +81,12 @@ def test_a_parameter_by_number(target: ProbeTarget) -> None:
     arguments, omitted = find_arguments((parse_argument("$arg4"), parse_argument("%x3")), None, target)
     assert [str(argument) for argument in arguments] == ["x3=%x3"]
     assert "give %x3" in omitted[0].reason
+
+
+def test_a_function_of_a_module_has_no_fprobe_event(target: ProbeTarget) -> None:
+    """The kernel looks for a function of that name, and none has a colon in its (fprobe.c, get_ips_from_filter)."""
+    vaddr = _place(target, "start")
+    verdict = verdict_on(target.judge_at(vaddr), ProbePlace(asked="some:start", vaddr=vaddr))
+    assert make_event(target, verdict, (), (), EventOptions()).line == "p:start some:start"
+    with pytest.raises(InputError, match="no module"):
+        make_event(target, verdict, (), (), EventOptions(fprobe=True))
