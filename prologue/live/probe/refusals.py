@@ -86,6 +86,8 @@ def type_refusal(fetch: str, kind: str) -> str:
     no_memory = "%$" if base in ("string", "ustring") else "%$\\" if bracket else ""
     if fetch[0] in no_memory and not is_string:
         return f"the kernel refuses {fetch} as {kind}, which is read from memory: give +0({fetch}):{kind}"
+    if bracket and fetch[:2] in ("+u", "-u") and base not in ("string", "ustring"):
+        return f"the kernel refuses {fetch} as {kind}: an array of numbers is read from kernel memory only"
     field = _BIT_FIELD.fullmatch(base)
     if field is not None and not 0 < int(field[1]) <= int(field[3]) - int(field[2]):
         return f"{base} is no bit field of {field[3]} bits"

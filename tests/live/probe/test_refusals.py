@@ -60,6 +60,8 @@ def test_the_symbol_of_a_fetch_argument() -> None:
         ("$stack0", "symstr", True), ("@user_var", "symstr", True), ("+0(%x0)", "symstr", True),
         ("+0(%x0)", "symstr[4]", False), ("+u0(%x0)", "symstr", False), ("$stack", "symstr", False),
         (r"\5", "symstr", False), ("+u0(%x0)", "string", True),
+        ("+u0(%x0)", "u8[4]", False), ("-u8(%x0)", "b2@1/8[4]", False), ("+u0(%x0)", "b2@1/8", True),
+        ("+u0(%x0)", "string[4]", True), ("+u0(%x0)", "ustring[4]", True),
     ],
 )  # fmt: skip
 def test_types(fetch: str, kind: str, taken: bool) -> None:
