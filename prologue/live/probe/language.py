@@ -201,8 +201,8 @@ def parse_argument(asked: str) -> ArgumentRequest:
         raise UsageError(f"{asked!r} is not an argument: give [NAME=]VARIABLE[->MEMBER][:TYPE]")
     value, name, kind = match["value"], match["name"] or "", (match["type"] or "")[1:]
     if value in _EXPANDED:
-        if name or kind:
-            raise UsageError(f"{asked!r}: {value} stands for several arguments and takes no name and no type")
+        if name or kind or match["user"]:
+            raise UsageError(f"{asked!r}: {value} stands for several arguments: it takes no name, no type and no @user")
         return ArgumentRequest(asked=asked, variable=value)
     variable = _VARIABLE.fullmatch(value)
     if variable is not None:
@@ -217,6 +217,8 @@ def parse_argument(asked: str) -> ArgumentRequest:
         raise UsageError(
             f"{asked!r} is not an argument: give [NAME=]VARIABLE[->MEMBER][:TYPE], or what the kernel takes"
         )
+    if match["user"]:
+        raise UsageError(f"{asked!r}: @user is of variables; of memory that the kernel reads, give +u0(...)")
     if value[0] == "%" and kind in ("string", "ustring"):
         raise UsageError(f"{asked!r}: the kernel refuses a register as a string; give +0({value}):{kind}")
     return ArgumentRequest(asked=asked, name=name, raw=value, type=kind)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from prologue.errors import UsageError
 from prologue.kernel.kernel import Kernel
 from prologue.live.probe.arguments import find_arguments
 from prologue.live.probe.event import EventOptions, make_event, size_of, without_others
@@ -44,6 +45,13 @@ def test_a_fetch_argument_of_the_kernel(fetch: str) -> None:
 )  # fmt: skip
 def test_no_fetch_argument(fetch: str) -> None:
     assert fetch_refusal(fetch)
+
+
+@pytest.mark.parametrize("asked", ["+0(%x1):string@user", "@jiffies@user", "$params@user", "%x0@user"])
+def test_the_memory_of_a_process_is_of_variables(asked: str) -> None:
+    """What the kernel gets as it is would read the kernel's memory."""
+    with pytest.raises(UsageError, match="@user"):
+        parse_argument(asked)
 
 
 def test_the_symbol_of_a_fetch_argument() -> None:
