@@ -126,7 +126,8 @@ def _addresses(target: ProbeTarget, name: str) -> list[int]:
     """Return the addresses of the symbol, or of the variants that the compiler made of the function."""
     known = target.names.by_name
     if name in known:
-        return sorted(set(known[name]))
+        every = sorted(set(known[name]))
+        return [vaddr for vaddr in every if _is_code(target, vaddr)] or every  # a variable may have that name, too
     start = name + "."
     variants = (
         at for other, at in known.items() if other.startswith(start) and _VARIANTS.fullmatch(other[len(name) :])
@@ -301,14 +302,18 @@ def _check(target: ProbeTarget, place: ProbePlace) -> None:
         raise UsageError(f"{place.asked}: {place.vaddr:#x} is not a multiple of 4, and instructions are")
     if place.returns and not target.is_entry(place.vaddr):
         raise InputError(f"{place.asked}: no function begins there, and only a function returns", path=target.path)
-    section = target.binary.image.section_at(place.vaddr) if place.vaddr < 1 << 64 else None
-    if section is None or not section.is_text:
+    if place.vaddr >= 1 << 64 or not _is_code(target, place.vaddr):
         text = target.text_ranges[0]
         raise InputError(
             f"{place.asked}: {place.vaddr:#x} is not code of this kernel, whose text is {text.start:#x}-{text.stop:#x} "
             "(addresses are those of the vmlinux: for one of a running kernel give --slide or --kallsyms)",
             path=target.path,
         )
+
+
+def _is_code(target: ProbeTarget, vaddr: int) -> bool:
+    section = target.binary.image.section_at(vaddr)
+    return section is not None and section.is_text
 
 
 def _unknown_symbol(target: ProbeTarget, request: ProbeRequest) -> InputError:

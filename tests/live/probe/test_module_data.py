@@ -12,8 +12,9 @@ from prologue.kernel.load import open_binary
 from prologue.kernel.module import Module
 from prologue.live.probe.arguments import find_arguments
 from prologue.live.probe.event import EventOptions, make_event
-from prologue.live.probe.language import parse_argument
+from prologue.live.probe.language import parse_argument, parse_request
 from prologue.live.probe.module_judge import judge_module
+from prologue.live.probe.places import find_places
 from prologue.live.probe.probe_place import ProbePlace
 from prologue.live.probe.probe_target import ProbeTarget, kernel_target
 from prologue.live.probe.verdict import verdict_on
@@ -25,6 +26,8 @@ from tests.support.needs import needs_tools
 _SOURCE = """
 	.text
 start:	nop
+	ret
+both:	nop
 	ret
 	.data
 edge:
@@ -38,14 +41,21 @@ early:	.quad 5
 begin:	nop
 	ret
 """
+_OTHER = """
+	.section .rodata, "a"
+both:	.quad 6
+"""
 
 
 @pytest.fixture
 def target(tmp_path: Path) -> ProbeTarget:
     needs_tools(*TOOLS)
     source, made = tmp_path / "some.S", tmp_path / "some.ko"
-    source.write_text(_SOURCE)
-    run_command(["aarch64-linux-gnu-gcc", "-c", str(source), "-o", str(made)])
+    objects = [str(tmp_path / name) for name in ("some.o", "other.o")]
+    for text, out in zip((_SOURCE, _OTHER), objects, strict=True):
+        source.write_text(text)
+        run_command(["aarch64-linux-gnu-gcc", "-c", str(source), "-o", out])
+    run_command(["aarch64-linux-gnu-ld", "-r", "-o", str(made), *objects])
     kernel, module = kernel_target(Kernel(make(tmp_path))), open_binary(made)
     assert isinstance(module, Module)
     return ProbeTarget(judge_module(kernel.judge_at(0), module), "some", kernel)
@@ -67,6 +77,12 @@ def test_the_kernel_has_no_other_symbol_of_that_name(target: ProbeTarget) -> Non
 def test_data_that_no_event_can_read(target: ProbeTarget) -> None:
     assert "is freed" in target.read_refusal(_place(target, "early"))
     assert "CONFIG_KALLSYMS_ALL" in target.read_refusal(_place(target, "mine"))  # the kernel has no linux_banner
+
+
+def test_a_variable_has_the_name_of_a_function(target: ProbeTarget) -> None:
+    """Only one of the two is code, but the kernel knows both."""
+    (place,) = find_places(target, parse_request("some:both"))
+    assert (target.place_text(place.vaddr), place.ambiguous) == ("some:start+0x8", False)
 
 
 def test_init_text_is_there_until_the_module_is_loaded(target: ProbeTarget) -> None:
