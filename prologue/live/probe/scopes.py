@@ -138,12 +138,14 @@ class Scope:
         return [self._variable(entry) for entry in ordered]
 
     def find(self, name: str) -> Variable | None:
-        """Find the variable of that name, the function's own first; None if there is none."""
+        """Find the variable of that name, the function's own first, then the unit's; None if there is none."""
         for scope in self._scopes:
             for entry in scope.iter_children():
                 if entry.tag in _VARIABLES and text_of(entry, "DW_AT_name") == name:
                     return self._variable(entry)
-        return None
+        # Static ones of several units have the same name, and the kernel's symbols do not say which is meant.
+        entries = self._unit.named(name, "DW_TAG_variable")
+        return next((self._variable(entry) for entry in entries if "DW_AT_location" in entry.attributes), None)
 
     def names(self) -> list[str]:
         """Return the names that ``find`` knows."""

@@ -208,6 +208,24 @@ def test_a_pointer_that_is_a_known_address_is_not_what_is_there(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("version", [4, 5])
+def test_a_static_variable_of_which_there_are_several(tmp_path: Path, version: int) -> None:
+    """The function's own unit says which is meant, not the kernel's symbols."""
+    out = described(tmp_path, version, "static volatile short state; int traced(void) { return state; }")
+    kernel = Kernel(out)
+    function, state = kernel.symbols.find("traced"), kernel.symbols.find("state")
+    assert function is not None
+    assert state is not None
+
+    class Ambiguous(NoData):
+        def symbol_at(self, vaddr: int) -> str:
+            return f"_stext+{vaddr - TEXT}"
+
+    lines, reasons = arguments_at(out, function.vaddr, "state", "stale", data=Ambiguous()) or ([], {})
+    assert lines == [f"state=@_stext+{state.vaddr - TEXT}:s16"]
+    assert reasons == {"stale": "traced has no variable stale here"}
+
+
+@pytest.mark.parametrize("version", [4, 5])
 def test_a_parameter_in_two_registers(tmp_path: Path, version: int) -> None:
     """GCC gives the registers for the whole function, in which it overwrites them."""
     out = described(tmp_path, version)
