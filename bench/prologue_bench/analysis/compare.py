@@ -199,6 +199,8 @@ def _comparison(base: Series, series: Series, workload: Workload, margin: float)
     layouts = groups if isinstance(groups, LayoutEffects) else None
     if estimate is None:
         too_few = _too_few(units, base, series)
+        if units and _of_several_links(base, series):
+            too_few = f"{counted(units, 'pair')} of boots, all of one link; an effect over layouts needs two links"
         return Comparison(variant=series.label, units=units, verdict="too few boots", reason=too_few, boards=boards)
     effect = _effect(estimate, units, test)
     inside = bool(estimate.inside(margin))
@@ -287,8 +289,6 @@ def _effect(estimate: Estimate, units: int, test: Test) -> Effect:
 
 
 def _too_few(units: int, base: Series, series: Series) -> str:
-    if units and _of_several_links(base, series):
-        return f"{counted(units, 'pair')} of boots, all of one link; an effect over layouts needs two links"
     in_blocks = base.in_blocks and series.in_blocks
     noun, of = ("pair", "of boots") if in_blocks else ("boot" if base.boots_known else "run", "of each")
     return f"{counted(units, noun)} {of}; a verdict needs at least {LEAST}"

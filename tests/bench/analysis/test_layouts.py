@@ -66,6 +66,14 @@ def test_pairs_of_one_link_only_are_called_that(campaign_over_links: Path, label
         assert comparison.reason == f"{PAIRS} pairs of boots, all of one link; an effect over layouts needs two links"
 
 
+def test_too_few_pairs_of_several_links_are_not_called_pairs_of_one(campaign_over_links: Path) -> None:
+    results = open_results([str(campaign_over_links / f"link-0{number}") for number in (1, 2)])
+    early = tuple(boot for boot in results.boots if (boot.block or 0) % PAIRS < 2)
+    for comparison in compare(replace(results, boots=early)).workloads[0].comparisons:
+        assert comparison.verdict == "too few boots"
+        assert comparison.reason == f"4 pairs of boots; a verdict needs at least {LEAST}"
+
+
 def test_a_directory_of_links_is_one_campaign(campaign_over_links: Path) -> None:
     results = open_results([str(campaign_over_links)])
     assert results.links == tuple(f"link-{number:02}" for number in range(1, 7))
