@@ -306,6 +306,8 @@ def _limited_by_control(comparison: Comparison, control: Comparison | None) -> C
         return replace(comparison, verdict="none", reason="samples of the A/A control do not vary")
     effect = comparison.effect
     if comparison.verdict == "different" and effect and abs(effect.change) <= abs(control.effect.change):
+        if comparison.within_margin:
+            return replace(comparison, verdict="equivalent")
         reason = "no larger than the difference of the A/A control"
         return replace(comparison, verdict="inconclusive", reason=reason)
     return comparison

@@ -130,12 +130,15 @@ def test_no_larger_than_the_floor_is_not_called_different() -> None:
         else boot
         for boot in boots(Made(pairs=20, effects={BUILD: 0.003}, seed=1))
     )
-    comparison = of(compare(ResultSet(campaign=campaign(made), boots=noisy)))
+    comparison = of(compare(ResultSet(campaign=campaign(made), boots=noisy), margin=0.001))
     assert comparison.effect is not None
     assert comparison.effect.different
     assert (comparison.verdict, comparison.reason) == (
         "inconclusive", "no larger than the difference of the A/A control",
     )  # fmt: skip
+    within = of(compare(ResultSet(campaign=campaign(made), boots=noisy), margin=0.01))
+    assert within.effect == comparison.effect
+    assert (within.verdict, within.reason, within.within_margin) == ("equivalent", None, True)
 
 
 def test_a_control_with_too_few_boots_allows_no_verdict() -> None:
