@@ -152,6 +152,18 @@ def test_a_variant_that_is_not_in_the_table_is_named(tmp_path: Path, capsys: Sai
     assert f"\nnot compared, since no boot counts: {BUILD}\n" in text
 
 
+def test_comparisons_of_too_few_boots_raise_no_false_alarms(tmp_path: Path, capsys: Said) -> None:
+    """Two workloads, of which one does not vary: its verdict cannot be different."""
+    for pairs, constant in ((4, False), (8, True)):
+        made = Made(pairs=pairs, workloads=(HACKBENCH, MESSAGING))
+        recorded = [
+            replace(b, values=MappingProxyType({**b.values, **({HACKBENCH.name: (5.0,)} if constant else {})}))
+            for b in boots(made)
+        ]
+        write(tmp_path / str(pairs), campaign(made), recorded)
+        assert "each with a false alarm" not in bench(capsys, "compare", str(tmp_path / str(pairs)))
+
+
 def test_other_forms(sets: Path, capsys: Said) -> None:
     check("different.md", bench(capsys, "compare", "different", "--format", "markdown"))
     check("different-table.txt", bench(capsys, "table", "different"))
