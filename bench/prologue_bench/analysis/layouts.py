@@ -99,7 +99,7 @@ def spread_between(groups: list[Floats]) -> float | None:
         MissingToolError: statsmodels is not installed.
 
     """
-    if len(groups) < 2 or not all(len(values) > 1 and np.ptp(values) > 0 for values in groups):
+    if len(groups) < 2 or min(map(len, groups)) < 2 or not any(np.ptp(values) > 0 for values in groups):
         return None
     _, spread = combined(np.array([values.mean() for values in groups]), variances_of_means(groups))
     return spread

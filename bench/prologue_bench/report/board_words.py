@@ -37,7 +37,7 @@ def board_sentences(report: WorkloadReport) -> Iterator[str]:
                 "This verdict is for that board only"
             )
         elif boards.used and boards.spread is None:
-            yield f"{variant}: the effect of the board CANNOT BE ESTIMATED: samples of a board do not vary"
+            yield f"{variant}: the effect of the board CANNOT BE ESTIMATED: samples of no board vary"
     estimated = [(variant, boards) for variant, boards in effects if boards.spread is not None]
     if estimated:
         yield _random_effect(max((boards for _, boards in estimated), key=lambda boards: boards.freedom))

@@ -236,7 +236,17 @@ def test_a_board_whose_samples_do_not_vary(tmp_path: Path, capsys: Said) -> None
     build = compare(read_results(write(tmp_path, campaign(made), recorded))).workloads[0].comparisons[1]
     assert build.verdict == "inconclusive"
     assert main(["bench", "compare", str(tmp_path)]) == 0
-    assert "CANNOT BE ESTIMATED: samples of a board do not vary" in " ".join(capsys.readouterr().out.split())
+    assert "CANNOT BE ESTIMATED: samples of no board vary" in " ".join(capsys.readouterr().out.split())
+
+
+def test_pairs_of_a_board_may_be_equal_by_chance() -> None:
+    """Their noise is that of all boards: one with two equal pairs in six leaves a verdict."""
+    rng = np.random.default_rng(1)
+    sample = {str(k): rng.normal(0.02, 0.001, 2) for k in range(6)}
+    estimate, boards = over_boards({**sample, "5": np.array([0.02, 0.02])})
+    assert estimate is not None
+    assert (boards.used, boards.spread is None) == (tuple("012345"), False)
+    assert bool(estimate.different)
 
 
 def test_other_formats(tmp_path: Path, capsys: Said) -> None:

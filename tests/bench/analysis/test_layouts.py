@@ -240,6 +240,16 @@ def test_the_spread_is_without_the_noise_of_boots() -> None:
     assert spread_between([np.array([0.1]), np.array([0.2])]) is None
 
 
+def test_pairs_of_a_link_may_be_equal_by_chance() -> None:
+    """Times in hundredths of a second: two pairs of one link in six are alike, those of the others are not."""
+    groups = [np.array([0.01, 0.01]), *(np.array([0.01 + k / 500, 0.012 + k / 500]) for k in range(5))]
+    spread = spread_between(groups)
+    assert spread is not None
+    within = sum(values.var(ddof=1) for values in groups) / 6 / 2
+    assert spread == pytest.approx((np.var([values.mean() for values in groups], ddof=1) - within) ** 0.5, rel=1e-3)
+    assert spread_between([np.array([0.01, 0.01]), np.array([0.02, 0.02])]) is None
+
+
 def test_single_pairs_give_an_interval_and_no_spread() -> None:
     estimate, layouts = over_layouts(simulated(np.random.default_rng(2), 8, 1))
     assert layouts.spread is None
