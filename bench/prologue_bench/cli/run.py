@@ -34,7 +34,7 @@ from prologue_bench.recorder.workloads import parse_workloads
 from prologue_bench.report.text import to_text
 from prologue_bench.results.journal import hold, open_journal
 from prologue_bench.results.merge import LINK
-from prologue_bench.results.store import RESULTS
+from prologue_bench.results.store import CAMPAIGN, RESULTS
 from prologue_bench.targets.choose import choose_target
 from prologue_bench.targets.farm import FarmTarget
 from prologue_bench.targets.qemu import QemuTarget
@@ -181,6 +181,8 @@ def _over_links(args: Namespace) -> Iterator[tuple[Namespace, Target, RecordedLi
     """Yield the arguments of each link's own result set, its target and its record."""
     if args.reserve is not None:
         raise BenchError("--reserve: not with --links: one board for all links (--target labgrid:..., ssh:HOST)")
+    if (args.output / CAMPAIGN).exists():  # the report would be of that
+        raise BenchError(f"{args.output}: is a result set of a single link: name another directory")
     shared = None if args.target == "icount" else choose_target(args)  # icount counts at a vmlinux's own places
     for number, directory in enumerate(link_directories(args.links)):
         of_link = {"vmlinux": directory / VMLINUX, "output": args.output / directory.name, "seed": args.seed + number}

@@ -20,6 +20,7 @@ from prologue_bench.results.store import CAMPAIGN, RESULTS, read_results
 from prologue_bench.targets.base import Attempt
 from tests.support.kbuild_tree import kbuild_tree
 from tests.support.needs import needs_mini_kernel_tools, needs_module
+from tests.support.result_sets import make
 
 needs_module("statsmodels")
 
@@ -122,6 +123,10 @@ def test_links_that_are_not_run(links: Path, tmp_path: Path, monkeypatch: pytest
     assert f"{tmp_path}: no links there: `prologue bench links` makes them" in capsys.readouterr().err
     assert run(links, tmp_path / "out", "--reserve", "board=x") == 2
     assert "--reserve: not with --links" in capsys.readouterr().err
+    single = make(tmp_path / "single")
+    assert run(links, single) == 2
+    assert f"{single}: is a result set of a single link: name another directory" in capsys.readouterr().err
+    assert sorted(path.name for path in single.iterdir()) == [CAMPAIGN, RESULTS]
     record = links / "link-02" / "link.json"
     whole = record.read_text()
     record.write_text(whole.replace('"build_id": "', '"build_id": "00'))
