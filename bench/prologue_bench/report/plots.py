@@ -23,7 +23,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from prologue.report.pictures import OWN, PictureLook, drawing, save_picture, shade, svg_of
 from prologue_bench.analysis.compare import Comparison, Report, WorkloadReport, faster_or
-from prologue_bench.analysis.series import Series
+from prologue_bench.analysis.series import Series, by_link
 from prologue_bench.analysis.stats import outliers
 from prologue_bench.report import words
 from prologue_bench.report.layout import mail
@@ -343,17 +343,16 @@ def _draw_exact(
 ) -> None:
     """Draw every count as a share of the base's: a bar from 0, so that 2% less and 87% less do not look alike.
 
-    Of a base of 0 there are no shares: then bars are counts. What has no link in common with the base has no bar: it
-    would show the difference between links.
+    Of a base of 0 there are no shares: then bars are counts. A variant is beside the base of the links that have both;
+    without any it has no bar: it would show the difference between links.
     """
     base = row.series[0]
-    scale = 100 / base.median if base.median else 1.0
-    apart = {label for label, comparison in compared.items() if comparison.reason is not None}
-    shares = [0.0 if series.label in apart else scale * series.median for series in row.series]
+    counts = [_on_shared_links(base, series) for series in row.series]
+    shares = [100 * count / of_base if base.median else count for of_base, count in counts]
     for line, (series, share) in enumerate(zip(row.series, shares, strict=True)):
         text = words.exact_change(compared[series.label]) if line else "base"
-        if line and base.median and (difference := compared[series.label].difference):
-            text += f" ({scale * difference:+.3g}%)"
+        if line and base.median and compared[series.label].difference:
+            text += f" ({share - 100:+.3g}%)"
         axes.barh(line, share, height=0.28, color=colours[series.label], zorder=2)
         axes.annotate(
             text, (0, line), xytext=(4, 17), textcoords="offset points", ha="left", va="center", zorder=3, bbox=_plate()
@@ -363,3 +362,11 @@ def _draw_exact(
     _number_axis(axes, max(shares))
     label = picture_text(f"{row.workload.unit} (exact){f', % of {base.label}' if base.median else ''}")
     axes.set_xlabel("\n".join(textwrap.wrap(label, 60)))
+
+
+def _on_shared_links(base: Series, series: Series) -> tuple[float, float]:
+    """Return the counts of the base and of a variant, medians over the links that have both; 1 and 0 without any."""
+    bases, others = by_link(base), by_link(series)
+    shared = [(bases[link].median, other.median) for link, other in others.items() if link in bases]
+    of_base, count = np.median(shared or [(1.0, 0.0)], axis=0)
+    return float(of_base), float(count)
