@@ -62,6 +62,8 @@ def compare_links(sets: Sequence[tuple[str, ResultSet]]) -> Links:
                 f"{label}: {results.campaign.evidence} evidence: only exact counts are compared between links, "
                 "because layout alone changes times (bench run --target icount)"
             )
+        if results.links:
+            raise BenchError(f"{label}: is of {len(results.links)} links: name the result set of each, such as link-01")
     (first_label, first), *others = ((label, results.campaign) for label, results in sets)
     for label, campaign in others:
         if differences := list(_differences(first, campaign)):

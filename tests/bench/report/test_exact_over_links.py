@@ -70,6 +70,14 @@ def test_a_bar_is_of_the_links_that_have_both(tmp_path: Path, capsys: Said) -> N
     assert bars_of(tmp_path / "over") == pytest.approx([100, 105])
 
 
+def test_kernels_are_of_one_link_each(tmp_path: Path, capsys: Said) -> None:
+    for number in (1, 2):
+        on_link(tmp_path / "over", number, {BASE: 1000 + number, BUILD: 1050})
+    alone = make_exact(tmp_path / "alone", {BASE: 1000, BUILD: 1050})
+    assert main(["bench", "compare", "--kernels", str(tmp_path / "over"), str(alone)]) == 2
+    assert "over: is of 2 links: name the result set of each, such as link-01" in capsys.readouterr().err
+
+
 def test_a_variant_without_a_base_on_its_links_is_compared_with_nothing(tmp_path: Path, capsys: Said) -> None:
     counts = {BASE: 1000, BUILD: 1050}
     on_link(tmp_path / "over", 1, counts, lost=BUILD)
