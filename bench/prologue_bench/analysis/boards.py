@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 
 from prologue.errors import how_to_install
-from prologue_bench.analysis.stats import ALPHA, Estimate, Floats, paired
+from prologue_bench.analysis.stats import ALPHA, NO_WIDTH, Estimate, Floats, paired
 from prologue_bench.errors import MissingToolError
 
 LEAST_OF_BOARD: Final = 2  # pairs: one has no spread
@@ -89,7 +89,7 @@ def over_boards(differences: Mapping[str, Floats]) -> tuple[Estimate | None, Boa
         return estimate, Boards(parts=parts, used=used, spread=None)
     chosen = [differences[board] for board in used]
     centres = np.array([values.mean() for values in chosen])
-    if not any(np.ptp(values) > 0 for values in chosen):
+    if not any(np.ptp(values) > NO_WIDTH for values in chosen):
         return without_width(float(centres.mean())), Boards(parts=parts, used=used, spread=None)
     estimate, spread = combined(centres, variances_of_means(chosen))
     return estimate, Boards(parts=parts, used=used, spread=spread)

@@ -15,7 +15,18 @@ from typing import Final
 import numpy as np
 
 from prologue_bench.analysis.boards import combined, variances_of_means, without_width
-from prologue_bench.analysis.stats import ALPHA, LEAST, POWER, Estimate, Floats, as_often, over_links, paired, quantile
+from prologue_bench.analysis.stats import (
+    ALPHA,
+    LEAST,
+    NO_WIDTH,
+    POWER,
+    Estimate,
+    Floats,
+    as_often,
+    over_links,
+    paired,
+    quantile,
+)
 
 _MOST: Final = 10_000  # links that are counted
 
@@ -86,7 +97,7 @@ def over_layouts(differences: Mapping[str, Floats]) -> tuple[Estimate, LayoutEff
     values = list(differences.values())
     centres = np.array([pairs.mean() for pairs in values])
     parts = tuple(_alone(link, pairs) for link, pairs in differences.items())
-    if not np.ptp(centres) > 0:
+    if not np.ptp(centres) > NO_WIDTH:
         return without_width(float(centres.mean())), LayoutEffects(parts=parts, spread=None, deviation=0.0)
     deviation = float(centres.std(ddof=1))
     return over_links(centres), LayoutEffects(parts=parts, spread=spread_between(values), deviation=deviation)
@@ -99,7 +110,7 @@ def spread_between(groups: list[Floats]) -> float | None:
         MissingToolError: statsmodels is not installed.
 
     """
-    if len(groups) < 2 or min(map(len, groups)) < 2 or not any(np.ptp(values) > 0 for values in groups):
+    if len(groups) < 2 or min(map(len, groups)) < 2 or not any(np.ptp(values) > NO_WIDTH for values in groups):
         return None
     _, spread = combined(np.array([values.mean() for values in groups]), variances_of_means(groups))
     return spread

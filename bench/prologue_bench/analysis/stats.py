@@ -22,7 +22,7 @@ SEED: Final = 2019  # of the random sign flips, the same in every report
 FLIPS: Final = 9999  # random ones, if there are too many to try all
 ALL_FLIPS: Final = 13  # pairs up to which all 2^n are tried
 _BATCH: Final = 1 << 19  # numbers flipped at a time: larger arrays get memory that the kernel clears anew
-_NO_WIDTH: Final = 1e-12  # of an interval: what rounding leaves of equal logarithms
+NO_WIDTH: Final = 1e-12  # of an interval: what rounding leaves of equal logarithms
 # Standard deviations of a difference that so many pairs see with 80% power. With few pairs the sign flips have coarse
 # steps, and the t distribution promises too much; these were found by simulation (test_calibration repeats it).
 FEW: Final = {6: 1.80, 7: 1.36, 8: 1.20, 9: 1.10}
@@ -47,7 +47,7 @@ class Estimate:
     @property
     def varies(self) -> npt.NDArray[np.bool_]:
         """True if the data have any spread: without it nothing is known of the error, and nothing follows."""
-        return np.asarray(self.high - self.low > _NO_WIDTH)
+        return np.asarray(self.high - self.low > NO_WIDTH)
 
     @property
     def different(self) -> npt.NDArray[np.bool_]:

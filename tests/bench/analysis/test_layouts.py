@@ -240,6 +240,17 @@ def test_the_spread_is_without_the_noise_of_boots() -> None:
     assert spread_between([np.array([0.1]), np.array([0.2])]) is None
 
 
+@pytest.mark.filterwarnings("error")
+def test_links_that_differ_by_rounding_do_not_vary() -> None:
+    """A clock of 10 ms, 1.00 s and 1.01 s in every boot: the means of 3, 5 and 7 equal logarithms differ in a bit."""
+    difference = np.log(1.01) - np.log(1.0)
+    pairs = {str(number): np.full(number, difference) for number in range(3, 12)}
+    assert len({values.mean() for values in pairs.values()}) > 1
+    estimate, layouts = over_layouts(pairs)
+    assert not estimate.varies
+    assert (layouts.spread, layouts.deviation, layouts.to_decide(0.01)) == (None, 0.0, None)
+
+
 def test_pairs_of_a_link_may_be_equal_by_chance() -> None:
     """Times in hundredths of a second: two pairs of one link in six are alike, those of the others are not."""
     groups = [np.array([0.01, 0.01]), *(np.array([0.01 + k / 500, 0.012 + k / 500]) for k in range(5))]
