@@ -5,7 +5,9 @@ of one board are no independent evidence of what the next board would show. Each
 pairs of its own blocks; these are combined as estimates of several laboratories are (Paule and Mandel, J. Res. NBS 87,
 1982: the spread between boards is what makes the estimates consistent). The interval is Hartung and Knapp's, Student's
 t with one degree of freedom less than there are boards, and never narrower than if boards were known to be alike
-(Roever et al., BMC Med. Res. Methodol. 15, 2015: with two or three it would be, by chance). statsmodels estimates.
+(Roever et al., BMC Med. Res. Methodol. 15, 2015: with two or three it would be, by chance), or than if each board
+counted once: one with 40 pairs beside four with 2 has most of the weight whenever the spread is taken for small, and
+the interval would hold the truth in 91% of campaigns. statsmodels estimates.
 
 Assumed: the pairs of all boards are equally noisy, which boards of one type should be. The noise within boards is then
 estimated once, from all of them. Each board's own estimate, from two or three pairs, would give a board that is quiet
@@ -126,7 +128,7 @@ def combined(centres: Floats, variances: Floats) -> tuple[Estimate, float]:
         raise MissingToolError(f"{message}: {how_to_install('boards')}") from missing
     with np.errstate(divide="ignore"):  # in a measure that we do not use, if boards agree exactly
         combined = combine_effects(centres, variances, method_re="iterated", use_t=True)
-    error = max(float(combined.sd_eff_w_re_hksj), float(combined.sd_eff_w_re))
+    error = max(float(combined.sd_eff_w_re_hksj), float(combined.sd_eff_w_re), float(stats.sem(centres)))
     centre, freedom = float(combined.mean_effect_re), len(centres) - 1
     half = float(stats.t.ppf(1 - ALPHA / 2, freedom)) * error
     estimate = Estimate(

@@ -109,6 +109,18 @@ def test_the_interval_covers_with_few_pairs_on_many_boards(pairs: int, count: in
     assert covered >= 0.92 * 2 * CAMPAIGNS
 
 
+@pytest.mark.thorough
+def test_the_interval_covers_if_one_board_has_most_pairs() -> None:
+    """Four boards died after two blocks each: by its weight alone the fifth would decide, and hold 91%."""
+    rng, covered = np.random.default_rng(40), 0
+    for _ in range(2 * CAMPAIGNS):
+        sample = {str(k): rng.normal(0, 0.002) + rng.normal(0, 0.004, n) for k, n in enumerate((2, 2, 2, 2, 40))}
+        estimate, _ = over_boards(sample)
+        assert estimate is not None
+        covered += bool(estimate.low <= 0 <= estimate.high)
+    assert covered >= 0.92 * 2 * CAMPAIGNS
+
+
 def test_several_boards_are_merged_each_block_on_its_own(tmp_path: Path) -> None:
     names = [on_board(tmp_path, name, Made(pairs=4 + k, seed=k)) for k, name in enumerate(("a", "b", "c"))]
     results = open_results(names)
