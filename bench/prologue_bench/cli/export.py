@@ -50,9 +50,10 @@ def run(args: Namespace) -> int:
     source = Source(
         origin=args.origin, checkout=args.checkout, commit=args.commit, repository=args.repository, tree=args.tree
     )
-    inputs = [Path(name) / file for name in args.results for file in ("", CAMPAIGN, RESULTS)]
+    sets = open_sets(args.results)
+    inputs = [Path(name) / file for name in (*args.results, *dict(sets)) for file in ("", CAMPAIGN, RESULTS)]
     require_other(args.output, *inputs)
-    text = to_kcidb(open_sets(args.results), source)
+    text = to_kcidb(sets, source)
     if args.output is None:
         return put(text)
     with new_file(args.output) as temporary:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from prologue.cli.main import main
+from prologue_bench.results.store import RESULTS
 from tests.bench.recorder.test_reader import one, save
 from tests.support.needs import needs_module
 from tests.support.result_sets import BASE, BUILD, CONTROL, HACKBENCH, MESSAGING, Made, boots, campaign, make, write
@@ -172,3 +173,12 @@ def test_a_file(tmp_path: Path, capsys: Said) -> None:
     assert capsys.readouterr().out == f"{out}: written\n"
     assert len(json.loads(out.read_text())["tests"]) == 6
     assert {test["misc"]["variant"] for test in json.loads(out.read_text())["tests"]} == {BASE, CONTROL, BUILD}
+
+
+def test_results_of_links_are_not_replaced(tmp_path: Path, capsys: Said) -> None:
+    link = make(tmp_path / "over" / "link-01", Made(pairs=2))
+    out, words = link / RESULTS, ("--kcidb", "--origin", "mylab", "-o")
+    before = out.read_bytes()
+    assert main(["bench", "export", str(tmp_path / "over"), *words, str(out)]) == 2
+    assert f"{out}: is also an input of this command" in capsys.readouterr().err
+    assert out.read_bytes() == before
