@@ -41,13 +41,25 @@ def command_lines(words: Sequence[str], indent: str = "") -> list[str]:
     """Break a command as a shell takes it, with backslashes between words."""
     room = WIDTH - 2 - len(indent)
     lines = [""]
-    for word in (word if word == "$" else mail(shlex.quote(word)) for word in words):
+    for word in (word if word == "$" else _shell_word(word) for word in words):
         joined = f"{lines[-1]} {word}".strip() if len(lines) == 1 else f"{lines[-1]} {word}"
         if len(joined) <= room or not lines[-1].strip():
             lines[-1] = joined
         else:
             lines.append(f"  {word}")
     return [f"{indent}{line} \\" for line in lines[:-1]] + [indent + lines[-1]]
+
+
+def _shell_word(word: str) -> str:
+    r"""Quote a word for a shell; what no mail holds becomes ``$'\303\251'``, which is that word to bash and zsh."""
+    if word.isascii() and word.isprintable():
+        return shlex.quote(word)
+    # Bytes of a name that is no text are surrogates from U+DC80 on; others are in no file's name.
+    data = b"".join(
+        c.encode("utf-8", "surrogateescape" if "\udc80" <= c <= "\udcff" else "surrogatepass") for c in word
+    )
+    kept = (chr(byte) if 0x20 <= byte < 0x7F and byte not in b"'\\" else f"\\{byte:03o}" for byte in data)
+    return f"$'{''.join(kept)}'"
 
 
 def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int]) -> list[str]:

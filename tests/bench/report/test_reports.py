@@ -8,6 +8,7 @@ import json
 import math
 import os
 import shlex
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -286,6 +287,15 @@ def test_a_table_ends_with_its_command(name: str, capsys: Said) -> None:
     assert bench(capsys, "table", name).endswith(f"\n$ prologue bench table {name}\n")
     made = bench(capsys, "table", name, "--format", "markdown")
     assert made.endswith(f"\n```\nprologue bench table {name}\n```\n")
+
+
+@pytest.mark.parametrize("name", ["mesures d'\u00e9t\u00e9 1", "\u202e2\\n", "\udcff \t"])
+def test_a_command_with_names_that_no_mail_holds_can_be_pasted(name: str) -> None:
+    lines = command_lines(["printf", "%s", name])
+    assert "\n".join(lines).isascii()
+    printed = subprocess.run(["bash", "-c", "\n".join(lines)], capture_output=True, check=True).stdout
+    assert printed == os.fsencode(name)
+    assert command_lines(["\ud800"]) == ["$'\\355\\240\\200'"]
 
 
 def test_a_long_command_is_broken_between_words() -> None:
