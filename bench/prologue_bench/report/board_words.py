@@ -32,10 +32,7 @@ def board_sentences(report: WorkloadReport) -> Iterator[str]:
         if left := [part.board for part in boards.parts if part.board not in boards.used]:
             yield f"{variant}: left out: {', '.join(left)}: a board needs {LEAST_OF_BOARD} pairs, to know its spread"
         if len(boards.used) == 1:
-            yield (
-                f"{variant}: the effect of the board CANNOT BE ESTIMATED: only {boards.used[0]} has enough pairs. "
-                "This verdict is for that board only"
-            )
+            yield f"{variant}: the effect of the board CANNOT BE ESTIMATED: only {boards.used[0]} has enough pairs"
         elif boards.used and boards.spread is None:
             yield f"{variant}: the effect of the board CANNOT BE ESTIMATED: samples of no board vary"
     estimated = [(variant, boards) for variant, boards in effects if boards.spread is not None]

@@ -26,6 +26,7 @@ from prologue_bench.analysis.compare import Comparison, Report, WorkloadReport, 
 from prologue_bench.analysis.series import Series, by_link
 from prologue_bench.analysis.stats import outliers
 from prologue_bench.report import words
+from prologue_bench.report.board_words import boards_used
 from prologue_bench.report.layout import mail
 
 if TYPE_CHECKING:
@@ -186,7 +187,8 @@ def _keep_inside(figure: Figure, axes: Axes) -> None:
 def _notes(report: Report) -> list[str]:
     results = report.results
     limits, facts = words.limits(results.campaign), words.setup_facts(results.campaign)
-    lines = [*limits, *_verdicts(report), words.design(results), *words.caveats(report), *facts, *results.notes]
+    design = filter(None, (words.design(results), boards_used(results)))
+    lines = [*limits, *_verdicts(report), *design, *words.caveats(report), *facts, *results.notes]
     return [part for line in lines for part in textwrap.wrap(picture_text(line), 165)]
 
 

@@ -106,7 +106,13 @@ def short_verdict(report: WorkloadReport, comparison: Comparison, margin: float)
 
 
 def verdict(report: WorkloadReport, comparison: Comparison, margin: float) -> str:
-    """Write the verdict as a sentence."""
+    """Write the verdict as a sentence; one that is drawn from one of several boards says so."""
+    sentence = _verdict(report, comparison, margin)
+    used = () if comparison.boards is None else comparison.boards.used
+    return f"{sentence}; for board {used[0]} only" if len(used) == 1 else sentence
+
+
+def _verdict(report: WorkloadReport, comparison: Comparison, margin: float) -> str:
     effect, name = comparison.effect, comparison.variant
     if effect is None or comparison.verdict == "too few boots":
         return f"{name}: too few boots: {comparison.reason}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -216,8 +217,16 @@ def test_a_board_with_one_pair_is_left_out(tmp_path: Path, capsys: Said) -> None
     assert main(["bench", "compare", str(tmp_path)]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert f"{BUILD}: left out: b: a board needs 2 pairs, to know its spread" in text
-    assert f"{BUILD}: the effect of the board CANNOT BE ESTIMATED: only a has enough pairs." in text
+    assert f"{BUILD}: the effect of the board CANNOT BE ESTIMATED: only a has enough pairs" in text
     assert "random effect" not in text
+    for form in ("text", "0day", "ktap"):
+        assert main(["bench", "compare", str(tmp_path), "--format", form]) == 0
+        text = " ".join(capsys.readouterr().out.split())
+        assert re.search(rf"{BUILD}: different, [12].\d+% slower \(p [=<] 0.\d+\); for board a only", text)
+    picture = tmp_path / "boards.svg"
+    assert main(["bench", "plot", str(tmp_path), "-o", str(picture)]) == 0
+    assert "; for board a only" in picture.read_text()
+    assert "2 boards: a (36 boots), b (3 boots); each block on one of them" in picture.read_text()
 
 
 @pytest.mark.parametrize("label", [BASE, BUILD])
@@ -227,7 +236,7 @@ def test_a_board_on_which_one_variant_never_counts(tmp_path: Path, capsys: Said,
     write(tmp_path, results.campaign, kept)
     assert main(["bench", "compare", str(tmp_path)]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert f"{BUILD}: the effect of the board CANNOT BE ESTIMATED: only a has enough pairs." in text
+    assert f"{BUILD}: the effect of the board CANNOT BE ESTIMATED: only a has enough pairs" in text
 
 
 def test_boards_with_one_pair_each(tmp_path: Path, capsys: Said) -> None:
