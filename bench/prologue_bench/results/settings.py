@@ -38,7 +38,8 @@ def setup_differences(readings: Iterable[tuple[str, Reading]]) -> Iterator[str |
 def void_unlike(boots: Sequence[Boot]) -> tuple[Boot, ...]:
     """Make boots void that ran with another governor, other CPUs ... than the ones before them that count."""
     counted = [boot for boot in boots if boot.void is None]
-    differences = setup_differences((f"boot {boot.number}", boot.gate_before) for boot in counted)
+    # All of them agree, and their numbers change when sets are merged.
+    differences = setup_differences(("them", boot.gate_before) for boot in counted)
     odd = {boot.number: why for boot, why in zip(counted, differences, strict=True) if why is not None}
     return tuple(
         replace(b, void=f"settings differ from earlier boots: {odd[b.number]}") if b.number in odd else b for b in boots

@@ -102,7 +102,7 @@ def test_a_boot_whose_settings_differ_is_void_at_once(tmp_path: Path) -> None:
     """Readers would leave it out: it is repeated while the campaign runs."""
     finished = record(tmp_path, Machine(lambda n: "other governor" if n == 3 else None))
     assert [each.boot.void for each in finished if each.boot.void] == [
-        "settings differ from earlier boots: governors: powersave, but performance in boot 1"
+        "settings differ from earlier boots: governors: powersave, but performance in them"
     ]
     assert [len(read_results(tmp_path).valid(label)) for label in LABELS] == [3, 3, 3]
 

@@ -166,12 +166,16 @@ def test_a_boot_whose_settings_differ_is_void(tmp_path: Path) -> None:
     fast, slow = ({"governors": [name], "boost": None} for name in ("performance", "powersave"))
     recorded = [replace(boot, gate_before=fast) for boot in boots(made)]
     odd = replace(recorded[3], gate_before=slow)
-    again = replace(recorded[3], number=99)
+    again = replace(recorded[3], number=99, started="2026-03-01T00:00:00+00:00")
     results = read_results(write(tmp_path, campaign(made), [*recorded[:3], odd, *recorded[4:], again]))
     assert [(boot.number, boot.void) for boot in results.voids] == [
-        (odd.number, "settings differ from earlier boots: governors: powersave, but performance in boot 1"),
+        (odd.number, "settings differ from earlier boots: governors: powersave, but performance in them"),
     ]  # fmt: skip
     assert len(results.valid(odd.variant)) == 2
+    earlier = make(tmp_path / "earlier", replace(made, started=1))
+    (void,) = open_results([str(earlier), str(tmp_path)]).voids
+    assert void.number > odd.number
+    assert void.void == results.voids[0].void, "the number of a boot of the other set would stand there"
 
 
 def test_merge_refuses_sets_whose_settings_differ(tmp_path: Path) -> None:
