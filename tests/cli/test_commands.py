@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -155,8 +156,9 @@ def test_a_dry_run_says_what_would_be_written(mini: Mini, capsys: pytest.Capture
     for _ in range(2):
         assert main(["patch", vmlinux, "--dry-run"]) == 0
         assert "untouched, dry run: 15 sites, 15 records, 32 words would be written" in capsys.readouterr().out
-    assert main(["patch", vmlinux, vmlinux, "--dry-run"]) == 0
-    assert "64 words would be written" in capsys.readouterr().out
+    other = shutil.copy(vmlinux, f"{vmlinux}.other")
+    assert main(["patch", vmlinux, other, vmlinux, "--dry-run"]) == 0
+    assert "64 words would be written" in capsys.readouterr().out  # each file once
     assert main(["patch", vmlinux, "--dry-run", "--json"]) == 0
     (data,) = json.loads(capsys.readouterr().out)["files"]
     assert (data["words_written"], data["words_to_write"]) == (0, 32)
@@ -357,7 +359,7 @@ def test_usage_errors(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
     vmlinux = str(mini(Spec()))
     assert main(["patch", vmlinux]) == 2
     assert "no output: use -o OUT, --in-place" in capsys.readouterr().err
-    assert main(["patch", vmlinux, vmlinux, "-o", "x"]) == 2
+    assert main(["patch", vmlinux, "another", "-o", "x"]) == 2
 
 
 def test_our_own_failure_is_exit_3(
