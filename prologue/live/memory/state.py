@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from prologue.errors import InputError
@@ -103,7 +106,7 @@ class KernelTask(NamedTuple):
     parent: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class KernelState:
     """State that the kernel reports. ``symbols`` are those of other owners, and where its image begins and ends.
 
@@ -126,16 +129,19 @@ class KernelState:
         Near is less than a page; empty for nobody. A module's symbols do not count: they name data, and init text whose
         memory has another use now.
         """
-        modules = {module.name for module in self.modules}
         begun = [
             (max(place for place in (module.base, *module.sections.values()) if place <= vaddr), module.name)
             for module in self.modules if module.has_text(vaddr)
         ]  # fmt: skip
-        begun += [
-            (symbol.vaddr, symbol.owner) for symbol in self.symbols
-            if symbol.owner and symbol.owner not in modules and 0 <= vaddr - symbol.vaddr < PAGE
-        ]  # fmt: skip
+        at = bisect_right(self._other_code, vaddr, key=itemgetter(0))
+        begun += [(place, owner) for place, owner in self._other_code[max(at - 1, 0) : at] if vaddr - place < PAGE]
         return max(begun, default=(0, ""))[1]
+
+    @cached_property
+    def _other_code(self) -> list[tuple[int, str]]:
+        """Addresses and owners of the symbols that are neither the kernel's nor a module's, ascending."""
+        modules = {module.name for module in self.modules}
+        return sorted((s.vaddr, s.owner) for s in self.symbols if s.owner and s.owner not in modules)
 
     def names_code(self, vaddr: int) -> bool:
         """Return whether somebody's code is there."""
