@@ -8,8 +8,9 @@ from pathlib import Path
 from prologue.errors import InputError, UsageError
 from prologue.gate.settings import no_rule_applies
 from prologue.gate.verify import Request, Verified, verify_binary
+from prologue.kernel.load import open_binary
 from prologue.kernel.module import Module
-from prologue.library.files import File, FileName, opened, path_of
+from prologue.library.files import File, FileName, path_of
 from prologue.rules.registry import select_rules
 
 
@@ -25,7 +26,7 @@ def verify(  # noqa: PLR0913 - all others are optional, and named
     """Run the rules on a vmlinux or a module, as ``prologue verify --no-config`` does.
 
     Args:
-        file: what to verify.
+        file: what to verify; it is read again, for it may have been written since it was opened.
         vmlinux: the kernel of a module; without it some rules have less to compare, and signatures are not checked.
         against: the file before it was processed.
         image: the flat Image that was made from this vmlinux.
@@ -44,7 +45,7 @@ def verify(  # noqa: PLR0913 - all others are optional, and named
     rules = select_rules(rule_names(select), rule_names(ignore))
     if image is not None and not any("I" in rule.inputs for rule in rules):
         raise UsageError("image= is for PL404, which would not run: remove it from ignore, or select it")
-    binary = opened(file)
+    binary = open_binary(path_of(file), unpack=True)
     if vmlinux is not None and not isinstance(binary, Module):
         raise InputError("vmlinux= is for modules, and this is none", path=binary.path)
     verified = verify_binary(

@@ -30,6 +30,16 @@ def test_findings_are_those_of_the_command(mini: Mini, capsys: pytest.CaptureFix
         assert [finding.code for finding in verified.findings] == expected
 
 
+def test_what_is_verified_is_the_file_as_it_is_now(mini: Mini) -> None:
+    kernel = prologue.open(mini(Spec()))
+    assert kernel.state == "untouched"
+    prologue.write(prologue.plan(kernel), in_place=True)
+    verified = prologue.verify(kernel)
+    assert verified.passed
+    assert verified.facts is not None
+    assert verified.facts.state == "processed"
+
+
 def test_what_was_not_verified_is_an_error(mini: Mini, tmp_path: Path) -> None:
     path = mini(Spec())
     (tmp_path / "damaged").write_bytes(path.read_bytes()[:5000])
