@@ -46,8 +46,8 @@ RULE = Rule(
     "Unaligned, it can be read half-written, and the kernel refuses the site. Changed bytes mean that another tool "
     "writes there, too.",
     example="d503201f 00000000 before kernel_init",
-    fix="build with -falign-functions=8, and with no other feature that writes before functions (kCFI excludes "
-    "CALL_OPS)",
+    fix="build with -fmin-function-alignment=8, or with -falign-functions=8, which GCC does not apply to cold "
+    "functions and under -Os; and with no other feature that writes before functions (kCFI excludes CALL_OPS)",
     citation='kernel arch/arm64/kernel/ftrace.c "ftrace_call_adjust", "ftrace_rec_set_ops" (6.12)',
     check=check,
     words=(0xD503201F, 0x00000000),
