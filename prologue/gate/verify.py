@@ -106,7 +106,7 @@ def verify_binary(request: Request, binary: Binary) -> Verified:
         lost = f"{binary.unnamed_functions:,} of {facts.sites:,} traced functions have no symbol"
         notes.append(
             f"{path}: stripped in part: {lost}: "
-            "PL109 and PL304 were not checked, and PL112 and PL206 at functions with a symbol only"
+            "PL109 and PL304 were not checked, and PL112, PL203, PL206 and PL208 at functions with a symbol only"
         )
     if isinstance(binary, Kernel) and binary.restored is not None:
         notes.append(f"{path}: {binary.restored}")

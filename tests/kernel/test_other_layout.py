@@ -72,6 +72,16 @@ def test_an_object_of_another_layout(
     assert ko.read_bytes() == before
 
 
+def test_without_symbols_of_functions_it_is_said_that_nothing_is_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ko = mixed(tmp_path, "2", "2,2", "none")
+    functions = [f"--strip-symbol={name}" for name in ("rest", "more", "last", "exported")]
+    subprocess.run(["aarch64-linux-gnu-objcopy", *functions, ko], check=True)
+    assert main(["verify", str(ko)]) == 0
+    assert "and PL112, PL203, PL206 and PL208 at functions with a symbol only" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("odd", ["2,2", "3,2"])
 def test_an_object_without_slots_where_its_literal_is_right(
     tmp_path: Path, odd: str, capsys: pytest.CaptureFixture[str]
