@@ -71,7 +71,10 @@ def find_breakpoints(variables: Variables, listed: Iterable[str]) -> Breakpoints
     if walked is not None:
         by_address = {point.vaddr: point for point in walked}
     kgdb = _kgdb(variables)
-    by_address |= {point.vaddr: point for point in kgdb or ()}
+    for point in kgdb or ():
+        # Over a kprobe's, kgdb saved that BRK; a kprobe cannot be put on kgdb's (INSN_REJECTED).
+        below = by_address.get(point.vaddr) if point.original == KPROBE_BRK else None
+        by_address[point.vaddr] = point if below is None else below._replace(brk=KGDB_BRK)
     return Breakpoints(by_address, complete=walked is not None or bool(lines), kgdb_complete=kgdb is not None)
 
 

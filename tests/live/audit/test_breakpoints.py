@@ -89,6 +89,26 @@ def test_kgdb_has_those_that_are_active() -> None:
     assert lacking.unlisted == (KPROBE_BRK, KGDB_BRK)  # each BRK of kgdb may be in the table
 
 
+def test_kgdb_over_a_kprobe_covers_what_that_covers() -> None:
+    """What kgdb saved is the breakpoint of the kprobe, which is no instruction of the kernel's."""
+
+    class Both(KgdbVariables):
+        def place(self, name: str) -> int | None:
+            return 0x2000 if name == "kprobe_table" else super().place(name)
+
+        def read(self, vaddr: int, size: int) -> bytes | None:
+            made = {0x2000: NODE.to_bytes(8, "little").ljust(8 * 64, b"\0"), NODE: bytes(probe)}
+            return made.get(vaddr, b"")[:size] or super().read(vaddr, size)
+
+    probe = bytearray(104)
+    struct.pack_into("<Q", probe, 40, PLACE + 192)
+    probe[80:84] = NOP
+    variables = Both(96)
+    variables._table = variables._table.replace(NOP, KPROBE_BRK.to_bytes(4, "little"))
+    variables.fetch = lambda _: None  # type: ignore[attr-defined]
+    assert find_breakpoints(cast("Any", variables), ()).at == {PLACE + 192: Breakpoint(PLACE + 192, KGDB_BRK, a64.NOP)}
+
+
 def test_kgdb_of_a_release_that_is_not_known() -> None:
     variables = KgdbVariables(96)
     variables.layouts = by_release((9, 9), realtime=False)
