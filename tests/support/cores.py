@@ -69,8 +69,10 @@ RAM = 0x40000000
 _PAGE = 4096
 
 
-def machine(vmlinux: Path, changes: Mapping[int, int], unmapped: range = range(0), stale: bytes = b"") -> bytes:
-    """A dump of a machine that runs the kernel at ``SLIDE``: physical memory, page tables, VMCOREINFO among the data.
+def machine(
+    vmlinux: Path, changes: Mapping[int, int], unmapped: range = range(0), stale: bytes = b"", slide: int = SLIDE
+) -> bytes:
+    """A dump of a machine that runs the kernel at ``slide``: physical memory, page tables, VMCOREINFO among the data.
 
     ``unmapped`` are link-time addresses whose memory has become somebody else's; ``stale`` lies before all else.
     """
@@ -85,13 +87,13 @@ def machine(vmlinux: Path, changes: Mapping[int, int], unmapped: range = range(0
         if vaddr in unmapped:
             image[page * _PAGE : (page + 1) * _PAGE] = b"user" * (_PAGE // 4)
         else:
-            tables.map(vaddr + SLIDE, RAM + (page + 1) * _PAGE)
-    voffset = start + SLIDE - (RAM + _PAGE)
+            tables.map(vaddr + slide, RAM + (page + 1) * _PAGE)
+    voffset = start + slide - (RAM + _PAGE)
     more = (
         f"NUMBER(VA_BITS)=48\nNUMBER(TCR_EL1_T1SZ)=0x10\nNUMBER(PHYS_OFFSET)={RAM:#x}\n"
         f"NUMBER(kimage_voffset)={voffset:#x}\nSYMBOL(swapper_pg_dir)={tables.root + voffset:x}\n"
     )
-    text = vmcoreinfo()[2] + more.encode() + b"\0"
+    text = vmcoreinfo(slide)[2] + more.encode() + b"\0"
     memory = stale.ljust(_PAGE, b"\0") + bytes(image) + bytes(tables.content) + b"OSRELEASE=%s\n\0" + text
     assert len(stale) <= _PAGE
     return core([(RAM, RAM, memory.ljust(-(-len(memory) // _PAGE) * _PAGE, b"\0"))])

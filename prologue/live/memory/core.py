@@ -6,7 +6,7 @@ Nothing is loaded in advance: /proc/kcore seems to have the size of the whole ad
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -27,7 +27,8 @@ NO_PADDR: Final = (1 << 64) - 1
 """``p_paddr`` of segments of /proc/kcore that are not physically contiguous: vmalloc, modules."""
 _MANY: Final = 0xFFFF  # PN_XNUM: the number is elsewhere
 _MAX_NOTES: Final = 64 << 20
-_NT_ARM_SVE: Final = 0x405  # include/uapi/linux/elf.h, 6.12
+_NT_PRSTATUS, _NT_ARM_SVE = 1, 0x405  # include/uapi/linux/elf.h, 6.12
+_PC: Final = 368  # in struct elf_prstatus (include/linux/elfcore.h, 6.12): 112 bytes, x0 to x30, and sp are before it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,26 @@ class Note(NamedTuple):
 def _size_of(note: Note) -> int:
     """Return the note's bytes in the file, with the header; its name ends with a zero byte there."""
     return 12 + (len(note.name) + 4) // 4 * 4 + (len(note.data) + 3) // 4 * 4
+
+
+def walk_notes(data: bytes) -> Iterator[Note]:
+    """Yield the notes of a segment; a damaged one ends them."""
+    at = 0
+    while at + 12 <= len(data):
+        name_size, size, kind = struct.unpack_from("<III", data, at)
+        body = at + 12 + (name_size + 3) // 4 * 4
+        if body + size > len(data) or not name_size:
+            return
+        name = data[at + 12 : at + 12 + name_size].rstrip(b"\0").decode("ascii", "replace")
+        yield Note(name, kind, data[body : body + size])
+        at = body + (size + 3) // 4 * 4
+
+
+def kernel_pcs(notes: Iterable[Note]) -> tuple[int, ...]:
+    """Return where CPUs executed the kernel, by the notes of their registers."""
+    states = (note.data for note in notes if note.name == "CORE" and note.type == _NT_PRSTATUS)
+    pcs = (int.from_bytes(data[_PC : _PC + 8], "little") for data in states)
+    return tuple(pc for pc in pcs if pc >= KERNEL_HALF)
 
 
 class CoreFile:
@@ -119,15 +140,7 @@ class CoreFile:
     def _walk(self, segment: CoreSegment) -> Iterator[Note]:
         if segment.filesz > _MAX_NOTES:
             raise InputError(f"notes of {segment.filesz} bytes: damaged", path=self.name)
-        data, at = self._reader(segment.offset, segment.filesz), 0
-        while at + 12 <= len(data):
-            name_size, size, kind = struct.unpack_from("<III", data, at)
-            body = at + 12 + (name_size + 3) // 4 * 4
-            if body + size > len(data) or not name_size:
-                return
-            name = data[at + 12 : at + 12 + name_size].rstrip(b"\0").decode("ascii", "replace")
-            yield Note(name, kind, data[body : body + size])
-            at = body + (size + 3) // 4 * 4
+        yield from walk_notes(self._reader(segment.offset, segment.filesz))
 
     def note(self, name: str) -> bytes | None:
         """Return the data of the first note of that name."""

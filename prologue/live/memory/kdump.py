@@ -26,9 +26,9 @@ MAGIC: Final = b"KDUMP   "
 FLATTENED: Final = b"makedumpfile\0\0\0\0"
 # Of struct disk_dump_header, from block_size on: block_size, sub_hdr_size, bitmap_blocks.
 _SIZES_AT, _SIZES = 428, struct.Struct("<III")
-# Of kdump_sub_header: whether pages are in several files; offset and size of VMCOREINFO.
+# Of kdump_sub_header: whether pages are in several files; offset and size of VMCOREINFO, and of an ELF core's notes.
 _SPLIT_AT, _SPLIT = 12, struct.Struct("<I")
-_INFO_AT, _INFO = 32, struct.Struct("<QQ")
+_INFO_AT, _NOTES_AT, _SPAN = 32, 48, struct.Struct("<QQ")
 _FLAT_HEADER: Final = 4096
 _FLAT: Final = struct.Struct(">qq")  # offset in the whole file, size; both -1 at the end
 _PAGE = np.dtype([("offset", "<u8"), ("size", "<u4"), ("flags", "<u4"), ("page_flags", "<u8")])
@@ -67,9 +67,13 @@ class CompressedDump:
         self._numbers, self._pages = numbers[written], pages[written]
         if self._flat is None:
             self._require_blocks()
-        at, size = _INFO.unpack(self._pread(self.block + _INFO_AT, _INFO.size))
-        self.vmcoreinfo = self._pread(at, size) if 0 < size <= _MOST else b""
+        self.vmcoreinfo, self.notes = self._named(_INFO_AT), self._named(_NOTES_AT)
         self._content = lru_cache(_CACHED)(self._decompress)
+
+    def _named(self, field: int) -> bytes:
+        """Read what the sub-header has the place of; empty if it has none."""
+        at, size = _SPAN.unpack(self._pread(self.block + field, _SPAN.size))
+        return self._pread(at, size) if 0 < size <= _MOST else b""
 
     def _marked(self, start: int, size: int) -> I64:
         """Return the numbers of the blocks that a bitmap says are there: it has a bit up to the last address of RAM."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from prologue.elf.files import open_regular
 from prologue.errors import InputError, PrologueError, how_to_install
 from prologue.live.memory.base import KernelInfo, read_vmcoreinfo
-from prologue.live.memory.core import CoreFile
+from prologue.live.memory.core import CoreFile, kernel_pcs, walk_notes
 from prologue.live.memory.kdump import FLATTENED, MAGIC, CompressedDump
 from prologue.live.memory.ranges import Range, UnmappedError
 from prologue.live.memory.state import KernelState, KernelTask, LoadedModule
@@ -57,7 +57,8 @@ class Vmcore:
             self._program = self._open(noted)
             self.info = read_vmcoreinfo(noted, self.name)
         else:
-            self._program, self.info = self._open_by_scan()
+            notes = core.notes if core is not None else walk_notes(compressed.notes) if compressed else ()
+            self._program, self.info = self._open_by_scan(kernel_pcs(notes))
 
     def _open(self, vmcoreinfo: bytes) -> Any:
         drgn = self._drgn
@@ -78,9 +79,12 @@ class Vmcore:
         assert self._compressed is not None  # noqa: S101 - only then drgn calls this
         return self._compressed.read(paddr, size)
 
-    def _open_by_scan(self) -> tuple[Any, KernelInfo]:
-        """Find VMCOREINFO in memory; a kernel that was there before may have left another one."""
-        seen = set()
+    def _open_by_scan(self, pcs: tuple[int, ...]) -> tuple[Any, KernelInfo]:
+        """Find VMCOREINFO in memory; kernels that were there before may have left others, and their page tables.
+
+        The tables of the one that runs map all code that CPUs execute (``pcs``).
+        """
+        seen, mapped = set(), list[tuple[Any, KernelInfo]]()
         for text in _scan(self._path) if self._compressed is None else _scan_blocks(self._compressed):
             if text in seen:
                 continue
@@ -88,9 +92,14 @@ class Vmcore:
             try:
                 info, program = read_vmcoreinfo(text, self.name), self._open(text)
                 program.read(info.anchors["_stext"], 4)
+                mapped.append((program, info))
+                for pc in pcs:
+                    program.read(pc, 4)
             except Exception:  # noqa: S112 - as in _open; the next text may be the right one
                 continue
             return program, info
+        if mapped:
+            return mapped[0]
         raise InputError(_NO_VMCOREINFO, path=self.name)
 
     def read(self, vaddr: int, size: int) -> bytes:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import io
+import struct
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from prologue.cli.main import main
 from prologue.live.memory.ranges import UnmappedError
 from prologue.live.memory.sources import open_memory
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
+from tests.support import cores
 from tests.support.built import Mini
 from tests.support.cores import RAM, SLIDE, core, machine, vmcoreinfo
 from tests.support.elf_edit import MOV, ElfEdit
@@ -49,6 +54,24 @@ def test_a_dump_without_note(vmlinux: Path, stale: bytes, capsys: pytest.Capture
     assert f".init.text      not in memory after boot: {init['sh_size'] // 4} words as linked" in said
     elf.set_word(leaf, MOV)
     assert out.read_bytes() == bytes(elf.data)
+
+
+def test_a_dump_of_a_machine_that_was_rebooted(
+    vmlinux: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The earlier kernel is there, with its page tables; a CPU executes the later one."""
+    earlier, leaf = _memory_of(machine(vmlinux, {}, slide=SLIDE - 0x200000)), ElfEdit(vmlinux).value("work_leaf")
+    monkeypatch.setattr(cores, "RAM", RAM + len(earlier))
+    segments = [(RAM, RAM, earlier), (cores.RAM, cores.RAM, _memory_of(machine(vmlinux, {leaf: MOV})))]
+    for pc, slide in ((0, SLIDE - 0x200000), (leaf + SLIDE, SLIDE)):  # user space, and the kernel
+        state = struct.pack("<Q", pc).rjust(376, b"\0").ljust(392, b"\0")
+        assert overlay(vmlinux, core(segments, [("CORE", 1, state)]))[0] == 0
+        assert f"slide {slide:#x}" in capsys.readouterr().out
+
+
+def _memory_of(dump: bytes) -> bytes:
+    (load,) = [s for s in cast("Any", ELFFile(io.BytesIO(dump))).iter_segments() if s["p_type"] == "PT_LOAD"]
+    return bytes(load.data())
 
 
 def test_what_page_tables_do_not_map_is_not_there(vmlinux: Path) -> None:
