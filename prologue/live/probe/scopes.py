@@ -10,14 +10,14 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from prologue.elf.dwarf_entries import DEEPEST, code_of, entry_pc, text_of
+from prologue.elf.dwarf_entries import DEEPEST, code_of, entry_pc, origin, text_of
 from prologue.insn.a64 import INSN_SIZE
 from prologue.insn.rows import must_write
 from prologue.live.probe.c_types import VOID, CType
 from prologue.live.probe.debug_info import Unit
 from prologue.live.probe.entry_types import type_of
 from prologue.live.probe.procedure_call import passed
-from prologue.live.probe.statements import row_start
+from prologue.live.probe.statements import is_part, row_start
 from prologue.live.probe.storage import (
     FRAME_POINTER,
     NOT_SET_YET,
@@ -67,9 +67,17 @@ def _by_precedence(path: list[Any]) -> list[Any]:
     Of each function the innermost block comes first, as in C. An inlined one may have other variables of the same
     names, which are not meant by whoever names the function; of several, the innermost is nearest.
     """
-    begins = [k for k, entry in enumerate(path) if not k or entry.tag in INSTANCES]
-    own, *inlined = [path[low:high][::-1] for low, high in pairwise([*begins, len(path)])]
+    own, *inlined = [path[low:high][::-1] for low, high in pairwise(_bounds(path))]
     return [*own, *(entry for blocks in reversed(inlined) for entry in blocks)]
+
+
+def _bounds(path: list[Any]) -> list[int]:
+    """Return where each function begins in a path of scopes, with the blocks and parts of it, and the path's length."""
+    begins = [0]
+    for k, entry in enumerate(path[1:], 1):
+        if entry.tag in INSTANCES and not is_part(path[begins[-1]], entry):
+            begins.append(k)
+    return [*begins, len(path)]
 
 
 class Scope:
@@ -99,8 +107,7 @@ class Scope:
             index = next((k for k, entry in enumerate(path) if entry.offset == owner), None)
             # An inlined function may have no code at the instruction that it begins with.
             path = path[index:] if index is not None else [unit.entry(owner - unit.offset)]
-            inner = next((k for k, entry in enumerate(path) if k and entry.tag in INSTANCES), len(path))
-            path = path[:inner]
+            path = path[: _bounds(path)[1]]
         self._scopes = _by_precedence(path)
         self._owner = path[0]
 
@@ -122,9 +129,10 @@ class Scope:
         return text_of(self._owner, "DW_AT_name")
 
     def parameters(self) -> list[Variable]:
-        """Return the function's parameters, in order."""
+        """Return the function's parameters, in order; in a part of it, as that has them."""
         entries = (e for e in self._owner.iter_children() if e.tag == "DW_TAG_formal_parameter")
-        return [self._variable(entry) for entry in entries if text_of(entry, "DW_AT_name")]
+        same = {origin(e).offset: e for scope in reversed(self._scopes) for e in scope.iter_children()}
+        return [self._variable(same[origin(entry).offset]) for entry in entries if text_of(entry, "DW_AT_name")]
 
     def variables(self) -> list[Variable]:
         """Return parameters and locals that are in scope; of several of one name, that which ``find`` finds."""

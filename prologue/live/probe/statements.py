@@ -68,24 +68,25 @@ def function_statements(unit: Unit, function: Any) -> list[Statement]:
     """Return the statements of a function, inlined or not, without those of functions that are inlined into it.
 
     A call of such a function is a statement: it begins with its first instruction, and with those in it that have the
-    line of the call, as ``perf probe`` has it (tools/perf/util/dwarf-aux.c, ``die_walk_lines``, 6.1).
+    line of the call, as ``perf probe`` has it (tools/perf/util/dwarf-aux.c, ``die_walk_lines``, 6.1). A part of the
+    function itself (``is_split``) has its statements, and nothing calls it.
     """
     dwarf, names = unit.debug.dwarf, file_names(unit)
     runs = list(code_of(dwarf, function))
-    inner = [(entry, list(code_of(dwarf, entry)), _call(names, entry)) for entry in _inlined(function, 0)]
+    inner = [(entry, list(code_of(dwarf, entry)), _call(names, entry), part) for entry, part in inlined_into(function)]
     result = {
         row
         for row in unit_statements(unit)
         if _inside(row.vaddr, runs)
-        and all(call == (row.file, row.line) or not _inside(row.vaddr, taken) for _, taken, call in inner)
+        and all((call == row[1:]) is not part or not _inside(row.vaddr, taken) for _, taken, call, part in inner)
     }
     file, line = declared(unit, function)
     start = entry_pc(dwarf, function)
     if start is not None:
         result.add(Statement(start, file, line))
-    for entry, _, call in inner:
+    for entry, _, call, part in inner:
         start = entry_pc(dwarf, entry)
-        if start is not None and call is not None:
+        if start is not None and call is not None and not part:
             result.add(Statement(start, *call))
     return sorted(result)
 
@@ -152,15 +153,25 @@ def _inside(vaddr: int, runs: list[tuple[int, int]]) -> bool:
     return any(low <= vaddr < high for low, high in runs)
 
 
-def _inlined(entry: Any, depth: int) -> Iterator[Any]:
-    """Yield the functions that are inlined into a function, not those that are inlined into these."""
+def inlined_into(function: Any, block: Any = None, depth: int = 0) -> Iterator[tuple[Any, bool]]:
+    """Yield the functions that are inlined into a function, and whether each is a part of it.
+
+    Those that are inlined into these are left out, except into parts.
+    """
     if depth > DEEPEST:
         return
-    for child in entry.iter_children():
+    for child in (block or function).iter_children():
+        part = child.tag == "DW_TAG_inlined_subroutine" and is_part(function, child)
         if child.tag == "DW_TAG_inlined_subroutine":
-            yield child
-        elif child.tag == "DW_TAG_lexical_block":
-            yield from _inlined(child, depth + 1)
+            yield child, part
+        if part or child.tag == "DW_TAG_lexical_block":
+            yield from inlined_into(function, child, depth + 1)
+
+
+def is_part(function: Any, entry: Any) -> bool:
+    """Return whether an inlined entry is a part of the function that it is in, and no call."""
+    abstract = origin(entry)
+    return abstract.offset == origin(function).offset and is_split(abstract, entry)
 
 
 def is_of_header(unit: Unit, function: Any) -> bool:

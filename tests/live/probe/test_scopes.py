@@ -16,6 +16,7 @@ from prologue.live.probe.arguments import find_arguments
 from prologue.live.probe.debug_info import open_debug
 from prologue.live.probe.language import parse_argument
 from prologue.live.probe.scopes import Scope
+from prologue.live.probe.statements import declared, function_statements, inlined_into
 from prologue.live.probe.storage import ADDRESS_ONLY, ENTRY_ONLY, LEFT, NO_FRAME
 from tests.live.probe.made_kernel import TEXT, TOOLS, make
 from tests.mini_kernel.build import run_command
@@ -223,6 +224,49 @@ def test_a_static_variable_of_which_there_are_several(tmp_path: Path, version: i
     lines, reasons = arguments_at(out, function.vaddr, "state", "stale", data=Ambiguous()) or ([], {})
     assert lines == [f"state=@_stext+{state.vaddr - TEXT}:s16"]
     assert reasons == {"stale": "traced has no variable stale here"}
+
+
+# GCC separates all after the first return, and puts it back, as nothing else calls it.
+_DIVIDED = """
+__attribute__((noipa)) int next(long *list, int last) { return list[last]; }
+int traced(long *list, int number)
+{
+	int error = 0;
+	if (__builtin_expect(!list, 1))
+		return error;
+	error = next(list, 0);
+	while (error) {
+		error = next(list, error + number);
+		number += next(list, 0);
+	}
+	number += next(list, number);
+	next(list, number);
+	next(list + number, 0);
+	return number + error;
+}
+int calls(void) { return traced(0, 1); }
+"""
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_part_of_a_function_that_was_put_back(tmp_path: Path, version: int) -> None:
+    """It looks like a call of the function, and has its statements, and its variables as they are there."""
+    out = described(tmp_path, version, _DIVIDED)
+    debug, symbol = open_debug(ElfImage(out)), Kernel(out).symbols.find("traced")
+    assert debug is not None
+    assert symbol is not None
+    found = debug.function_at(symbol.vaddr)
+    assert found is not None
+    unit, function = found
+    assert [is_part for _, is_part in inlined_into(function)] == [True]
+    by_line: dict[int, list[int]] = {}
+    for row in function_statements(unit, function):
+        by_line.setdefault(row.line - declared(unit, function)[1], []).append(row.vaddr)
+    assert by_line[0] == [symbol.vaddr]
+    assert {5, 6, 7, 8, 10, 11, 12, 13} <= by_line.keys()
+    for vaddr in by_line[7]:  # not 0, as before the part
+        (error,), _ = arguments_at(out, vaddr, "error") or ([""], {})
+        assert error.startswith("error=%x")
 
 
 @pytest.mark.parametrize("version", [4, 5])
