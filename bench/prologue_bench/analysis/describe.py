@@ -35,7 +35,7 @@ class Description:
     median: float
     high_quartile: float
     maximum: float
-    error: float  # standard error of the median, for rounding
+    error: float  # standard error of the median, for rounding; exact counts have none, though links differ
     outliers: tuple[Outlier, ...]
 
 
@@ -74,6 +74,6 @@ def _describe(results: ResultSet, workload: str, label: str) -> Description:
         median=median,
         high_quartile=q3,
         maximum=high,
-        error=series.error,
+        error=0.0 if results.campaign.evidence == "exact" else series.error,
         outliers=flagged,
     )

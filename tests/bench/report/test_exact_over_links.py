@@ -54,6 +54,13 @@ def test_links_that_differ_are_equal_nowhere(tmp_path: Path, capsys: Said) -> No
     assert not any("equal" in text for text in texts)
 
 
+def test_a_table_of_links_has_whole_counts(tmp_path: Path, capsys: Said) -> None:
+    on_link(tmp_path / "over", 1, {BASE: 111927179, BUILD: 111920351})
+    on_link(tmp_path / "over", 2, {BASE: 111946348, BUILD: 111939527})
+    assert main(["bench", "table", str(tmp_path / "over")]) == 0
+    assert {"111920351", "111939527"} <= {*capsys.readouterr().out.split()}
+
+
 def bars_of(directory: Path) -> list[float]:
     figure = draw(compare(open_results([str(directory)])))
     bars = [bar for axes in figure.axes for bar in axes.patches if isinstance(bar, Rectangle)]
