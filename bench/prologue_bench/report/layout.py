@@ -16,8 +16,11 @@ WIDTH: Final = 75
 _LEAST_LABEL: Final = 8  # columns of a variant's label in a table
 _MOST_LABEL: Final = 20
 _GAP: Final = "  "
-# Code, emphasis, HTML, entities, links, and backslashes that would take a character of these away.
-_MARKUP: Final = re.compile(r"[*`~]|<(?=[A-Za-z/!?])|&(?=[#\w]+;)|\](?=[(\[])|\\(?=[!-/:-@\[-`{-~])|(?<!\w)_|_(?!\w)")
+# Headings, quotes, lists, code, emphasis, HTML, entities, links, and backslashes that would take a character of these.
+_MARKUP: Final = re.compile(
+    r"^(?:#(?=#*\s)|>|[+-](?=\s))"
+    r"|[*`~]|<(?=[A-Za-z/!?])|&(?=[#\w]+;)|\](?=[(\[])|\\(?=[!-/:-@\[-`{-~])|(?<!\w)_|_(?!\w)"
+)
 
 
 def mail(text: str) -> str:

@@ -257,12 +257,15 @@ def test_labels_cannot_break_a_mail(tmp_path: Path, capsys: Said) -> None:
 @pytest.mark.parametrize("command", ["compare", "table"])
 def test_markdown_shows_names_as_they_are(command: str, tmp_path: Path, capsys: Said) -> None:
     names = ["sort <in >out; grep '*x*' | wc", "_a_ `b` ~~c~~ &amp; [d](e) \\*", "a_b <br>"]
-    table = {"label": names[0], "unit": "s", "direction": "lower", "samples": {names[1]: [1, 2], names[2]: [1, 3]}}
+    names += ["## of May", "> 6.1", "- x9", "+ x9"]
+    table = {"label": names[0], "unit": "s", "direction": "lower", "samples": {name: [1, 2] for name in names[1:]}}
     (tmp_path / "t.json").write_text(json.dumps(table))
     text = bench(capsys, command, str(tmp_path / "t.json"), "--format", "markdown")
     tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
     pieces = [piece for token in tokens for piece in token.children or ()]
     assert {piece.type for piece in pieces} <= {"text", "text_special"}
+    assert not {token.tag for token in tokens} & {"h1", "h2", "blockquote", "ol"}
+    assert sum(token.type == "bullet_list_open" for token in tokens) <= 2
     shown = ["".join(piece.content for piece in token.children or ()) for token in tokens]
     assert all(any(name in line for line in shown) for name in names)
 
