@@ -53,7 +53,7 @@ def run(args: Namespace) -> int:
         done = audit_both(args.vmlinux, (memories[0], memories[1]), modules, rules)
     else:
         done = audit(args.vmlinux, memories[0], modules, rules)
-    done = replace(done, left_out=left_out)
+    done = replace(done, left_out={**done.left_out, **left_out})
     errors = all_errors(done)
     print_errors([(error.message, str(error)) for error in errors])
     if done.mismatch:

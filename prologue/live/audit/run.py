@@ -15,7 +15,7 @@ from prologue.kernel.kernel import Kernel
 from prologue.live.audit.audit_kernel import audit_kernel, read_facts
 from prologue.live.audit.audit_modules import audit_modules
 from prologue.live.audit.audited import Audited, LiveWord, MechanismCount, Undecided, undecided
-from prologue.live.audit.findings import audit_findings
+from prologue.live.audit.findings import MISMATCH, audit_findings
 from prologue.live.audit.variables import Variables
 from prologue.live.memory.base import Memory
 from prologue.live.memory.state import KernelState
@@ -85,7 +85,7 @@ class Audit:
     before: Audit | None = None
     transitions: tuple[Transition, ...] = ()
     struct_offsets: str = ""  # where those of the kernel's structs come from; empty if nothing was read
-    left_out: Mapping[str, str] = field(default_factory=dict)  # codes of rules that were not to run, by whose choice
+    left_out: Mapping[str, str] = field(default_factory=dict)  # codes of rules that did not run, and why
     open_hooks: int = 0  # of what is attached: suspects on a release that was not compared
     open_lists: int = 0  # of what is attached: lists and checks of which memory does not say what it should
 
@@ -219,7 +219,10 @@ def mismatch_audit(vmlinux: Path, memory: Memory, error: AnotherKernelError) -> 
     audited = Audited(words=(), mechanisms=(), text=0, unlooked=(), mismatch=str(error))
     findings = tuple(audit_findings(Kernel(vmlinux), audited, LIVE_RULES))
     file = AuditedFile(path=vmlinux, name=KERNEL, audited=audited, findings=findings)
-    return Audit(source=memory.name, release=memory.info.release, slide=None, files=(file,), notes=())
+    return Audit(
+        source=memory.name, release=memory.info.release, slide=None, files=(file,), notes=(),
+        left_out={rule.code: "not run: memory is of another kernel" for rule in LIVE_RULES if rule is not MISMATCH},
+    )  # fmt: skip
 
 
 def _look(system: RunningSystem) -> Look:

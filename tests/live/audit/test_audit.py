@@ -244,6 +244,15 @@ def test_the_report_of_another_kernel(vmlinux: Path, capsys: pytest.CaptureFixtu
     data = json.loads(out.read_text())
     assert [finding["code"] for finding in data["findings"]] == ["PL505"]
     assert data["slide"] is None
+    assert main([*AUDIT, str(vmlinux), str(source), "-o", str(out), "--format", "html"]) == 2
+    assert "what PL501 finds: the rule was not run: memory is of another kernel" in out.read_text()
+    assert "All text in memory was looked at." not in out.read_text()
+    capsys.readouterr()
+    assert main([*AUDIT, str(vmlinux), str(source), "--format", "ktap"]) == 2
+    cases = [line.strip() for line in capsys.readouterr().out.splitlines() if "ok " in line and " PL" in line]
+    (judged,) = [case for case in cases if "# SKIP not run: memory is of another kernel" not in case]
+    assert judged.startswith("not ok ")
+    assert "PL505" in judged
 
 
 def test_inputs_are_not_overwritten(vmlinux: Path) -> None:
