@@ -47,7 +47,7 @@ def render_audit(
     if kind == "json":
         return json.dumps(_data(audit, lacking_allowed=lacking_allowed), indent=2)
     audits = audits_of(audit)
-    notes = [*unknown_lines(audit, show_all=show_all), *_table(audit), *agreement_lines(audit), *_notes(audit)]
+    notes = [*unknown_lines(audit, show_all=show_all), *_table(audit), *agreement_lines(audit), *file_notes(audit)]
     notes += [*_transitions(audit), *not_looked_at(audit), *_struct_offsets(audit), closing(audit)]
     left = [look for look in audits if look.is_open(lacking_allowed=lacking_allowed)]
     unread = {f"words of {look.source}": "; ".join(why_undecided(look)) for look in left}
@@ -120,7 +120,7 @@ def _text(audit: Audit, *, show_all: bool, brief: bool) -> str:
     )
     lines += [] if show_all else unstable_lines(audit, findings)
     lines += unknown_lines(audit, show_all=show_all)
-    lines += [] if brief else [*_table(audit), *agreement_lines(audit), *_notes(audit)]
+    lines += [] if brief else [*_table(audit), *agreement_lines(audit), *file_notes(audit)]
     lines += _transitions(audit)
     if not brief:
         lines += [f"not looked at: {printable(note)}" for note in not_looked_at(audit)]
@@ -167,8 +167,9 @@ def _transitions(audit: Audit) -> list[str]:
     return tabulate(rows, head, tablefmt="plain", disable_numparse=True, colalign=align).splitlines()
 
 
-def _notes(audit: Audit) -> list[str]:
-    earlier = [] if audit.before is None else [f"{audit.before.source}: {note}" for note in _notes(audit.before)]
+def file_notes(audit: Audit) -> list[str]:
+    """Return the notes on files, those of the earlier memory first."""
+    earlier = [] if audit.before is None else [f"{audit.before.source}: {note}" for note in file_notes(audit.before)]
     return [*earlier, *(note for audited_file in audit.files for note in audited_file.audited.notes)]
 
 

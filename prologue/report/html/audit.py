@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from prologue.live.audit.outcome import MemoryFinding, all_errors, audits_of
 from prologue.live.audit.run import KERNEL, Audit
-from prologue.report.audit import closing, mechanism_rows, not_looked_at
+from prologue.report.audit import closing, file_notes, mechanism_rows, not_looked_at
 from prologue.report.html.causes import causes_part
 from prologue.report.html.page import Badge, BulletList, Page, PagePart, Table
 from prologue.report.html.text_map import text_map
@@ -29,7 +29,7 @@ def audit_page(audit: Audit, command: Sequence[str], *, lacking_allowed: bool) -
     parts += [text_map(file) for file in audit.files if file.name == KERNEL and file.audited.text]
     lacking = [*map(str, all_errors(audit)), *not_looked_at(audit)]
     parts.append(BulletList(title="What was not checked", lines=lacking or ["All text in memory was looked at."]))
-    notes = [*agreement_lines(audit), *(note for file in audit.files for note in file.audited.notes)]
+    notes = [*agreement_lines(audit), *file_notes(audit)]
     notes += [f"struct offsets: {audit.struct_offsets}"] if audit.struct_offsets else []
     if notes:
         parts.append(BulletList(title="Notes", lines=notes))

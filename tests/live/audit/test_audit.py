@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from prologue.cli.main import main
+from prologue.live.audit.run import audit
 from prologue.live.memory.capture import Piece, write_capture
+from prologue.live.memory.sources import open_memory
 from prologue.live.memory.state import KernelState
+from prologue.report.audit import render_audit
+from prologue.report.html.audit import audit_page
+from prologue.report.html.page import render_page
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import AUDIT, as_running, process
 from tests.support.built import Mini
@@ -253,6 +259,15 @@ def test_the_report_of_another_kernel(vmlinux: Path, capsys: pytest.CaptureFixtu
     (judged,) = [case for case in cases if "# SKIP not run: memory is of another kernel" not in case]
     assert judged.startswith("not ok ")
     assert "PL505" in judged
+
+
+def test_a_page_has_the_notes_of_the_earlier_memory(vmlinux: Path) -> None:
+    done = audit(vmlinux, open_memory(str(captured(vmlinux, {}, ()))))
+    (file,) = done.files
+    earlier = replace(done, source="earlier", files=(replace(file, audited=replace(file.audited, notes=("a note",))),))
+    page = render_page(audit_page(replace(done, before=earlier), ["prologue"], lacking_allowed=True))
+    assert "earlier: a note" in page
+    assert "earlier: a note" in render_audit(replace(done, before=earlier), "text", show_all=False)
 
 
 def test_inputs_are_not_overwritten(vmlinux: Path) -> None:
