@@ -6,6 +6,7 @@ its place down is its boot, so drift from boot to boot can be seen. Colours are 
 
 from __future__ import annotations
 
+import math
 import textwrap
 import zlib
 from collections.abc import Iterator, Mapping
@@ -21,7 +22,9 @@ from matplotlib.patches import Patch
 from matplotlib.text import Annotation
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from prologue.errors import UsageError
 from prologue.report.pictures import OWN, PictureLook, drawing, save_picture, shade, svg_of
+from prologue.words import counted
 from prologue_bench.analysis.compare import Comparison, Report, WorkloadReport, faster_or
 from prologue_bench.analysis.series import Series, by_link
 from prologue_bench.analysis.stats import outliers
@@ -47,7 +50,12 @@ _AROUND: Final = 1.25  # inches for title and axis of each workload
 _LEGEND: Final = 0.5  # inches below everything, with the legend
 _FOOT: Final = 0.185  # inches for each line of notes below that
 _TITLE: Final = 0.2  # inches for each further line of a title
-_TITLE_WIDTH: Final = 84  # letters in a line of a title, over the whole width
+# Letters in a line of a picture of the usual width: of a title, of notes, of the axis of differences; and at least.
+_TITLE_WIDTH: Final = 84
+_NOTE_WIDTH: Final = 165
+_LABEL_WIDTH: Final = 60
+_FEWEST: Final = 20
+_LEAST_ABOVE: Final = 0.55  # of their own height that rows need, or their words cover each other
 _EDGE: Final = 4  # dots between words and the edge of the picture
 _WIDTH: Final = 11.0
 _SPREAD: Final = 0.62  # of a variant's line that its boots fill
@@ -77,21 +85,28 @@ def draw(report: Report, look: PictureLook = OWN) -> Figure:
     """Draw the picture, not yet in a file; without comparisons it has no right half."""
     rows = report.workloads
     both = any(row.comparisons for row in rows)
-    titles = [_title(row.workload) for row in rows]
+    share = look.inches(_WIDTH, 0)[0] / _WIDTH  # of the width that letters are counted for
+    titles = [_title(row.workload, share) for row in rows]
     heights = [
         _AROUND + _TITLE * title.count("\n") + _LINE * len(row.series) for title, row in zip(titles, rows, strict=True)
     ]
-    notes = _notes(report) if look.notes else []
-    below = _LEGEND + _FOOT * len(notes)
-    figure = Figure(figsize=look.inches(_WIDTH, sum(heights) + below), layout="constrained")
+    notes = _notes(report, share) if look.notes else []
+    reach = max((_reach(row, report.margin) for row in rows), default=report.margin)
+    marks = _legend(report, reach)
+    columns = min(max(int(len(marks) * share), 1), len(marks))
+    head = _LEGEND + _TITLE * (math.ceil(len(marks) / columns) - 1)
+    below = head + _FOOT * len(notes)
+    width, height = look.inches(_WIDTH, sum(heights) + below)
+    if notes and height - below < _LEAST_ABOVE * sum(heights):
+        raise UsageError(f"--size: no room for {counted(len(notes), 'line')} of sentences: more pixels, or --no-notes")
+    figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
-    upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=[sum(heights), below])[:, 0]
+    upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=[max(height - below, below), below])[:, 0]
     if look.title is not None:
         upper.suptitle(look.title, weight="bold", fontsize=12)
     widths = [1.25, 1] if both else [1]
     grid = upper.subplots(len(rows), len(widths), squeeze=False, width_ratios=widths, height_ratios=heights)
     colours = {label: shade(colour) for label, colour in colours_of(report).items()}
-    reach = max((_reach(row, report.margin) for row in rows), default=report.margin)
     for row, title, (left, *right) in zip(rows, titles, grid, strict=True):
         _write_title(left, title)
         _draw_samples(left, row, colours)
@@ -100,11 +115,8 @@ def draw(report: Report, look: PictureLook = OWN) -> Figure:
         for axes in right:
             _draw_differences(axes, row, report, reach, colours)
     _one_scale([(row.workload.unit, left) for row, (left, *_) in zip(rows, grid, strict=True)])
-    marks = _legend(report, reach)
-    lower.legend(
-        handles=marks, loc="upper center", ncols=len(marks), frameon=False, handlelength=1.5, columnspacing=1.2
-    )
-    lower.text(0.012, 1 - (_LEGEND - 0.1) / below, "\n".join(notes), fontsize=8, va="top", linespacing=1.35)
+    lower.legend(handles=marks, loc="upper center", ncols=columns, frameon=False, handlelength=1.5, columnspacing=1.2)
+    lower.text(0.012, 1 - (head - 0.1) / below, "\n".join(notes), fontsize=8, va="top", linespacing=1.35)
     for _, *right in grid:
         for axes in right:
             _keep_inside(figure, axes)
@@ -153,8 +165,9 @@ def _plate() -> dict[str, Any]:
     return {"facecolor": ground, "alpha": 0.75, "edgecolor": "none", "boxstyle": "square,pad=0.12"}
 
 
-def _title(workload: Workload) -> str:
-    return textwrap.fill(mail(f"{workload.name}: {workload.unit}, {workload.direction} is better"), _TITLE_WIDTH)
+def _title(workload: Workload, share: float) -> str:
+    title = mail(f"{workload.name}: {workload.unit}, {workload.direction} is better")
+    return textwrap.fill(title, max(int(_TITLE_WIDTH * share), _FEWEST))
 
 
 def _one_scale(drawn: list[tuple[str, Axes]]) -> None:
@@ -184,12 +197,14 @@ def _keep_inside(figure: Figure, axes: Axes) -> None:
             text.set_position((x + shift * 72 / figure.dpi, y))
 
 
-def _notes(report: Report) -> list[str]:
+def _notes(report: Report, share: float) -> list[str]:
     results = report.results
     limits, facts = words.limits(results.campaign), words.setup_facts(results.campaign)
     design = filter(None, (words.design(results), boards_used(results)))
     lines = [*limits, *_verdicts(report), *design, *words.caveats(report), *facts, *results.notes]
-    return [part for line in lines for part in textwrap.wrap(picture_text(line), 165)]
+    return [
+        part for line in lines for part in textwrap.wrap(picture_text(line), max(int(_NOTE_WIDTH * share), _FEWEST))
+    ]
 
 
 def _verdicts(report: Report) -> Iterator[str]:
@@ -313,12 +328,17 @@ def _draw_scale(axes: Axes, row: WorkloadReport, margin: float, reach: float) ->
     """Draw axis, margin and floor of relative differences; ``reach`` is one for all rows."""
     less, more = (faster_or(row.workload, change) for change in (-1, 1))
     label = picture_text(f"{less}   <-   change against {row.series[0].label}, %   ->   {more}")
-    axes.set_xlabel("\n".join(textwrap.wrap(label, 60)))
+    _write_label(axes, label)
     axes.axvspan(-100 * margin, 100 * margin, color=_BAND, linewidth=0, zorder=0)
     axes.set_xlim(-100 * reach, 100 * reach)
     if row.floor is not None:
         for side in (-1, 1):
             axes.axvline(side * 100 * row.floor, color=_ink(), linestyle=":", linewidth=1.2, zorder=1)
+
+
+def _write_label(axes: Axes, label: str) -> None:
+    share = axes.figure.bbox.width / axes.figure.dpi / _WIDTH
+    axes.set_xlabel("\n".join(textwrap.wrap(label, max(int(_LABEL_WIDTH * share), _FEWEST))))
 
 
 def _draw_effect(axes: Axes, comparison: Comparison, verdict: str, *, line: int, colour: str) -> None:
@@ -363,7 +383,7 @@ def _draw_exact(
     axes.set_xlim(0, 1.05 * max(shares) or 1)
     _number_axis(axes, max(shares))
     label = picture_text(f"{row.workload.unit} (exact){f', % of {base.label}' if base.median else ''}")
-    axes.set_xlabel("\n".join(textwrap.wrap(label, 60)))
+    _write_label(axes, label)
 
 
 def _on_shared_links(base: Series, series: Series) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from prologue.cli.main import main
+from prologue.report.pictures import PictureLook
 from prologue_bench.analysis.compare import Report, compare
 from prologue_bench.analysis.sources import open_results
 from prologue_bench.report.plots import colours_of, draw
@@ -162,6 +163,31 @@ def test_words_are_not_cut_off() -> None:
             box = text.get_window_extent()
             assert box.x0 >= room.x0, text
             assert box.x1 <= room.x1, text
+
+
+@pytest.mark.parametrize("size", [(1600, 900), (800, 1100), (700, 1400)])
+def test_no_word_is_lost_in_a_picture_of_another_size(size: tuple[int, int]) -> None:
+    report = report_of(Made(workloads=(HACKBENCH, MESSAGING), effects={BUILD: 0.02}))
+    figure = draw(report, PictureLook(size=size))
+    figure.draw_without_rendering()
+    room, (upper, lower) = figure.bbox, figure.subfigs
+    (legend,), (notes,) = lower.legends, lower.texts
+    labels = [axes.xaxis.label for axes in upper.axes]
+    for box in (part.get_window_extent() for part in (legend, notes, *labels)):
+        assert room.x0 <= box.x0
+        assert box.x1 <= room.x1
+        assert box.y0 >= room.y0
+    assert notes.get_window_extent().y1 <= legend.get_window_extent().y0 + 1
+    whole = draw(report).subfigs[1].texts[0].get_text()
+    assert notes.get_text().split() == whole.split()
+
+
+def test_a_picture_without_room_for_its_sentences(tmp_path: Path, capsys: Said) -> None:
+    words = ["bench", "plot", str(make(tmp_path / "set")), "-o", str(tmp_path / "a.png"), "--size", "900x300"]
+    assert main(words) == 2
+    assert "--size: no room for 7 lines of sentences: more pixels, or --no-notes" in capsys.readouterr().err
+    for size in ("900x300", "500x300"):
+        assert main([*words[:-1], size, "--no-notes"]) == 0
 
 
 @pytest.mark.thorough
