@@ -20,7 +20,7 @@ from prologue.words import counted
 
 _WIDTH, _ROW, _HEAD = 13.0, 0.19, 1.0  # inches
 _SMALLEST: Final = 0.0001  # share of all instructions below which a bar is not drawn
-_LETTERS: Final = 190  # characters of the font that fit into the whole width
+_LETTERS: Final = 190  # characters of the font that fit into the usual width
 _COLOURS: Final = ("#d9c48f", "#e0b576", "#e2a25f", "#d98c52", "#cf7a4d", "#e6cf9d")
 _FEWEST: Final = 6  # letters of a name that is shown, its two dots included
 
@@ -138,8 +138,9 @@ def _plot(bars: list[FlameBar], total: int, title: str, path: Path, look: Pictur
         axis.add_collection(
             PatchCollection(boxes, facecolors=colours, edgecolors=figure.get_facecolor(), linewidths=0.4)
         )
+        letters = _LETTERS * figure.get_figwidth() / _WIDTH
         for bar in bars:
-            name = _shortened(bar.name, int(bar.instructions / total * _LETTERS))
+            name = _shortened(bar.name, int(bar.instructions / total * letters))
             if name:
                 left = bar.left / total + 0.001
                 axis.text(left, bar.depth + 0.5, name, fontsize=6, va="center", clip_on=True, color="black")

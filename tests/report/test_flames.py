@@ -6,11 +6,13 @@ import json
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 from prologue.cli.main import main
+from prologue.report import flames
 from prologue.report.flames import place_bars, plot_flames
 from prologue.report.pictures import OWN, PictureLook
 from tests.support.needs import needs_module, needs_tools
@@ -64,6 +66,22 @@ def test_the_picture_names_them(tmp_path: Path) -> None:
     assert labels["a_function_of_a_long_name<&>"] == ""  # 12 pixels
     assert root.findtext(f"{SVG}text") == "a title <&>"
     assert "http" not in paths[0].read_text().replace('xmlns="http://www.w3.org/2000/svg"', "")
+
+
+@pytest.mark.parametrize("look", [OWN, PictureLook(size=(600, 300))])
+def test_names_stay_in_their_bars(look: PictureLook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_module("matplotlib")
+    figures = list[Any]()
+    monkeypatch.setattr(flames, "save_picture", lambda figure, _path: figures.append(figure))
+    lines = [f"{letter}{'_function_of_a_long_name' * 3} 10" for letter in "abcd"]
+    plot_flames(lines, "run", tmp_path / "a.png", look)
+    (figure,) = figures
+    figure.draw_without_rendering()
+    (axis,) = figure.axes
+    boxes = [text.get_window_extent() for text in axis.texts]
+    assert len(boxes) == 4
+    edges = [axis.transData.transform((right, 0))[0] for right in (0.25, 0.5, 0.75, 1)]
+    assert [box.x1 <= edge for box, edge in zip(boxes, edges, strict=True)] == [True] * 4
 
 
 def test_names_of_any_bytes(tmp_path: Path) -> None:
