@@ -15,7 +15,18 @@ from prologue.live.memory.ranges import PAGE
 from prologue.live.pokes import literals
 from prologue.live.pokes.literals import Changed
 from prologue.live.pokes.recorder_output import ProbeHit, RecorderOutput
-from prologue.live.pokes.recording import CALLERS, Ending, Flag, Function, Loss, Origin, Recording, Rows, empty_rows
+from prologue.live.pokes.recording import (
+    CALLERS,
+    NO_CPU,
+    Ending,
+    Flag,
+    Function,
+    Loss,
+    Origin,
+    Recording,
+    Rows,
+    empty_rows,
+)
 from prologue.words import counted
 
 _KERNEL_TOP: Final = 0xFFFF << 48  # bits of each kernel address that pointer authentication overwrites
@@ -163,7 +174,7 @@ class _Reader:
             row["callers"][: len(callers)] = callers
             row["flags"] = write.flags | (Flag.CUT_CHAIN if _is_cut(write.hit) else 0)
         for row, change in zip(rows[len(writes) :], unseen, strict=True):
-            row["time"] = self._output.marks["end"]
+            row["time"], row["cpu"] = self._output.marks["end"], NO_CPU
             row["address"], row["old"], row["new"], row["flags"] = *change, Flag.CUT_CHAIN
         return rows[np.argsort(rows["time"], kind="stable")]
 

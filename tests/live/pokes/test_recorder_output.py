@@ -12,7 +12,7 @@ import pytest
 from prologue.errors import InputError
 from prologue.live.pokes.recorder_output import read_output
 from prologue.live.pokes.recorder_writes import writes_of_output
-from prologue.live.pokes.recording import Flag, Recording
+from prologue.live.pokes.recording import NO_CPU, Flag, Recording
 
 SAID = Path(__file__).with_name("debian-6.12.txt").read_text()
 PATH = Path("board.writes")
@@ -175,11 +175,12 @@ def test_what_the_ring_buffer_lost() -> None:
 
 
 def test_text_that_changed_unseen() -> None:
-    """A write without an event is a row without a writer; a word that was written and is another one is said."""
+    """A write without an event is a row without a writer or CPU; a word that was written and is another one is said."""
     said = SAID.replace("compared 3653632 words\n", f"compared 3653632 words\n32 {NOP:08x} {MOV:08x}\n")
     found = recording(said)
     (row,) = found.rows[found.rows["pc"] == 0]
     assert (int(row["address"]), int(row["old"]), int(row["new"])) == (0xFFFFACA2F2410080, NOP, MOV)
+    assert row["cpu"] == NO_CPU
     assert found.ending.lost == ()
     offset = (KERNEL_READ + 4 - 0xFFFFACA2F2410000) // 4
     said = SAID.replace("compared 3653632 words\n", f"compared 3653632 words\n{offset} {NOP:08x} {MOV:08x}\n")
