@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ import yaml
 
 import prologue
 from prologue.cli.main import main
+from prologue.cli.parser import build_parser
 from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
 from tests.support.needs import needs_tools
@@ -55,11 +59,21 @@ def test_files_are_what_their_services_read(name: str, schema: str) -> None:
     assert subprocess.run(check, check=False).returncode == 0
 
 
+@pytest.mark.parametrize("file", sorted(CI.iterdir()), ids=lambda file: file.name)
+def test_commands_that_comments_name_take_these_arguments(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in re.findall(r"`(prologue [^`|]+)`", file.read_text(encoding="utf-8")):
+        with suppress(SystemExit):  # of a command that is named alone
+            build_parser().parse_args(shlex.split(command)[1:])
+    assert "unrecognized" not in capsys.readouterr().err
+
+
 @pytest.mark.thorough
 def test_the_action(build: tuple[Path, bool]) -> None:
     directory, good = build
-    (step,) = [step for step in document("action.yml")["runs"]["steps"] if step["name"] == "Verify"]
-    inputs = {"VMLINUX": "vmlinux", "IMAGE": BOOT_FILE, "ARGUMENTS": ""}
+    action = document("action.yml")
+    (step,) = [step for step in action["runs"]["steps"] if step["name"] == "Verify"]
+    (example,) = re.findall(r"such as `(.*?)`", action["inputs"]["arguments"]["description"])
+    inputs = {"VMLINUX": "vmlinux", "IMAGE": BOOT_FILE, "ARGUMENTS": example}
     assert set(step["env"]) == set(inputs)
     assert run(["bash", "-e", "-o", "pipefail", "-c", step["run"]], directory, inputs) == (0 if good else 1)
     assert '"version": "2.1.0"' in (directory / "prologue.sarif").read_text()
