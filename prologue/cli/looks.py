@@ -10,6 +10,7 @@ from typing import Final
 
 from prologue.errors import UsageError
 from prologue.report.pictures import PictureLook
+from prologue.report.printable import printable
 
 _SIZE: Final = re.compile(r"([1-9]\d{2,4})x([1-9]\d{2,4})", re.ASCII)
 _MOST: Final = 10_000  # pixels; a PNG of as many each way takes 400 MB of memory to draw
@@ -31,7 +32,8 @@ def look_of(args: Namespace, picture: tuple[str, Path | None] | None = None) -> 
         UsageError: a choice for a picture that is not drawn.
 
     """
-    look = PictureLook(title=args.title, size=args.size, dark=args.dark, notes=not args.no_notes)
+    title = None if args.title is None else "\n".join(map(printable, args.title.split("\n")))  # an SVG has no others
+    look = PictureLook(title=title, size=args.size, dark=args.dark, notes=not args.no_notes)
     if picture is not None and picture[1] is None and look != PictureLook():
         raise UsageError(f"--title, --size, --dark and --no-notes are for the picture of {picture[0]} FILE")
     return look

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -30,6 +31,13 @@ def test_text_is_text(tmp_path: Path) -> None:
     assert ">An &lt;odd&gt; $title_<" in text
     assert ">hackbench: seconds, lower is better<" in text
     assert "posted to the arm64 kernel list" in text
+
+
+def test_a_title_of_any_bytes(tmp_path: Path) -> None:
+    """Arguments need not be UTF-8, and XML cannot have control characters; lines stay lines."""
+    text = plot(tmp_path / "a.svg", "--title", "odd \x1b\udcff\ntitle").read_text()
+    assert all(line in text for line in (r">odd \x1b\udcff<", ">title<"))
+    ElementTree.fromstring(text)  # noqa: S314 - our own
 
 
 @pytest.mark.thorough
