@@ -51,7 +51,7 @@ def check_tree(tree: KernelTree, objtree: Path | None = None) -> list[Check]:
     if objtree is not None:
         _require_built_from(objtree, tree.path)
     if tree.installed == "boot":
-        return [_patch(tree), *_modules(tree, out), *_kernels(out, _boot_kernel)]
+        return [_patch(tree), *_kernels(out, _boot_kernel)]
     config = _config(tree, out, given=objtree is not None)
     return [_patch(tree), config, *_modules(tree, out), _step(out), *_kernels(out, _kernel)]
 

@@ -12,6 +12,7 @@ from prologue.errors import RefusedError
 from prologue.kernel_tree.patches import MODES, STEPS, load_patch
 from prologue.kernel_tree.source import KCONFIG, OPTION, KernelTree
 from prologue.kernel_tree.tree import install, uninstall
+from tests.kernel_tree.test_check import PADS
 from tests.support.trees import SOURCES, fingerprint, untouched
 
 Said = pytest.CaptureFixture[str]
@@ -89,6 +90,14 @@ def test_words_of_its_own(tree: Path, capsys: Said) -> None:
     assert data["checks"][0]["mode"] == "boot"
     series = KernelTree(tree).series
     assert data["checks"][0]["message"].startswith(f"installed ({series}, mode boot, ")
+
+
+def test_nothing_is_said_of_processed_modules_where_none_are(tree: Path) -> None:
+    """Clang 21 with CALL_OPS: the whole series accepts its MOVs; the boot mode takes no processed module."""
+    (tree / ".config").write_text(f"{PADS}CONFIG_CLANG_VERSION=210102\n")
+    assert kernel("check", tree) == 1
+    install(tree, mode="boot")
+    assert kernel("check", tree) == 0
 
 
 @pytest.mark.parametrize("series", SOURCES)
