@@ -83,7 +83,7 @@ def identity(directory: Path) -> Identity:
     """Ask git for the committer in this directory: from the environment, or from settings; nothing is guessed.
 
     Raises:
-        UsageError: git is not installed, or does not know the user.
+        UsageError: git is not installed, does not know the user, or knows an address that mail cannot have.
 
     """
     command = [_git(), "-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT"]
@@ -95,6 +95,8 @@ def identity(directory: Path) -> Identity:
             "and user.email ADDRESS"
         )
     name, email, seconds, sign, hours, minutes = match.groups()
+    if not email.isascii():
+        raise UsageError(f"mail cannot be from {email!r}, which is not ASCII: git config user.email ADDRESS")
     offset = timedelta(hours=int(hours), minutes=int(minutes)) * (-1 if sign == "-" else 1)
     return Identity(name, email, datetime.fromtimestamp(int(seconds), timezone(offset)))
 

@@ -80,7 +80,7 @@ def write_mails(directory: Path, mails: Sequence[Mail]) -> None:
             with new_file(directory / mail.name) as temporary:
                 temporary.write_bytes(mail.text)
             written.append(directory / mail.name)
-    except OutputError:
+    except BaseException:
         for path in written:  # half a series would be sent, or be in the way of the next try
             path.unlink()
         raise

@@ -29,6 +29,7 @@ from tests.support.trees import SOURCES, fingerprint, git, repository
 TESTER: Final = Identity("A Tester", "tester@example.org", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
 ABROAD: Final = Identity("Jürgen, Tester", "j@example.org", datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=-7))))
 ZERO: Final = {"first": 0, "second": 0, "literal": 0, "other": 0}
+LEFT: Final = "No space left on device; nothing was left behind"
 Said = pytest.CaptureFixture[str]
 
 
@@ -118,6 +119,13 @@ def test_the_settings_of_the_tree_count(tree: Path, unknown: None, capfdbinary: 
     assert out.count(b"\nFrom: Tree Owner <owner@example.org>\n") == count
 
 
+def test_an_address_that_mail_cannot_have(known: None, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+    assert known is None
+    monkeypatch.setenv("GIT_COMMITTER_EMAIL", "jörg@example.org")
+    assert main(["kernel", "patch", all_series()[0]]) == 2
+    assert "mail cannot be from 'jörg@example.org', which is not ASCII" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("options", [[], ["--cover-letter"], ["-o", "out"]])
 def test_without_an_identity_nothing_is_written(
     tmp_path: Path, unknown: None, options: list[str], capsys: Said
@@ -157,16 +165,25 @@ def test_a_directory(tmp_path: Path, known: None, capsys: Said) -> None:
     assert "cannot be made: No such file or directory" in capsys.readouterr().err
 
 
-def test_half_a_series_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("fault", "raised"),
+    [
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), pytest.raises(OutputError, match=f"{LEFT}$")),
+        (KeyboardInterrupt(), pytest.raises(KeyboardInterrupt)),
+    ],
+)
+def test_half_a_series_is_not_left(
+    tmp_path: Path, fault: BaseException, raised: pytest.RaisesExc[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def write(path: Path, content: bytes) -> int:
         if path.name.startswith(".0003-"):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+            raise fault
         return real(path, content)
 
     mails = patch_mails(load_patch(all_series()[0]), TESTER)
     real = Path.write_bytes
     monkeypatch.setattr(Path, "write_bytes", write)
-    with pytest.raises(OutputError, match="No space left on device; nothing was left behind"):
+    with raised:
         write_mails(tmp_path / "out", mails)
     assert list((tmp_path / "out").iterdir()) == []
 
