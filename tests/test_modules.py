@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -378,6 +379,24 @@ def test_findings_in_modules_have_no_addresses(mini: Mini, capsys: pytest.Captur
     assert (finding["code"], finding["section"]) == ("PL201", ".text")
     assert main(["verify", str(ko)]) == 1
     assert "(.text+0x0)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("distance", "code"), [(-4, "PL106"), (1 << 20, "PL105")])
+def test_records_that_lead_elsewhere_have_no_addresses_either(
+    mini: Mini, distance: int, code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ko = mini(ModuleSpec())
+    records = module(ko).records
+    assert records is not None
+    if code == "PL106":  # to one word before where the next one leads
+        distance += int(records.values[1] - records.values[0])
+    with edit(ko) as elf:
+        (addend,) = struct.unpack_from("<q", elf.data, int(records.homes[0]))
+        struct.pack_into("<q", elf.data, int(records.homes[0]), addend + distance)
+    assert main(["verify", str(ko), "--json"]) == 1
+    said = capsys.readouterr().out
+    assert code in said
+    assert not re.search(r"0x[0-9a-f]{7}\b", said)
 
 
 def test_branches_in_modules_go_to_offsets(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:

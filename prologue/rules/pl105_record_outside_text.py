@@ -22,10 +22,11 @@ def check(subject: Subject) -> Iterator[Hit]:
             yield Hit(int(vaddrs[k]), f"no relocation: the record stays {value:#x}, which is not text", (value,))
             continue
         place = f"{value:#x}"
+        words: tuple[int, ...] = (value,)
         if subject.binary.relocatable:  # the address is ours: the module has none yet
             where = subject.binary.symbols.locate(value)
-            place = str(where) if where.section else "a place in no section"
-        yield Hit(int(vaddrs[k]), f"record points at {place}, which is not text", (value,))
+            place, words = str(where) if where.section else "a place in no section", ()
+        yield Hit(int(vaddrs[k]), f"record points at {place}, which is not text", words)
 
 
 RULE = Rule(

@@ -18,7 +18,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     first = sites.first[order]
     for k in np.flatnonzero(np.diff(first) < 8).tolist():
         low, high = int(first[k]), int(first[k + 1])
-        yield Hit(high, "a second record for this site" if low == high else f"overlaps the site at {low:#x}")
+        overlaps = f"overlaps the site at {subject.binary.symbols.locate(low)}"
+        yield Hit(high, "a second record for this site" if low == high else overlaps)
 
 
 RULE = Rule(
