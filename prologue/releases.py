@@ -22,8 +22,9 @@ DECODES_MOPS: Final[Version] = (6, 12)  # arch/arm64/kernel/probes/decode-insn.c
 TELLS_EXCLUSIVES: Final[Version] = (7, 2)  # ... tells LDXR from LDAR by bit 23
 TESTS_ZERO_RECORDS_FIRST: Final[Version] = (6, 15)  # "ftrace_process_locs"; stable 6.12 has it, too
 SORTS_RECORDS_AT_BUILD: Final[Version] = (6, 15)  # arch/arm64/Kconfig, BUILDTIME_MCOUNT_SORT; stable 6.12 has it, too
-NEEDS_INIT_TRAMPOLINE: Final[Version] = (7, 0)  # arch/arm64/kernel/module.c, "module_init_ftrace_plt"
-NEEDS_INIT_TRAMPOLINE_STABLE: Final = {(6, 12): 107}  # ... and the first stable version of others that has it
+# arch/arm64/kernel/module.c, "module_init_ftrace_plt": commit a7ed7b9d0ebb, and the first stable versions that have it
+NEEDS_INIT_TRAMPOLINE: Final[Version] = (6, 17)
+NEEDS_INIT_TRAMPOLINE_STABLE: Final = {(6, 6): 105, (6, 12): 46, (6, 16): 6}
 
 
 class Untraced(NamedTuple):

@@ -39,8 +39,8 @@ RULE = Rule(
     severity="error",
     inputs=("K",),
     release_may_leave_out=True,
-    what="A module with sites and no `.text.ftrace_trampoline`; from 7.0 on (and in 6.12 from 6.12.107 on) also one "
-    "without `.init.text.ftrace_trampoline`, be there init text or not.",
+    what="A module with sites and no `.text.ftrace_trampoline`; from 6.17 on (and from 6.6.105, 6.12.46 and 6.16.6 "
+    "on) also one without `.init.text.ftrace_trampoline`, be there init text or not.",
     why="Modules may be loaded out of a BL's reach of `ftrace_caller`. The loader puts a PLT entry into each of these "
     "sections, and refuses a module that lacks one with -ENOEXEC.",
     example="412 sites, but no section .text.ftrace_trampoline",

@@ -14,7 +14,18 @@ from tests.support.built import Mini
 
 
 @pytest.mark.parametrize(
-    ("release", "wanted"), [("6.12.106", False), ("6.12.107+deb13", True), ("6.14.11", False), ("7.2.0", True)]
+    ("release", "wanted"),
+    [
+        ("6.6.104", False),
+        ("6.6.105", True),
+        ("6.12.45", False),
+        ("6.12.46+deb13", True),
+        ("6.14.11", False),
+        ("6.16.5", False),
+        ("6.16.6", True),
+        ("6.17.0", True),
+        ("7.2.0", True),
+    ],
 )
 def test_the_loader_wants_the_twin_whether_there_is_init_text_or_not(mini: Mini, release: str, wanted: bool) -> None:
     ko = mini(ModuleSpec(release=release))
