@@ -7,6 +7,7 @@ kind shows up as findings of all later ones. Mends are written into a private co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -192,6 +193,8 @@ def _match_strayed(subject: Subject, records: Records, sites: Sites, first: U64)
     """
     from prologue.rules.pl206_pair_without_record import check as pairs_without_record
 
+    # Of a table that was lost nothing strayed: PL112 is the root.
+    subject = replace(subject, codes=frozenset({"PL112"}))
     lost = sorted(hit.vaddr for hit in pairs_without_record(subject))
     if not lost:
         return {}

@@ -11,7 +11,7 @@ from prologue.cli.main import main
 from prologue.kernel.load import open_binary
 from prologue.rules.base import Subject
 from prologue.rules.engine import run_rules
-from prologue.rules.registry import RULES
+from prologue.rules.registry import RULES, find_rule
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.support.built import AnySpec, Mini
@@ -51,6 +51,13 @@ def compiled(directory: Path, *options: str) -> Path:
 def without_records(path: Path) -> Path:
     subprocess.run([GCC[2], "-R", RECORDS, "-R", f".rela{RECORDS}", str(path)], check=True)
     return path
+
+
+def test_pairs_are_left_to_pl112_only_if_that_runs(tmp_path: Path) -> None:
+    subject = Subject(open_binary(without_records(compiled(tmp_path, "-fpatchable-function-entry=2"))))
+    both = (find_rule("PL112"), find_rule("PL206"))
+    assert [finding.code for finding in run_rules(subject, both)] == ["PL112"]
+    assert [finding.code for finding in run_rules(subject, both[1:])] == ["PL206"] * 4
 
 
 @pytest.mark.parametrize("layout", ["2", "4,2"])
