@@ -23,6 +23,7 @@ from prologue.live.probe.statements import (
     function_statements,
     is_call,
     is_of_header,
+    is_part,
     is_split,
     unit_statements,
 )
@@ -286,7 +287,7 @@ def _innermost(unit: Unit, entry: Any, row: Statement) -> Any:
     result, queue = entry, [entry]
     while queue:
         inside = queue.pop()
-        if inside.tag in INSTANCES and declared(unit, inside)[0] == row.file:
+        if inside.tag in INSTANCES and declared(unit, inside)[0] == row.file and not is_part(result, inside):
             result = inside
         queue += [
             child for child in inside.iter_children()

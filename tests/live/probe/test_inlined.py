@@ -61,6 +61,24 @@ void outer(long own)
 	__asm__ volatile("nop" :: "r"(own));
 	between(own);
 }
+#line 120
+__attribute__((noipa)) int next(long *list, int last) { return list[last]; }
+int divided(long *list, int number)
+{
+	int error = 0;
+	if (__builtin_expect(!list, 1))
+		return error;
+	error = next(list, 0);
+	while (error) {
+		error = next(list, error + number);
+		number += next(list, 0);
+	}
+	number += next(list, number);
+	next(list, number);
+	next(list + number, 0);
+	return number + error;
+}
+int calls_divided(void) { return divided(0, 1); }
 """
 
 
@@ -90,6 +108,12 @@ def places(target: ProbeTarget, asked: str) -> list[tuple[str, str, str]]:
 
 def test_a_part_of_a_function_is_not_a_call_of_it(target: ProbeTarget) -> None:
     assert [inlined_in for _, _, inlined_in in places(target, "split")] == ["caller"]
+
+
+@pytest.mark.parametrize("asked", ["divided:7", "some.c:128"])
+def test_a_part_of_a_function_that_was_put_back_is_no_call(target: ProbeTarget, asked: str) -> None:
+    """GCC separates all after the first return, and puts it back, as nothing else calls it."""
+    assert {(function, outer) for _, function, outer in places(target, asked)} == {("divided", "")}
 
 
 @pytest.mark.parametrize("asked", ["calls:2", "some.c:50"])
