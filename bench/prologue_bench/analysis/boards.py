@@ -112,6 +112,20 @@ def variances_of_means(chosen: Sequence[Floats]) -> Floats:
     return np.asarray(squares / np.sum(counts - 1) / counts)
 
 
+def require_statsmodels() -> None:
+    """Look for what combines groups of pairs.
+
+    Raises:
+        MissingToolError: it is not installed.
+
+    """
+    try:
+        import statsmodels.stats.meta_analysis  # noqa: F401 - whether it is there
+    except ImportError as missing:
+        message = "results of several boards or links are compared by statsmodels, which is not installed"
+        raise MissingToolError(f"{message}: {how_to_install('boards')}") from missing
+
+
 def combined(centres: Floats, variances: Floats) -> tuple[Estimate, float]:
     """Return the estimate over groups of pairs, and the standard deviation between them.
 
@@ -121,11 +135,9 @@ def combined(centres: Floats, variances: Floats) -> tuple[Estimate, float]:
     """
     from scipy import stats
 
-    try:
-        from statsmodels.stats.meta_analysis import combine_effects
-    except ImportError as missing:
-        message = "results of several boards or links are compared by statsmodels, which is not installed"
-        raise MissingToolError(f"{message}: {how_to_install('boards')}") from missing
+    require_statsmodels()
+    from statsmodels.stats.meta_analysis import combine_effects
+
     with np.errstate(divide="ignore"):  # in a measure that we do not use, if boards agree exactly
         combined = combine_effects(centres, variances, method_re="iterated", use_t=True)
     error = max(float(combined.sd_eff_w_re_hksj), float(combined.sd_eff_w_re), float(stats.sem(centres)))

@@ -15,6 +15,7 @@ from prologue.cli.arguments import number_from
 from prologue.plan.variants import KINDS, VariantKind
 from prologue.report.terminal import note, warn, working
 from prologue.words import counted, meant
+from prologue_bench.analysis.boards import require_statsmodels
 from prologue_bench.analysis.compare import compare
 from prologue_bench.analysis.sources import open_results
 from prologue_bench.analysis.stats import LEAST
@@ -184,6 +185,8 @@ def _over_links(args: Namespace) -> Iterator[tuple[Namespace, Target, RecordedLi
     if (args.output / CAMPAIGN).exists():  # the report would be of that
         raise BenchError(f"{args.output}: is a result set of a single link: name another directory")
     shared = None if args.target == "icount" else choose_target(args)  # icount counts at a vmlinux's own places
+    if shared is not None and shared.evidence == "timing":
+        require_statsmodels()  # before the boots, not after
     for number, directory in enumerate(link_directories(args.links)):
         of_link = {"vmlinux": directory / VMLINUX, "output": args.output / directory.name, "seed": args.seed + number}
         each = Namespace(**{**vars(args), **of_link})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,6 +124,13 @@ def test_links_that_are_not_run(links: Path, tmp_path: Path, monkeypatch: pytest
     assert f"{tmp_path}: no links there: `prologue bench links` makes them" in capsys.readouterr().err
     assert run(links, tmp_path / "out", "--reserve", "board=x") == 2
     assert "--reserve: not with --links" in capsys.readouterr().err
+    board = Board()
+    with pytest.MonkeyPatch.context() as without:
+        without.setattr(run_command, "choose_target", lambda _: board)
+        without.setitem(sys.modules, "statsmodels.stats.meta_analysis", None)
+        assert run(links, tmp_path / "out") == 2
+    assert "are compared by statsmodels, which is not installed" in capsys.readouterr().err
+    assert board.boots == [], "the report would fail after all of them"
     single = make(tmp_path / "single")
     assert run(links, single) == 2
     assert f"{single}: is a result set of a single link: name another directory" in capsys.readouterr().err
