@@ -66,9 +66,9 @@ def _alone(report: WorkloadReport, comparison: Comparison, layouts: LayoutEffect
 
 def _spread(variant: str, layouts: LayoutEffects) -> str:
     if layouts.spread is None:
-        return (
-            f"{variant}: the spread between layouts CANNOT BE SEPARATED from the noise of boots (a link needs 2 pairs)"
-        )
+        single = any(part.units < 2 for part in layouts.parts)
+        why = "a link needs 2 pairs" if single else "pairs of one link do not vary"
+        return f"{variant}: the spread between layouts CANNOT BE SEPARATED from the noise of boots ({why})"
     if not layouts.spread:
         return f"{variant}: links differ no more than their boots explain"
     low, high = known_to(layouts.freedom)

@@ -17,6 +17,7 @@ from prologue_bench.analysis.compare import compare
 from prologue_bench.analysis.layouts import LayoutEffect, LayoutEffects, over_layouts, spread_between
 from prologue_bench.analysis.sources import open_results
 from prologue_bench.analysis.stats import ALPHA, LEAST, POWER, Floats, over_links, paired, unpaired
+from prologue_bench.report.layout_words import layout_sentences
 from prologue_bench.results.model import Readback
 from prologue_bench.results.store import read_results
 from tests.bench.analysis.test_calibration import CAMPAIGNS, three_sigma
@@ -116,6 +117,21 @@ def test_the_report_shows_links_spread_and_how_many_decide(campaign_over_links: 
     assert len(document["links"]) == len(comparison["links"]["parts"]) == 6
     assert comparison["boards"] is None
     assert comparison["links"]["to_decide"] > 6
+
+
+def test_why_the_spread_is_not_known(campaign_over_links: Path) -> None:
+    """Each link has its own difference, in every pair; then a single pair of each is left."""
+    results = open_results([str(campaign_over_links)])
+    seconds = {link: 5 + k / 100 for k, link in enumerate(results.links)}
+    same = tuple(
+        replace(b, values={HACKBENCH.name: (seconds[str(b.link)] if b.variant == BUILD else 5.0,)})
+        for b in results.boots
+    )
+    (report,) = compare(replace(results, boots=same)).workloads
+    assert "noise of boots (pairs of one link do not vary)" in "; ".join(layout_sentences(report, 0.01))
+    single = tuple(boot for boot in results.boots if not (boot.block or 0) % PAIRS)
+    (report,) = compare(replace(results, boots=single)).workloads
+    assert "noise of boots (a link needs 2 pairs)" in "; ".join(layout_sentences(report, 0.01))
 
 
 def test_more_boots_of_the_same_links_see_no_millisecond(campaign_over_links: Path, capsys: Said) -> None:
