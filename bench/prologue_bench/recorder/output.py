@@ -38,12 +38,13 @@ def read_recorded(lines: Sequence[str], task: Task) -> Recorded:
     """Read the script's output.
 
     Raises:
-        GuestLostError: it is not complete; what is missing, and the last lines.
+        GuestLostError: it is not complete; what is missing, and the last lines. Or it is of two boots.
         BenchError: a command failed, or gave no number.
 
     """
     events = parse(lines, TOKEN)
     _require_success(events, task)
+    _require_one_boot(events)
     values = _values(events, task)
     missing = _missing(events, values, task)
     if missing:
@@ -74,18 +75,29 @@ def _require_success(events: Sequence[Event], task: Task) -> None:
             raise BenchError(f"{name}: run {fields.integer('run')}: {_text(fields.data.get('why'))}{ending}")
 
 
+def _require_one_boot(events: Sequence[Event]) -> None:
+    """Check that nothing comes twice: where another boot begins, the line that says so may be torn."""
+    seen: set[str] = set()
+    for event in events:
+        if (what := _what(event)) in seen:
+            raise GuestLostError(f"the recorder's output is of two boots: {what} comes twice")
+        seen.add(what)
+
+
+def _what(event: Event) -> str:
+    if event.name == "value":
+        fields = Fields(event.data, "the recorder's output")
+        return f"run {fields.integer('run')} of workload {fields.integer('workload')}"
+    return f"gate {event.data.get('when')}" if event.name == "gate" else event.name
+
+
 def _values(events: Sequence[Event], task: Task) -> dict[str, tuple[float, ...]]:
     """Return the samples by workload, in the order of their runs."""
     samples: dict[tuple[int, int], float] = {}
     for event in events:
         if event.name == "value":
             fields = Fields(event.data, "the recorder's output")
-            place = fields.integer("workload"), fields.integer("run")
-            if place in samples:
-                raise GuestLostError(
-                    f"the recorder's output is of two boots: run {place[1]} of workload {place[0]} comes twice"
-                )
-            samples[place] = _number(fields)
+            samples[fields.integer("workload"), fields.integer("run")] = _number(fields)
     return {
         measured.workload.name: tuple(samples[k, run] for run in range(1, task.runs + 1) if (k, run) in samples)
         for k, measured in enumerate(task.workloads)
@@ -121,7 +133,7 @@ def _number(fields: Fields) -> float:
 
 
 def _missing(events: Sequence[Event], values: Mapping[str, tuple[float, ...]], task: Task) -> str:
-    seen = {f"gate {event.data.get('when')}" if event.name == "gate" else event.name for event in events}
+    seen = set(map(_what, events))
     for name in ("begin", "readback", "gate before"):
         if name not in seen:
             return name

@@ -340,6 +340,21 @@ def test_two_values_of_one_run_are_refused(tmp_path: Path) -> None:
         read_recorded([*lines[:value], lines[value], *lines[value:]], task)
 
 
+def test_what_a_boot_says_once_is_not_taken_from_another(tmp_path: Path) -> None:
+    """A boot that died in its first run, and one whose first line a kernel message tore."""
+    task = Task(workloads=(Measured(replace(WORK[0].workload, command="echo 5"), r"\([0-9.]*\)$"),), runs=1)
+    log = ""
+    for boot, label in enumerate(("boot", "build")):
+        tree = make_tree(tmp_path / "machine", {"proc/sys/kernel/random/boot_id": f"boot-{boot}\n"})
+        log += run_script("dash", script(task), tree, tmp_path / "programs", {"LABEL": label}).stdout
+    died = log[: log.index('@prologue {"event": "value"')]
+    torn = log[log.rindex('@prologue {"event": "begin"') :].replace('"task"', '[   61.000000] "task')
+    (tmp_path / "boots.log").write_text(died + torn)
+    (record,) = read_records([tmp_path / "boots.log"]).boots
+    assert (record.variant, record.values) == ("boot", {})
+    assert record.void == "the recorder's output is of two boots: readback comes twice"
+
+
 @pytest.mark.thorough
 def test_a_log_without_a_label(tmp_path: Path) -> None:
     task = Task(workloads=(Measured(WORK[0].workload, None),), runs=0)
