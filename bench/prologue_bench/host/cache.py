@@ -18,9 +18,17 @@ from prologue_bench.errors import BenchError
 
 
 def root() -> Path:
-    """Return the cache directory, made if need be."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    path = Path(base) / "prologue"
+    """Return the cache directory, made if need be.
+
+    Raises:
+        BenchError: this user has none.
+
+    """
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError as error:
+        raise BenchError("this user has no home directory for the cache: set XDG_CACHE_HOME") from error
+    path = base.absolute() / "prologue"  # apt and make run in directories of their own
     path.mkdir(parents=True, exist_ok=True)
     return path
 

@@ -7,15 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from prologue_bench.errors import BenchError
 from prologue_bench.host import cache
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # Each run appends a line to a file, so that the test can count how often the work was done.
 _SLOW = """
@@ -102,3 +99,18 @@ def test_a_killed_maker_leaves_nothing_that_counts(tmp_path: Path, root: Path) -
     assert (root / "things/one/whole").read_text() == "2"
     assert list((root / "making").iterdir()) == []
     assert count.read_text() == "made\nmade\n"
+
+
+def test_a_cache_is_named_by_a_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """apt and make are started in other directories than ours."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", "here")
+    assert cache.produce("things/one", Path.touch) == tmp_path / "here" / "prologue" / "things" / "one"
+
+
+def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 54321)  # as in a container that is run under any number
+    with pytest.raises(BenchError, match="no home directory for the cache: set XDG_CACHE_HOME"):
+        cache.root()
