@@ -149,6 +149,8 @@ def _from_file(path: Path) -> Measured:
     known = ("name", "command", "unit", "direction", "pattern")
     if unknown := [name for name in data if name not in known]:
         raise BenchError(f"{path}: {unknown[0]}: is not one of {', '.join(known)}")
+    if spoilt := [name for name, value in data.items() if "\0" in str(value)]:
+        raise BenchError(f"{path}: {spoilt[0]}: a NUL ends what a shell can be given")
     pattern = fields.optional_text("pattern")
     if pattern is None and (fields.text("unit"), fields.text("direction")) != ("seconds", "lower"):
         raise BenchError(f"{path}: without a pattern the wall time is measured: unit seconds, direction lower")

@@ -146,6 +146,7 @@ def test_what_is_refused(text: str, said: str) -> None:
         ("name = ", "not TOML"),
         ('nam = "a"', "nam: is not one of"),
         ('name = "a"\ncommand = "a"\nunit = "MB"\ndirection = "higher"', "without a pattern"),
+        ('name = "a"\ncommand = "a\\u0000"\nunit = "seconds"\ndirection = "lower"', "command: a NUL"),
     ],
 )
 def test_files_that_are_refused(tmp_path: Path, content: str, said: str) -> None:
