@@ -26,10 +26,13 @@ sub-make:
 """
 
 
-def kbuild_tree(root: Path, source: Literal[".", ".."] = ".", linker: str = LINKER, objects: int = 6) -> Path:
+def kbuild_tree(
+    root: Path, source: Literal[".", ".."] = ".", linker: str = LINKER, objects: int = 6, result: str = "x + {k}"
+) -> Path:
     """Build a tree below ``root``, with ``objects`` more objects of two traced functions; return its output directory.
 
-    Its source is the directory itself, or the one above, as with ``O=``.
+    Its source is the directory itself, or the one above, as with ``O=``. ``result`` is what the first function of
+    object ``k`` returns.
     """
     out = root / "linux" / "out" if source == ".." else root / "linux"
     for name in ("mini", "arch/arm64/kernel", "include/config"):
@@ -37,7 +40,7 @@ def kbuild_tree(root: Path, source: Literal[".", ".."] = ".", linker: str = LINK
     build(SPEC, out / "mini")
     names = [name for name in sorted(path.name for path in (out / "mini").glob("*.o")) if name != "head.S.o"]
     for k in range(objects):
-        code = f"int f{k}(int x);\nint f{k}(int x) {{ return x + {k}; }}\n"
+        code = f"int f{k}(int x);\nint f{k}(int x) {{ return {result.format(k=k)}; }}\n"
         code += f"int g{k}(int x);\nint g{k}(int x) {{ return x ^ {k}; }}\n"
         (out / "mini" / f"more{k}.c").write_text(code)
         flags = ["-O2", "-ffreestanding", "-fpie", "-mgeneral-regs-only", "-fpatchable-function-entry=2", f"-I{HERE}"]

@@ -19,6 +19,7 @@ from prologue_bench.links.recorded import (
     VMLINUX,
     LinkPlan,
     RecordedLink,
+    digest_of,
     look_at,
     read_record,
     traced_functions,
@@ -96,6 +97,7 @@ def make_links(tree: BuildTree, plans: Sequence[LinkPlan], directory: Path, chec
 
     """
     reference = traced_functions(Kernel(tree.out / VMLINUX))
+    functions = digest_of(reference)  # what was built there since has others
     names = [f"link-{number:02}" for number in range(1, len(plans) + 1)]
     missing = any(not (directory / name / RECORD).is_file() for name in names)
     with relinking(tree, directory) if missing else nullcontext(_refuse) as link:
@@ -109,7 +111,7 @@ def make_links(tree: BuildTree, plans: Sequence[LinkPlan], directory: Path, chec
                 check(linked)
                 _add(directory, linked, recorded)
             recorded = read_record(directory / name)
-            if (recorded.plan, recorded.source) != (plan, str(tree.out)):
+            if (recorded.plan, recorded.source, recorded.functions) != (plan, str(tree.out), functions):
                 raise BenchError(_other(directory / name, "another build, seed or list of alignments"))
             yield recorded
 

@@ -90,6 +90,17 @@ def test_more_links_are_added_and_another_plan_is_refused(tree: Path, tmp_path: 
         assert "a link of another build, seed or list of alignments: name another directory" in capsys.readouterr().err
 
 
+def test_links_are_of_what_was_built_last(tmp_path: Path, capsys: Said) -> None:
+    tree, out = kbuild_tree(tmp_path, objects=3), tmp_path / "links"
+    assert links(tree, "-n", 2, "-o", out) == 0
+    shutil.rmtree(tree)
+    assert kbuild_tree(tmp_path, objects=3, result="x * x + {k}") == tree
+    capsys.readouterr()
+    for number in (2, 3):
+        assert links(tree, "-n", number, "-o", out) == 2
+        assert f"{out / 'link-01'}: a link of another build, seed or" in capsys.readouterr().err
+
+
 @pytest.mark.thorough
 def test_links_that_a_user_made(tree: Path, tmp_path: Path, capsys: Said) -> None:
     made, out = tmp_path / "made", tmp_path / "links"
