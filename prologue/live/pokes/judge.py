@@ -97,4 +97,4 @@ def _finding(recording: Recording, names: NameTable, rule: Rule, hit: Violation,
         f"{hit.message}; {cpu}, {recording.origin.clock} {when}: {insn_text(old, vaddr)} -> "
         f"{insn_text(new, vaddr)}; by {chain}"
     )
-    return rule.finding(recording.path, where, Hit(vaddr, message, (new,), (old,), severity=hit.severity))
+    return rule.finding(recording.path, where, Hit(vaddr, message, (new,), (old,), severity=hit.severity, fix=hit.fix))

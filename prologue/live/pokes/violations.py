@@ -11,6 +11,7 @@ from prologue.live.pokes.write_groups import FirstRun, PriorRun, WriteGroup
 from prologue.rules.base import Severity
 
 _NOT_KNOWN: Final = "; whether a CPU had executed it is not known"
+_CALM: Final = "write it while one CPU runs or in stop_machine; live, only instructions that the list has"
 _AFTERWARDS: Final = {
     FirstRun.NOT_KNOWN: "whether the CPUs that did so afterwards had synchronised is not known",
     FirstRun.NONE: "nor did one afterwards",
@@ -23,12 +24,13 @@ class Violation(NamedTuple):
     """A violation of a rule by a group of writes.
 
     ``severity`` is set if it is less than the rule's. ``open`` is the reason why the rule cannot decide; empty if it
-    can.
+    can. ``fix`` is the advice, if it is not the rule's.
     """
 
     message: str
     severity: Severity | None = None
     open: str = ""
+    fix: str = ""
 
 
 def _unlisted(group: WriteGroup) -> Violation | None:
@@ -38,7 +40,7 @@ def _unlisted(group: WriteGroup) -> Violation | None:
     unknown = group.executed is PriorRun.NOT_KNOWN
     if unknown and group.writer.before_use:
         return None
-    return Violation(_unlisted_transition(group) + (_NOT_KNOWN if unknown else ""))
+    return Violation(_unlisted_transition(group) + (_NOT_KNOWN if unknown else ""), fix=_CALM)
 
 
 def _unlisted_transition(group: WriteGroup) -> str:

@@ -57,6 +57,11 @@ def test_what_is_not_live_is_not_judged_by_its_words(calm: dict[str, int]) -> No
     assert codes({"new": a64.MOV_X9_X30, "maintenance": 0} | calm) == []
 
 
+def test_advice_is_for_the_writer_and_not_for_a_file() -> None:
+    (finding,) = judged({"new": a64.MOV_X9_X30}).findings
+    assert finding.fix == "write it while one CPU runs or in stop_machine; live, only instructions that the list has"
+
+
 def test_a_cpu_that_is_not_known_is_said() -> None:
     for cpu, name in ((3, "; CPU 3, "), (NO_CPU, "; CPU not known, ")):
         assert name in judged({"new": a64.MOV_X9_X30, "cpu": cpu}).findings[0].message
