@@ -120,7 +120,7 @@ def _text(audit: Audit, *, show_all: bool, brief: bool) -> str:
     )
     lines += [] if show_all else unstable_lines(audit, findings)
     lines += unknown_lines(audit, show_all=show_all)
-    lines += [] if brief else [*_table(audit), *agreement_lines(audit), *file_notes(audit)]
+    lines += [] if brief else [*_table(audit), *map(printable, [*agreement_lines(audit), *file_notes(audit)])]
     lines += _transitions(audit)
     if not brief:
         lines += [f"not looked at: {printable(note)}" for note in not_looked_at(audit)]
@@ -160,9 +160,9 @@ def _transitions(audit: Audit) -> list[str]:
     from tabulate import tabulate
 
     if not audit.transitions:
-        return [f"nothing changed since {audit.before.source}"]
+        return [f"nothing changed since {printable(audit.before.source)}"]
     rows = [(row.mechanism, f"{row.old} -> {row.new}", f"{row.words:,}", row.verdict) for row in audit.transitions]
-    head = (f"since {audit.before.source}", "", "words", "")
+    head = (f"since {printable(audit.before.source)}", "", "words", "")
     align = ("left", "left", "right", "left")
     return tabulate(rows, head, tablefmt="plain", disable_numparse=True, colalign=align).splitlines()
 

@@ -77,6 +77,16 @@ def test_what_changed_and_that_it_might(vmlinux: Path, capsys: pytest.CaptureFix
     assert f"nothing changed since {first}" in capsys.readouterr().out
 
 
+def test_a_name_of_memory_is_printed_on_one_line(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    label = ElfEdit(vmlinux).value("label_user")
+    odd, turned = captured(vmlinux, "odd\n\x1b[31m", {}), captured(vmlinux, "turned", {label: B_LABEL_TARGET})
+    for later in (odd, turned):
+        main([*AUDIT, str(vmlinux), str(odd), str(later)])
+        said = capsys.readouterr().out
+        assert rf"since {odd.parent}/odd\n\x1b[31m" in said
+        assert "\x1b" not in said
+
+
 @pytest.mark.parametrize("which", [0, 1])
 def test_an_intruder_is_wrong_although_a_call_is_allowed(
     vmlinux: Path, which: int, capsys: pytest.CaptureFixture[str]
