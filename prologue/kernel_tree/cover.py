@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -114,9 +115,12 @@ def _scanned(data: dict[str, Any]) -> list[str]:
     return [
         line
         for kernel in kernels
-        for line in (
-            f"By prologue scan, the vmlinux of {kernel['release']} has {counted(kernel['sites'], 'site')}"[:75],
+        for line in textwrap.wrap(
+            f"By prologue scan, the vmlinux of {kernel['release']} has {counted(kernel['sites'], 'site')} "
             f"in {counted(kernel['records'], 'record')} ({kernel['zero_records']:,} of them zero).",
+            75,
+            break_long_words=False,
+            break_on_hyphens=False,
         )
     ]
 
