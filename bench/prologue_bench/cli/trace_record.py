@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "prologue.trace-record/1"
 _ENDS: Final = {
+    "calls": "256 tasks were in --function at once, and no more can be followed",
     "count": "--count was reached",
     "end": "the command, or --until",
     "machine": "the machine powered off",

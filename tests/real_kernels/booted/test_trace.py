@@ -341,3 +341,14 @@ def test_the_process_is_the_commands_whoever_calls_the_first_function(tmp_path: 
     (pid,) = re.findall(r"^pid (\d+)", log.read_text(), re.MULTILINE)
     _, records = load_recording(out)
     assert np.unique(records["task"]).tolist() == [int(pid)]
+
+
+@pytest.mark.extended  # it forks 300 times
+def test_more_calls_at_once_than_can_be_followed_end_the_window(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needs_tools("qemu-system-aarch64")
+    many = "sh -c 'n=0; while [ $n -lt 300 ]; do sleep 60 & n=$((n+1)); done; wait'"
+    command = ["trace", "record", str(needs_kernel("trixie").vmlinux), "-o", str(tmp_path / "trace")]
+    assert main([*command, "--function", "do_nanosleep", "--command", many]) == 0
+    assert "the window ended: 256 tasks were in --function at once" in capsys.readouterr().out

@@ -8,24 +8,40 @@
 
 enum { CALLS = 256, MOST = 1 << 16 };	/* MOST: instructions of one range */
 
+/* A task: when it is gone, another one may have its task_struct. */
+struct task {
+	uint64_t at;
+	uint32_t pid;
+};
+
 /* A call of the function, of a task that has not returned from it */
 struct call {
-	uint64_t task, returns;
+	struct task task;
+	uint64_t returns;
 };
 
 uint64_t pid_offset = UINT64_MAX, limit, of_process;
 static uint64_t total;
+static struct task process;	/* that executed begin */
 static struct call calls[CALLS];
 
+static struct task task_of(const struct cpu *c)
+{
+	return (struct task) { c->current, c->pid };
+}
+
 /* A call begins (returns != 0), or ends; gives what the task returns to, 0 if it is in no call. */
-static uint64_t change_call(uint64_t task, uint64_t begins, bool ends)
+static uint64_t change_call(struct task task, uint64_t begins, bool ends)
 {
 	struct call *free = NULL, *found = NULL;
 	uint64_t returns = 0;
+	bool full;
 
 	pthread_mutex_lock(&lock);
 	for (struct call *call = calls; call < calls + CALLS; call++) {
-		if (call->returns && call->task == task)
+		if (call->task.at == task.at && call->task.pid != task.pid)
+			call->returns = 0;
+		if (call->returns && call->task.at == task.at)
 			found = call;
 		else if (!call->returns)
 			free = call;
@@ -36,7 +52,10 @@ static uint64_t change_call(uint64_t task, uint64_t begins, bool ends)
 		*(found = free) = (struct call) { task, begins };
 	if (found)
 		returns = found->returns;
+	full = begins && !found;
 	pthread_mutex_unlock(&lock);
+	if (full)
+		end_window("calls");
 	return returns;
 }
 
@@ -49,7 +68,7 @@ static void set_task(struct cpu *c, void *cpu, uint64_t task)
 	if (pid_offset != UINT64_MAX && !read_memory(cpu, task + pid_offset, &c->pid, 4))
 		c->pid = 0;
 	if (places[FUNCTION])
-		c->returns = change_call(task, 0, false);
+		c->returns = change_call(task_of(c), 0, false);
 }
 
 /* Registers that the block before has written by its last instruction */
@@ -178,7 +197,7 @@ out:
 
 static bool is_of_process(const struct cpu *c)
 {
-	return !of_process || (process && c->current == process);
+	return !of_process || (process.at && process.at == c->current && process.pid == c->pid);
 }
 
 static bool is_wanted(struct cpu *c, const struct block *b, void *cpu)
@@ -187,10 +206,10 @@ static bool is_wanted(struct cpu *c, const struct block *b, void *cpu)
 		return false;
 	if (places[FUNCTION]) {
 		if (b->places[FUNCTION])
-			c->returns = change_call(c->current,
+			c->returns = change_call(task_of(c),
 				read_register(cpu, REGISTER_LR), false);
 		else if (c->returns == b->vaddr)
-			c->returns = change_call(c->current, 0, true);
+			c->returns = change_call(task_of(c), 0, true);
 		return c->returns;
 	}
 	return is_of_process(c);
@@ -210,7 +229,7 @@ void begin_block(unsigned int index, void *data)
 		end_window("end");
 	}
 	if (b->places[BEGIN])
-		process = c->current;
+		process = task_of(c);
 	if (b->places[places[FROM] ? FROM : BEGIN] && is_of_process(c))
 		open_window();
 	c->block = b;

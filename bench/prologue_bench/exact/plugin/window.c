@@ -12,7 +12,7 @@ struct file out = { .lock = PTHREAD_MUTEX_INITIALIZER };
 struct file truth = { .lock = PTHREAD_MUTEX_INITIALIZER };
 const char *status_path;
 uint64_t places[PLACES];
-uint64_t own_id, slide, stops, process;
+uint64_t own_id, slide, stops;
 bool slide_known, is_open, ending, finished;
 uint8_t build_id[20];
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -52,7 +52,7 @@ extern struct cpu cpus[MAX_CPUS];
 extern struct file out, truth;
 extern const char *status_path;
 extern uint64_t places[PLACES];
-extern uint64_t own_id, slide, stops, process;
+extern uint64_t own_id, slide, stops;
 extern bool slide_known, is_open, ending, finished;
 extern uint8_t build_id[20];
 extern pthread_mutex_t lock;
