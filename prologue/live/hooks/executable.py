@@ -19,6 +19,7 @@ from prologue.live.hooks.objects import NotKnownError, NotReadError, Objects
 from prologue.live.hooks.owners import Owners
 from prologue.live.hooks.page_tables import ExecutablePages
 from prologue.live.system.running_kernel import RunningKernel
+from prologue.words import counted
 
 # Functions of which one is the caller of an area of a module, depending on what the compiler inlines (6.1-7.3).
 _LOADERS: Final = ("load_module+", "move_module+", "layout_and_allocate", "module_alloc+", "module_memory_alloc",
@@ -77,6 +78,8 @@ def unowned(
         page for page in free
         if not owners.owns_page(page, pages.size) and not any(pack.start <= page < pack.end for pack in packs)
     ]  # fmt: skip
+    for start, count in _filled_padding(kernel, objects, pages.size):
+        yield start, f"{counted(count, 'byte')} at {start:#x}, after the kernel's text in its last page, are not zeros"
     doubtful: list[str] = []
     for run in _runs(np.array(free, np.uint64), pages.size):
         start, end = int(run[0]), int(run[-1]) + pages.size
@@ -148,6 +151,16 @@ def _of_image(kernel: RunningKernel, objects: Objects, pages: ExecutablePages) -
         for k in np.flatnonzero(~owned & (linked >= np.uint64(low.vaddr)) & (linked < np.uint64(high.vaddr))).tolist():
             owned[k] = not any(objects.read(int(pages.vaddrs[k]), pages.size))
     return owned
+
+
+def _filled_padding(kernel: RunningKernel, objects: Objects, size: int) -> Iterator[tuple[int, int]]:
+    """Yield address and size of what follows text in its last page, up to the next section, unless it is zeros."""
+    starts = [section.addr for section in kernel.image.sections if section.allocated and section.size]
+    for live in kernel.live_text.live.values():
+        end = live.section.addr + live.section.size
+        stop = min([end + -end % size, *(start for start in starts if start >= end)])
+        if not live.freed and end < stop and any(objects.read((end + kernel.slide) & _MASK, stop - end)):
+            yield (end + kernel.slide) & _MASK, stop - end
 
 
 def _runs(vaddrs: U64, size: int) -> list[U64]:

@@ -84,3 +84,15 @@ def test_a_callback_in_the_middle_of_a_function(vmlinux: Path, capsys: pytest.Ca
     ((code, symbol, message),) = findings(core_of(vmlinux, {"hook": callback}), vmlinux, capsys)
     assert (code, symbol) == ("PL509", "vfs_read")
     assert message.endswith("its callback is on_call+0x4, inside of a function")
+
+
+def test_code_after_the_text_in_its_last_page(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No section has it, and the page is the kernel's: what a linker leaves there is zeros."""
+    elf = ElfEdit(vmlinux)
+    text = elf.elf.get_section_by_name(".text")
+    end = text["sh_addr"] + text["sh_size"]
+    core = saved(vmlinux, {f"_etext+{end + 8 - elf.value('_etext')}": 0xD65F03C0})
+    main(["live", "audit", str(vmlinux), str(core), "--select", "PL511", "--json"])
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    size = -end % 4096
+    assert finding["message"] == f"{size:,} bytes at {end:#x}, after the kernel's text in its last page, are not zeros"
