@@ -42,7 +42,8 @@ _REFUSED: Final = r"""
     %x31 %w0 %r0 %xzr $arg0 $arg $stackx $nothing @no_such_symbol %x0:u7 %x0:u128 %x0:string %x0:ustring
     +0(%x0):u8[65] +0(%x0):u8[0] %x0:u8[4] $retval $comm:u8 %x0:b0@0/32 %x0:b33@0/32 %x0:b8@60/64 %x0:b4@30/32
     %x0:b8@0/24 +0($comm) %x0:struct % $ @ +8 +8() +8(%x0 \ +0(\"a"):u8 %x0:u8[ --8(%x0) %x0:int vfs_read +0(%x99)
-    +8(8(%x0)) @jiffies_64*2 $stack2049 +0x12345678(+0x12345678(+0x12345678(+0x12345678(+0x123(%x29)))))"""
+    +8(8(%x0)) @jiffies_64*2 $stack2049 +u0(%x1):u8[4]
+    +0x12345678(+0x12345678(+0x12345678(+0x12345678(+0x123(%x29)))))"""
 # Of the equal share of each kind: pyelftools reads a table of lines for up to a second; all fetch arguments are wanted.
 _SHARES: Final = {"FUNC:LINE": 0.4, "FUNC;PATTERN": 0.4, "FILE:LINE": 0.2, FETCH: 3, REFUSED_FETCH: 3}
 _WORD: Final = re.compile(r"[^\w()>,.-]+", re.ASCII)
