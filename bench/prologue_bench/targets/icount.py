@@ -77,7 +77,7 @@ class IcountTarget:
         """Return counts of the boot, and three for each workload; all are better if lower.
 
         Raises:
-            BenchError: a workload that the guest cannot run.
+            BenchError: a workload that the guest cannot run, or whose name is that of another count.
 
         """
         self._bench.require_runnable([read_argv(measured.workload.command) for measured in asked])
@@ -87,6 +87,9 @@ class IcountTarget:
             for measured in asked
             for name in _names(measured)
         ]
+        names = [name for name, *_ in (*boot, *counts)]
+        if repeated := next((name for name in names if names.count(name) > 1), None):
+            raise BenchError(f"workload {repeated!r}: another count has that name: name it otherwise")
         return tuple(Measured(Workload(name, command, unit, "lower"), None) for name, command, unit in [*boot, *counts])
 
     def boot(self, attempt: Attempt, task: Task) -> Recorded:

@@ -111,3 +111,11 @@ def test_workloads_that_cannot_be_counted_are_refused_before_the_first_boot(vmli
     for command, message in (("perf bench sched messaging", "no such program"), ("hackbench | tee x", "shell")):
         with pytest.raises(BenchError, match=message):
             target.measures((Measured(Workload("it", command, "seconds", "lower"), None),))
+
+
+def test_a_workload_with_the_name_of_another_count_is_refused(vmlinux: Path) -> None:
+    target = IcountTarget(vmlinux)
+    for names in (("ftrace_init",), ("it", "it, prologues")):
+        asked = [Measured(Workload(name, "busybox true", "seconds", "lower"), None) for name in names]
+        with pytest.raises(BenchError, match=f"workload '{names[-1]}': another count has that name"):
+            target.measures(tuple(asked))
