@@ -142,14 +142,14 @@ def _table(judged: JudgedWrites) -> list[str]:
     from tabulate import tabulate
 
     rows = [
-        (row.writer, row.transition, _live_text(row), f"{count:,}", row.verdict)
+        (printable(row.writer), row.transition, _live_text(row), f"{count:,}", row.verdict)
         for row, count in table_of(judged).items()
     ]
     if not rows:
         return []
     head, align = ("writer", "transition", "live", "words", "verdict"), ("left", "left", "left", "right", "left")
     table = tabulate(rows, head, tablefmt="plain", disable_numparse=True, colalign=align)
-    return [printable(line.rstrip()) for line in table.splitlines()]
+    return [line.rstrip() for line in table.splitlines()]
 
 
 def _live_text(row: TableRow) -> str:

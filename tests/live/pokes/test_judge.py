@@ -240,6 +240,12 @@ def test_functions_that_are_not_known_are_addresses() -> None:
     assert hex(STORE) in finding.message
 
 
+def test_a_writer_has_one_line_of_the_table_whatever_its_name_is() -> None:
+    made = recording_of(SWITCHED, ending=Ending(functions=(Function(STORE, STORE + 4, "a\nb"),)))
+    text = render_writes(judge_writes(made), "text", show_all=False)
+    assert [line.split()[:2] for line in text.splitlines() if line.startswith("unknown")] == [["unknown:", r"a\nb"]]
+
+
 @pytest.mark.parametrize(("release", "known"), [("6.12.107-made", True), ("6.6.3-made", False), ("8.0.0", False)])
 def test_a_writer_of_a_release_that_was_never_compared(release: str, *, known: bool) -> None:
     """It may be that release's own: no finding, and no pass."""
