@@ -17,6 +17,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _FEW: Final = 8  # files; for these a second process costs more than it saves
+_AT_ONCE: Final = 8  # files that a process gets at once
 _SHOWN: Final = 3  # files with the same error
 
 
@@ -36,10 +37,12 @@ def run_many(work: Callable[[Item], Result], items: Sequence[Item], title: str, 
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
 
+    # All of them are forked at once: no more than have something to do.
+    jobs = min(jobs, -(-len(items) // _AT_ONCE))
     pool = ProcessPoolExecutor(jobs, initializer=begin_worker)
     try:
         with held_signals():  # the processes are forked here
-            results = pool.map(work, items, chunksize=8)
+            results = pool.map(work, items, chunksize=_AT_ONCE)
         yield from _shown(results, len(items), title)
     except BrokenProcessPool as error:
         raise InputError(
