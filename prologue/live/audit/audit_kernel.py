@@ -19,6 +19,7 @@ from prologue.live.audit.ftrace import claim_ftrace
 from prologue.live.audit.ftrace_state import FtraceState
 from prologue.live.audit.judge import TextJudge
 from prologue.live.audit.jump_labels import claim_jump_labels
+from prologue.live.audit.kpti_flag import claim_kpti_flag
 from prologue.live.audit.layouts import layouts_of
 from prologue.live.audit.literals import claim_literals
 from prologue.live.audit.scene import Scene
@@ -121,6 +122,7 @@ def kernel_claims(kernel: RunningKernel, facts: KernelFacts) -> Iterator[Claims]
     yield from claim_literals(scene)
     yield from claim_shadow_stacks(scene)
     yield from claim_spectre_vectors(scene)
+    yield from claim_kpti_flag(scene)
 
 
 def lift(text: LiveText, slide: int, breakpoints: Breakpoints) -> dict[int, Breakpoint]:

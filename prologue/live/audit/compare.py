@@ -14,6 +14,7 @@ from prologue.errors import InputError
 from prologue.insn import a64, cmodx
 from prologue.insn.table import CLASSES
 from prologue.live.audit.audited import Audited
+from prologue.live.audit.kpti_flag import KPTI_FLAG
 from prologue.live.audit.run import (
     NOT_ALLOWED,
     Audit,
@@ -28,7 +29,7 @@ from prologue.live.memory.base import Memory
 from prologue.live.system.own_text import AnotherKernelError
 from prologue.rules.base import Rule
 
-_DATA: Final = ("CALL_OPS literals", "relocated literals", "nVHE addresses")
+_DATA: Final = ("CALL_OPS literals", "relocated literals", "nVHE addresses", KPTI_FLAG)
 _FAULTS: Final = {1: "wrong, see above", 2: "not decided, see above"}
 # Words that have names of their own, besides the classes of insn/a64.
 _NAMED: Final = {"MOV X9, X30": a64.MOV_X9_X30, "PACIASP": a64.PACIASP, "AUTIASP": a64.AUTIASP}
