@@ -34,6 +34,7 @@ from prologue.live.probe.storage import (
 _EPILOGUE: Final = 128  # bytes that hold the end of a function: loads of ten registers, SP, and the return
 _LONGEST_STATEMENT: Final = 512  # bytes
 _VARIABLES = ("DW_TAG_formal_parameter", "DW_TAG_variable")
+_DESCRIBING: Final = frozenset({"DW_AT_location", "DW_AT_const_value"})
 INSTANCES = ("DW_TAG_subprogram", "DW_TAG_inlined_subroutine")
 
 
@@ -62,13 +63,20 @@ ALL_RAN: Final = CodeBefore(keeps_arguments=False, has_set=lambda _: True)
 
 
 def _by_precedence(path: list[Any]) -> list[Any]:
-    """Return scopes as names are looked up in them: the function's own, then those of functions that are inlined there.
+    """Return variables as they are looked up: the function's own, then those of functions that are inlined there.
 
     Of each function the innermost block comes first, as in C. An inlined one may have other variables of the same
     names, which are not meant by whoever names the function; of several, the innermost is nearest.
     """
-    own, *inlined = [path[low:high][::-1] for low, high in pairwise(_bounds(path))]
-    return [*own, *(entry for blocks in reversed(inlined) for entry in blocks)]
+    own, *inlined = [_of_blocks(path[low:high][::-1]) for low, high in pairwise(_bounds(path))]
+    return [*own, *(entry for entries in reversed(inlined) for entry in entries)]
+
+
+def _of_blocks(blocks: list[Any]) -> list[Any]:
+    """Return the variables of a function's blocks and parts; one that a part never describes is as outside of it."""
+    entries = [entry for block in blocks for entry in block.iter_children() if entry.tag in _VARIABLES]
+    described = {origin(e).offset: e for e in reversed(entries) if _DESCRIBING.intersection(e.attributes)}
+    return [described.get(origin(entry).offset, entry) for entry in entries]
 
 
 def _bounds(path: list[Any]) -> list[int]:
@@ -108,7 +116,7 @@ class Scope:
             # An inlined function may have no code at the instruction that it begins with.
             path = path[index:] if index is not None else [unit.entry(owner - unit.offset)]
             path = path[: _bounds(path)[1]]
-        self._scopes = _by_precedence(path)
+        self._entries = _by_precedence(path)
         self._owner = path[0]
 
     def _path(self, entry: Any, depth: int) -> Iterator[Any]:
@@ -131,34 +139,30 @@ class Scope:
     def parameters(self) -> list[Variable]:
         """Return the function's parameters, in order; in a part of it, as that has them."""
         entries = (e for e in self._owner.iter_children() if e.tag == "DW_TAG_formal_parameter")
-        same = {origin(e).offset: e for scope in reversed(self._scopes) for e in scope.iter_children()}
+        same = {origin(entry).offset: entry for entry in reversed(self._entries)}
         return [self._variable(same[origin(entry).offset]) for entry in entries if text_of(entry, "DW_AT_name")]
 
     def variables(self) -> list[Variable]:
         """Return parameters and locals that are in scope; of several of one name, that which ``find`` finds."""
         known: dict[str, Any] = {}
-        for scope in self._scopes:
-            for entry in scope.iter_children():
-                name = text_of(entry, "DW_AT_name") if entry.tag in _VARIABLES else ""
-                if name:
-                    known.setdefault(name, entry)
+        for entry in self._entries:
+            if name := text_of(entry, "DW_AT_name"):
+                known.setdefault(name, entry)
         ordered = sorted(known.values(), key=lambda entry: (entry.tag != _VARIABLES[0], entry.offset))
         return [self._variable(entry) for entry in ordered]
 
     def find(self, name: str) -> Variable | None:
         """Find the variable of that name, the function's own first, then the unit's; None if there is none."""
-        for scope in self._scopes:
-            for entry in scope.iter_children():
-                if entry.tag in _VARIABLES and text_of(entry, "DW_AT_name") == name:
-                    return self._variable(entry)
+        for entry in self._entries:
+            if text_of(entry, "DW_AT_name") == name:
+                return self._variable(entry)
         # Static ones of several units have the same name, and the kernel's symbols do not say which is meant.
         entries = self._unit.named(name, "DW_TAG_variable")
         return next((self._variable(entry) for entry in entries if "DW_AT_location" in entry.attributes), None)
 
     def names(self) -> list[str]:
         """Return the names that ``find`` knows."""
-        entries = (entry for scope in self._scopes for entry in scope.iter_children() if entry.tag in _VARIABLES)
-        return [name for name in (text_of(entry, "DW_AT_name") for entry in entries) if name]
+        return [name for name in (text_of(entry, "DW_AT_name") for entry in self._entries) if name]
 
     def return_type(self) -> CType:
         """Return the type of the function's value."""

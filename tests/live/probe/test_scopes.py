@@ -232,7 +232,8 @@ __attribute__((noipa)) int next(long *list, int last) { return list[last]; }
 int traced(long *list, int number)
 {
 	int error = 0;
-	if (__builtin_expect(!list, 1))
+	long *before = list;
+	if (__builtin_expect(!before, 1))
 		return error;
 	error = next(list, 0);
 	while (error) {
@@ -263,10 +264,12 @@ def test_a_part_of_a_function_that_was_put_back(tmp_path: Path, version: int) ->
     for row in function_statements(unit, function):
         by_line.setdefault(row.line - declared(unit, function)[1], []).append(row.vaddr)
     assert by_line[0] == [symbol.vaddr]
-    assert {5, 6, 7, 8, 10, 11, 12, 13} <= by_line.keys()
-    for vaddr in by_line[7]:  # not 0, as before the part
+    assert {6, 7, 8, 9, 11, 12, 13, 14} <= by_line.keys()
+    for vaddr in by_line[8]:  # not 0, as before the part
         (error,), _ = arguments_at(out, vaddr, "error") or ([""], {})
         assert error.startswith("error=%x")
+    # The part does not describe what only the code before it has.
+    assert arguments_at(out, by_line[6][0], "before") == (["before=%x0"], {})
 
 
 @pytest.mark.parametrize("version", [4, 5])
