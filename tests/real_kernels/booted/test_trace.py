@@ -21,7 +21,7 @@ from prologue.kernel.kernel import Kernel
 from prologue.live.memory.sources import open_memory
 from prologue.trace.path.branching import PLAIN
 from prologue.trace.path.programs import linked_program, running_program
-from prologue.trace.ranges import EXCEPTION
+from prologue.trace.ranges import EXCEPTION, RETURN
 from prologue.trace.readers.recording import load_recording
 from prologue.trace.readers.sources import open_trace
 from prologue_bench.guest.initramfs import fetch_programs
@@ -103,6 +103,32 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     kernel_s, user_s = (np.unique(rows[own][["vaddr", "word"]]) for own in (rows["level"] > 0, rows["level"] == 0))
     truth.unlink()
     return Recorded(vmlinux, modules, trace, dump, kernel_s, user_s, slide)
+
+
+def test_an_interrupt_returns_to_the_side_that_a_branch_took(tmp_path: Path) -> None:
+    """The exception clears the flags that a B.cond looked at: the handler is asked."""
+    needs_tools("qemu-system-aarch64")
+    trace, truth = tmp_path / "trace", tmp_path / "truth"
+    command = ["trace", "record", str(needs_kernel("trixie").vmlinux), "-o", str(trace), "--save-truth", str(truth)]
+    assert main([*command, "--cpus", "1", "--command", "busybox seq 1 30000", "--count", "6000000"]) == 0
+    executed = np.fromfile(truth, _TRUTH, offset=16)
+    executed = executed[executed["flags"] & 1 == 0]
+    _, records = load_recording(trace)
+    done = np.cumsum(records["count"])
+    notes = np.flatnonzero((records["count"] == 0) & (records["flags"] == EXCEPTION))
+    notes = notes[executed["word"][done[notes] - 1] >> 24 == 0x54]
+    said, seen = [], []
+    for note in notes.tolist():
+        branch = executed[done[note] - 1]
+        field = int(branch["word"]) >> 5 & 0x7FFFF
+        sides = np.array([4, 4 * (field - (field >> 18 << 19))]).astype(np.uint64) + branch["vaddr"]
+        later = records[note + 1 :]
+        back = later[(later["flags"] & RETURN > 0) & np.isin(later["start"], sides)]
+        said.append(int(records["start"][note]) - int(branch["vaddr"]))
+        seen.append(int(back["start"][0]) - int(branch["vaddr"]) if len(back) else said[-1])
+    assert said == seen
+    assert len(said) > 10
+    assert 0 < said.count(4) < len(said)
 
 
 def check(capsys: pytest.CaptureFixture[str], recorded: Recorded, *options: object) -> dict[str, Any]:

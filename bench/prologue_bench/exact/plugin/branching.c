@@ -49,11 +49,21 @@ static bool holds(unsigned int condition, unsigned int flags)
 	return yes != (condition & 1);
 }
 
+bool needs_flags(uint32_t word)
+{
+	return (word & 0xff000000) == 0x54000000;
+}
+
+bool reads_elr(uint32_t word)
+{
+	return (word & 0xfffbffe0) == 0xd5384020;
+}
+
 bool is_taken(void *cpu, uint32_t word)
 {
 	uint64_t value;
 
-	if ((word & 0xff000000) == 0x54000000)
+	if (needs_flags(word))
 		return holds(word & 15, read_register(cpu, REGISTER_CPSR) >> 28);
 	value = read_register(cpu, word & 31);
 	if ((word & 0x7e000000) == 0x36000000)

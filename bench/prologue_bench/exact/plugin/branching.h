@@ -24,8 +24,15 @@ enum kind kind_of(uint32_t word);
 uint64_t target_of(enum kind kind, uint32_t word, uint64_t vaddr);
 enum watch watch_of(uint32_t word);
 
-/* Whether a conditional branch was taken, from registers that are as it left them */
+/*
+ * Whether a conditional branch was taken, from registers that are as it left them.
+ * An exception clears the flags (QEMU, arm_cpu_do_interrupt_aarch64).
+ */
 bool is_taken(void *cpu, uint32_t word);
+bool needs_flags(uint32_t word);
+
+/* MRS Xt, ELR_EL1 or ELR_EL2 */
+bool reads_elr(uint32_t word);
 
 /* Arithmetic on general registers cannot trap; authentication of pointers can. */
 bool may_trap(uint32_t word);

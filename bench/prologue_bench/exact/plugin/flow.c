@@ -92,6 +92,31 @@ static void see_write(struct cpu *c, const struct block *before, void *cpu)
 	}
 }
 
+/* The exception before came after a branch whose flags it cleared; its handler knows where it returns to. */
+static void see_return(struct cpu *c, uint64_t elr)
+{
+	const struct block *p = c->unsure;
+
+	if (!p || (elr != p->target && elr != p->vaddr + 4ull * p->n))
+		return;
+	c->range[c->note].start = c->elr = elr;
+	c->unsure = NULL;
+}
+
+/* A note of where the exception that follows returns to */
+static void note_return(struct cpu *c, const struct block *p, uint64_t returns)
+{
+	bool unsure = c->at == p->n - 1 && needs_flags(p->last);
+
+	/* A handler's first ranges must not push it out. */
+	if (unsure && c->ranges > RANGES - 64)
+		write_ranges(c);
+	if (unsure || returns != c->written_to)
+		add_range(c, returns, 0, EXCEPTION);
+	c->unsure = unsure ? p : NULL;
+	c->note = c->ranges - 1;
+}
+
 /* The VMID that a level belongs to: HCR_EL2.VM and .TGE say whether it is a guest's. */
 static int32_t vmid_of(const struct cpu *c, unsigned int level)
 {
@@ -177,8 +202,7 @@ static void end_block(struct cpu *c, const struct block *b, void *cpu)
 		}
 		if (flags & EXCEPTION) {
 			close_range(c);
-			if (returns != c->written_to)
-				add_range(c, returns, 0, EXCEPTION);
+			note_return(c, c->block, returns);
 		} else if (b->vaddr != c->start + 4ull * c->count ||
 			   c->block->kind == INDIRECT || c->block->kind == ERET) {
 			close_range(c);
@@ -186,6 +210,8 @@ static void end_block(struct cpu *c, const struct block *b, void *cpu)
 	}
 	if (done == c->block->n && c->block->watch)
 		see_write(c, c->block, cpu);
+	if (done == c->block->n && c->block->elr_in != REGISTER_ZR)
+		see_return(c, read_register(cpu, c->block->elr_in));
 	if (!(flags & EXCEPTION))
 		goto out;
 	/* Until the handler writes it, ELR is what the exception left there. */

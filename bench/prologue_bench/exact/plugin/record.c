@@ -98,6 +98,19 @@ static void register_truth(struct qemu_plugin_tb *tb, const struct block *b)
 	}
 }
 
+/* The register that ELR is read into; nothing writes it in the rest of the block (kernel_entry) */
+static uint8_t register_of_elr(struct qemu_plugin_tb *tb, size_t n)
+{
+	for (size_t k = 0; k < n; k++) {
+		uint32_t word;
+
+		memcpy(&word, qemu_plugin_insn_data(qemu_plugin_tb_get_insn(tb, k)), 4);
+		if (reads_elr(word))
+			return word & 31;
+	}
+	return REGISTER_ZR;
+}
+
 static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 {
 	struct block *b = calloc(1, sizeof(*b));
@@ -118,6 +131,7 @@ static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 	b->target = target_of(b->kind, b->last, b->vaddr + 4ull * (b->n - 1));
 	b->watch = watch_of(b->last);
 	b->may_trap = may_trap(b->last);
+	b->elr_in = register_of_elr(tb, b->n);
 	/* Callbacks run in the order in which they are registered. */
 	qemu_plugin_register_vcpu_tb_exec_cb(tb, begin_block, CB_NO_REGS, b);
 	if (b->may_trap && is_memory(b->last))

@@ -18,10 +18,11 @@ uint8_t build_id[20];
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const char *why = "machine";
 
-static void write_ranges(struct cpu *c)
+void write_ranges(struct cpu *c)
 {
 	put(&out, c->range, c->ranges * sizeof(*c->range));
 	c->ranges = 0;
+	c->unsure = NULL;
 }
 
 /* All but those of the block that runs: they may have to be marked or dropped. */

@@ -18,7 +18,7 @@ enum place { ARM, BEGIN, FROM, END, UNTIL, FUNCTION, MAPPED, PLACES };
 struct block {
 	uint64_t vaddr, target;
 	uint32_t n, last;		/* its last word */
-	uint8_t level, kind, watch, may_trap;
+	uint8_t level, kind, watch, may_trap, elr_in;	/* elr_in: a register, or REGISTER_ZR */
 	bool vector, places[PLACES];
 };
 
@@ -44,6 +44,8 @@ struct cpu {
 	uint32_t pid, batch, ticks;
 	uint64_t instructions, written;
 	uint32_t ranges, executed, whole;	/* whole: of finished blocks */
+	const struct block *unsure;	/* before the exception of a note, whose start is a guess until ELR is read */
+	uint32_t note;			/* its index in the ranges */
 	struct range *range;
 	struct executed *insn;
 };
@@ -58,6 +60,7 @@ extern uint8_t build_id[20];
 extern pthread_mutex_t lock;
 
 void write_executed(struct cpu *c);
+void write_ranges(struct cpu *c);
 void add_range(struct cpu *c, uint64_t start, uint32_t count, uint8_t flags);
 void close_range(struct cpu *c);
 
