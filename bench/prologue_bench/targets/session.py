@@ -19,6 +19,7 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 PATH: Final = "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin\n"
 _BOOT_ID: Final = "cat /proc/sys/kernel/random/boot_id\n"
 _NOTES: Final = "od -An -v -tx1 /sys/kernel/notes | sed 's/^/@/'\n"
+_NOTES_LINE: Final = re.compile(r"@( +[0-9a-f]{2})+ *")
 
 # It outlives its ssh; what it prints if it fails can be read until the machine goes down; then nothing
 # is left to remove it but the next reboot.
@@ -125,7 +126,7 @@ class Session:
 
         """
         answer = self.remote.run(_NOTES, PROBE)
-        notes = bytes.fromhex("".join(line[1:] for line in answer.lines if line.startswith("@")))
+        notes = bytes.fromhex("".join(line[1:] for line in answer.lines if _NOTES_LINE.fullmatch(line)))
         if not notes:
             self.log.write(f"the running kernel cannot be identified: {answer.reason}")
         elif notes not in image.read_bytes():

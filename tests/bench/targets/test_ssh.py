@@ -244,6 +244,15 @@ def test_commands_of_a_script_cannot_eat_it(bin_path: Path) -> None:
     assert said.lines == ("Welcome, 12 updates", "it's whole")
 
 
+def test_a_greeting_is_no_part_of_a_kernels_notes(bin_path: Path, attempt: Attempt) -> None:
+    place(bin_path, "ssh", SSH.replace("Welcome", "@ the bench"))
+    attempt.image.write_bytes(b"begin" + Path("/sys/kernel/notes").read_bytes() + b"end")
+    with Transcript(attempt.log) as log:
+        SshTarget("board").session(log, 20).require_kernel(attempt.image)
+        with pytest.raises(GuestLostError, match="it came back with another kernel"):
+            SshTarget("board").session(log, 20).require_kernel(bin_path / "ssh")
+
+
 def test_nothing_outlives_its_time(tmp_path: Path) -> None:
     path = tmp_path / "pid"
     said = execute(["sh", "-c", f"sleep 1000 & echo $! >{path}; echo begun; wait"], 1)
