@@ -33,7 +33,8 @@ _FROM_STDIN: Final = 'script=$(cat); eval "$script"'
 class Transcript:
     """A log of everything that was done and said, each line after the seconds since the beginning.
 
-    A full disk is an OSError when it is closed, not before: what is under way on the machine comes to its end.
+    A full disk is an OSError when it is closed, not before: what is under way on the machine comes to its end. Once it
+    is closed, what a hook left running may still say something, which is not kept.
     """
 
     def __init__(self, path: Path) -> None:
@@ -58,7 +59,7 @@ class Transcript:
         with self._lock:
             text = f"[{self.seconds:7.1f}] {line}"
             self._last.append(text)
-            with suppress(OSError):
+            with suppress(OSError, ValueError):  # full, closed
                 self._stream.write(text + "\n")
                 self._stream.flush()
 

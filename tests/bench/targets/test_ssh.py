@@ -261,6 +261,13 @@ def test_nothing_outlives_its_time(tmp_path: Path) -> None:
     assert until_gone(int(path.read_text()))
 
 
+def test_what_a_hook_leaves_running_may_speak_when_the_boot_is_over(tmp_path: Path) -> None:
+    with Transcript(tmp_path / "log") as log:
+        log.write("in time")
+    log.write("late")  # otherwise the thread that reads its pipe ends, and the pipe with it
+    assert [line.partition("] ")[2] for line in (tmp_path / "log").read_text().splitlines()] == ["in time"]
+
+
 @pytest.mark.thorough
 def test_a_board_that_crashes_is_asked_until_it_has_booted(bin_path: Path, tmp_path: Path) -> None:
     """Its port may refuse for some seconds: the connection breaks when the new kernel's network is up, not its sshd."""
