@@ -126,19 +126,21 @@ def _index_line(line: bytes, last: FileChange) -> bytes:
 def _hunks(rows: list[_Row], path: str) -> Iterator[Hunk]:
     """Cut the difference into hunks, each with its context."""
     changed = [k for k, row in enumerate(rows) if row.mark != b" "]
-    begin = 0
+    begin = least = 0
     while begin < len(changed):
         end = begin + 1
         while end < len(changed) and changed[end] - changed[end - 1] <= 2 * _CONTEXT + 1:
             end += 1
         start, stop = max(0, changed[begin] - _CONTEXT), changed[end - 1] + _CONTEXT + 1
+        while start > least and rows[start - 1].text is not None:  # a step shows more where less is in two places
+            start -= 1
         texts = [row.mark + row.text for row in rows[start:stop] if row.text is not None]
         if len(texts) != len(rows[start:stop]):
             raise InternalError("a patch of the series takes back what another one did", path=path)
         old_start = 1 + sum(row.mark != b"+" for row in rows[:start])
         new_start = 1 + sum(row.mark != b"-" for row in rows[:start])
         yield Hunk(old_start, new_start, b"", tuple(texts))
-        begin = end
+        begin, least = end, stop
 
 
 def path_of(release: str, mode: Mode) -> Path:

@@ -54,6 +54,17 @@ def test_there_and_back(real: Path, source: Path, mode: Mode) -> None:
     assert fingerprint(real) == fingerprint(source) == before
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_each_hunk_has_one_place(real: Path, mode: Mode) -> None:
+    """If its place was edited, it must not find another one."""
+    for installed in (False, True):
+        for file in KernelTree(real, mode).files:
+            for hunk in () if file.change.creates else file.change.hunks:
+                lines = b"".join(b"%b\n" % line for line in (hunk.new if installed else hunk.old))
+                assert (b"\n" + (file.content or b"")).count(b"\n" + lines) == 1, (file.path, hunk.old_start)
+        install(real, mode=mode)
+
+
 def test_git_am_does_the_same(real: Path, tmp_path: Path) -> None:
     other = repository(Path(shutil.copytree(real, tmp_path / "other")))
     outcome = install(real)
