@@ -60,8 +60,8 @@ def findings_junit(  # noqa: PLR0913  # what a report is made of
     if suites and lines:
         ET.SubElement(suites[0], "system-out").text = "\n".join(map(printable, lines))
     ET.indent(root)
-    # ElementTree would declare the locale's encoding, but reports are written as UTF-8.
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode")
+    # A file is written as UTF-8, and standard output in the locale's encoding: ASCII is right in both.
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root).decode("ascii")
 
 
 def _shared_directory(files: Iterable[str]) -> str:

@@ -36,6 +36,12 @@ def test_a_suite_for_each_file_and_a_case_for_each_rule() -> None:
     assert root.attrib == {"name": "prologue", "tests": "8", "failures": "0", "errors": "0"}
 
 
+def test_it_parses_whatever_encoding_standard_output_has() -> None:
+    xml = findings_junit(["é名.ko"], [], [], FAILING, RULES)
+    assert xml.isascii()
+    assert parse(xml)[0].attrib["name"] == "é名.ko"
+
+
 def test_failures_and_other_findings() -> None:
     findings = [finding(FATAL), finding(FATAL, symbol="other", message="second"), finding(WARN), finding(INFO)]
     root = parse(findings_junit(["vmlinux", "clean"], findings, [], FAILING, RULES))

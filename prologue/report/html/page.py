@@ -145,13 +145,15 @@ def render_page(page: Page) -> str:
     scripts = [_resource("page.js")]
     scripts += [_resource("text_map.js")] if any(part.kind == "map" for part in page.parts) else []
     template = _environment().get_template("page.html.j2")
-    return template.render(
+    text = template.render(
         page=page,
         style=_resource("page.css"),
         script="\n".join(scripts),
         command=shlex.join(page.command),
         version=prologue.__version__,
-    ).rstrip("\n")
+    )
+    # It says that it is UTF-8, and standard output may have another encoding: ASCII is right in both.
+    return text.rstrip("\n").encode("ascii", "xmlcharrefreplace").decode("ascii")
 
 
 @cache

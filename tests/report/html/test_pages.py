@@ -51,6 +51,12 @@ def page(*parts: PagePart, title: str = "title") -> Page:
     return Page(title=title, outcome="failed", summary="summary", parts=parts, command=["prologue", "verify", "a b"])
 
 
+def test_it_reads_the_same_in_any_encoding_of_standard_output() -> None:
+    html = render_page(page(title="é名"))
+    assert html.isascii()
+    assert Document(html).text.count("é名") == 2
+
+
 def test_a_broken_kernel(mini: Mini, tmp_path: Path, capsys: Said) -> None:
     vmlinux, out = mini(Spec()), tmp_path / "report.html"
     elf = ElfEdit(vmlinux)
