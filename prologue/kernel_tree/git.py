@@ -87,7 +87,7 @@ def identity(directory: Path) -> Identity:
 
     """
     command = [_git(), "-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT"]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, errors="replace", check=False)
+    done = subprocess.run(command, cwd=directory, capture_output=True, encoding="utf-8", errors="replace", check=False)
     match = re.fullmatch(r"(.+) <(.+)> (\d+) ([+-])(\d\d)(\d\d)\n", done.stdout)
     if done.returncode or match is None:
         raise UsageError(

@@ -120,6 +120,15 @@ def test_the_settings_of_the_tree_count(tree: Path, unknown: None, capfdbinary: 
     assert out.count(b"\nFrom: Tree Owner <owner@example.org>\n") == count
 
 
+def test_a_name_is_utf_8_in_any_locale(known: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert known is None
+    monkeypatch.setenv("GIT_COMMITTER_NAME", ABROAD.name)
+    ascii_locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-m", "prologue", "kernel", "patch", all_series()[0]]
+    mails = subprocess.run(command, env=os.environ | ascii_locale, capture_output=True, check=True).stdout
+    assert mails.count(f"\nSigned-off-by: {ABROAD.name} <{TESTER.email}>\n".encode()) == mails.count(b"\nSubject: ")
+
+
 def test_an_address_that_mail_cannot_have(known: None, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
     assert known is None
     monkeypatch.setenv("GIT_COMMITTER_EMAIL", "jörg@example.org")
