@@ -16,7 +16,7 @@ from prologue_bench.recorder.task import Task, decode_workloads
 from prologue_bench.recorder.tries import join_tries
 from prologue_bench.results.append_only import split_lines, torn_note
 from prologue_bench.results.fields import Fields, parse, read_file
-from prologue_bench.results.merge import differences
+from prologue_bench.results.merge import differences, differing
 from prologue_bench.results.model import Campaign, ResultSet, Variant
 from prologue_bench.results.settings import require_alike
 
@@ -72,8 +72,14 @@ def _require_one_setup(first: Record, other: Record) -> None:
     sizes = [_kilobytes(record) for record in (first, other)]
     if abs(sizes[0] - sizes[1]) <= _SAME_MEMORY * sizes[0] and "memory" in machine:
         machine["memory"] = first.machine.get("memory", "")
-    if unlike := list(differences(_setup(first), _setup(replace(other, machine=machine)))):
+    unlike = list(differences(_setup(first), _setup(replace(other, machine=machine))))
+    unlike += differing("pattern of workload ", _patterns(first), _patterns(other))
+    if unlike:
         raise BenchError(f"{first.where} and {other.where} are not of one setup: {'; '.join(unlike)}")
+
+
+def _patterns(record: Record) -> dict[str, str]:
+    return {measured.workload.name: measured.pattern or "none, the wall time" for measured in record.workloads}
 
 
 def _kilobytes(record: Record) -> int:

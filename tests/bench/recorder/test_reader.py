@@ -108,6 +108,7 @@ OTHER_COMMAND: Final = replace(WORK[0], workload=replace(WORK[0].workload, comma
         ({"kernel": {**KERNEL, "build_id": "cd" * 20}}, f"kernel build_id: {'ab' * 20} and {'cd' * 20}"),
         ({"runs": 3}, "runs_per_boot: 2 and 3"),
         ({"workloads": (OTHER_COMMAND,)}, "hackbench -g 10 (seconds, lower is better) and hackbench -g 9"),
+        ({"workloads": (replace(WORK[0], pattern=r"Max: \([0-9.]*\)"),)}, r"hackbench: Time: \([0-9.]*\) and Max: \("),
     ],
 )
 def test_unlike_records_are_refused(change: dict[str, Any], said: str, tmp_path: Path) -> None:
