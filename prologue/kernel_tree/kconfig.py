@@ -50,7 +50,8 @@ def leaves_landing_pads_out(config: str) -> bool:
     """
     values = dict(re.findall(r"(?m)^CONFIG_(\w+)=(.*)$", config))
     wanted = ("ARM64_BTI_KERNEL", "DYNAMIC_FTRACE_WITH_CALL_OPS")
-    return all(values.get(name) == "y" for name in wanted) and int(values.get("CLANG_VERSION", "0")) >= _CLANG_21
+    clang = re.fullmatch(r"[0-9]{1,9}", values.get("CLANG_VERSION", ""))
+    return all(values.get(name) == "y" for name in wanted) and clang is not None and int(clang[0]) >= _CLANG_21
 
 
 def _needed(kconfig: str) -> list[str]:
