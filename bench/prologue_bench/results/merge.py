@@ -124,6 +124,7 @@ def differences(first: Campaign, second: Campaign) -> Iterator[str]:
     yield from differing("kernel ", first.kernel, second.kernel)
     for noun in ("workload", "variant"):
         yield from differing(f"{noun} ", _listed(first, noun), _listed(second, noun))
+    yield from differing("pattern of ", *_known_patterns(first, second))
     for label in ("base", "aa", "runs_per_boot"):
         yield from differing(label, {"": str(getattr(first, label))}, {"": str(getattr(second, label))})
 
@@ -134,6 +135,13 @@ def differing(prefix: str, first: Mapping[str, str], second: Mapping[str, str]) 
         values = first.get(name, _ABSENT), second.get(name, _ABSENT)
         if values[0] != values[1]:
             yield f"{prefix}{name}: {values[0]} and {values[1]}"
+
+
+def _known_patterns(*campaigns: Campaign) -> Iterator[dict[str, str]]:
+    """Yield the patterns of each campaign, of workloads that have one in all: plans did not always say theirs."""
+    patterns = [{w.name: w.pattern for w in campaign.workloads if w.pattern} for campaign in campaigns]
+    for known in patterns:
+        yield {name: pattern for name, pattern in known.items() if all(name in other for other in patterns)}
 
 
 def _listed(campaign: Campaign, noun: str) -> dict[str, str]:

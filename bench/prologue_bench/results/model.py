@@ -17,12 +17,16 @@ NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A workload, and how its numbers are to be read: ``direction`` is the better one."""
+    """A workload, and how its numbers are to be read: ``direction`` is the better one.
+
+    ``pattern`` finds them in the command's output; None for the wall time, or if a plan did not say it.
+    """
 
     name: str
     command: str
     unit: str
     direction: Direction
+    pattern: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

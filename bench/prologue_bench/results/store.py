@@ -90,7 +90,9 @@ def decode_campaign(fields: Fields) -> Campaign:
 
     """
     fields.schema(CAMPAIGN_SCHEMA)
-    workloads = tuple(decode_workload(row) for row in fields.rows("workloads"))
+    workloads = tuple(
+        replace(decode_workload(row), pattern=row.optional_text("pattern")) for row in fields.rows("workloads")
+    )
     variants = tuple(
         Variant(
             row.text("label"), row.choice("kind", "nop-nop", "boot", "build"), row.text("image_sha256"),

@@ -7,6 +7,7 @@ tests/real_kernels/booted/test_campaign.py.
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -174,6 +175,22 @@ def test_the_governor_is_part_of_the_plan(tmp_path: Path) -> None:
     assert record(tmp_path, Machine(), plan) == []
     with pytest.raises(BenchError, match=r"machine governor: performance and \(nothing\)"):
         record(tmp_path, Machine())
+
+
+def test_numbers_that_another_pattern_finds_are_of_another_plan(tmp_path: Path) -> None:
+    """As after a change of the file that describes a workload."""
+    (measured,) = PLAN.task.workloads
+    first, other = (
+        replace(PLAN, task=replace(PLAN.task, workloads=(replace(measured, pattern=pattern),)))
+        for pattern in (r"mean \([0-9]*\)", r"max \([0-9]*\)")
+    )
+    record(tmp_path, Machine(), first)
+    assert record(tmp_path, Machine(), first) == []
+    with pytest.raises(BenchError, match=r"begun with another plan \(pattern of .*: mean .* and max "):
+        record(tmp_path, Machine(), other)
+    plan = tmp_path / CAMPAIGN
+    plan.write_text(re.sub(r'"pattern": ".*"', '"pattern": null', plan.read_text()))  # as plans were before
+    assert record(tmp_path, Machine(), other) == []
 
 
 def test_a_plan_of_which_nothing_was_booted_is_replaced(tmp_path: Path) -> None:
