@@ -85,7 +85,7 @@ def _rules(args: Namespace) -> tuple[tuple[Rule, ...], dict[str, str]]:
 
 def _report(args: Namespace, done: Audit) -> None:
     quiet = args.quiet and not _status(args, done)
-    if quiet and not args.output:
+    if quiet and not args.output and args.format == "text":
         return
     report = _rendered(args, done)
     if not args.output:

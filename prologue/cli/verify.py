@@ -181,8 +181,8 @@ def _verify_one(work: tuple[Request, Path]) -> Verified:
 
 
 def _report(args: Namespace, verdict: Verdict) -> None:
-    """Print or write the report. ``--quiet`` saves one that passes, but what a release did without is always said."""
-    if args.quiet and verdict.passed and not args.output:
+    """Print or write the report. ``--quiet`` saves text that passes, but what a release did without is always said."""
+    if args.quiet and verdict.passed and not args.output and args.format == "text":
         if verdict.release:
             for exception in verdict.exceptions:
                 warn(exception)

@@ -19,7 +19,7 @@ def run(args: Namespace) -> int:
     require_other(args.output, args.writes)
     judged = judge_writes(read_any(args.writes))
     passes = not (judged.failing or judged.undecided)
-    if not args.quiet or not passes or args.output:
+    if not args.quiet or not passes or args.output or args.format != "text":
         report = render_writes(judged, args.format, show_all=args.all)
         if args.output:
             write_text(args.output, report + "\n")

@@ -344,6 +344,15 @@ def test_quiet_says_nothing_unless_something_fails(mini: Mini, capsys: pytest.Ca
     assert "work_leaf" in said.err
 
 
+@pytest.mark.parametrize("form", [["--json"], ["--format", "sarif"]])
+def test_quiet_leaves_a_document_whole(mini: Mini, form: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """What reads it cannot read nothing."""
+    vmlinux = mini(Spec())
+    assert main(["patch", "--quiet", "--in-place", str(vmlinux)]) == 0
+    assert main(["verify", "--quiet", str(vmlinux), *form]) == 0
+    assert json.loads(capsys.readouterr().out)
+
+
 def test_rules_and_explain(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rules", "--json"]) == 0
     rules = json.loads(capsys.readouterr().out)["rules"]

@@ -77,6 +77,13 @@ def test_what_changed_and_that_it_might(vmlinux: Path, capsys: pytest.CaptureFix
     assert f"nothing changed since {first}" in capsys.readouterr().out
 
 
+def test_quiet_leaves_json_whole(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = [*AUDIT, str(vmlinux), str(captured(vmlinux, "first", {})), "-q"]
+    assert (main(command), capsys.readouterr().out) == (0, "")
+    assert main([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["passed"]
+
+
 def test_a_name_of_memory_is_printed_on_one_line(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     label = ElfEdit(vmlinux).value("label_user")
     odd, turned = captured(vmlinux, "odd\n\x1b[31m", {}), captured(vmlinux, "turned", {label: B_LABEL_TARGET})

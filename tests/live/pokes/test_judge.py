@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from prologue.cli.main import main
 from prologue.errors import InputError
 from prologue.insn import a64
 from prologue.live.pokes.judge import JudgedWrites, judge_writes
 from prologue.live.pokes.maintenance import missing_maintenance
 from prologue.live.pokes.recording import NO_CPU, Ending, Flag, Function, Loss, Maintenance, Sight
 from prologue.report.writes import render_writes, table_of, unseen
-from tests.live.pokes.made import recording_of
+from tests.live.pokes.made import recording_of, write_recording
 from tests.rules.recorded import CALLERS, FUNCTIONS, PLACE, STORE, SWITCHED
 
 BL = 0x94000010
@@ -238,6 +240,14 @@ def test_functions_that_are_not_known_are_addresses() -> None:
     (finding,) = judge_writes(made).findings
     assert finding.code == "PL507"
     assert hex(STORE) in finding.message
+
+
+def test_quiet_leaves_json_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = recording_of(SWITCHED, ending=Ending(functions=FUNCTIONS))
+    command = ["writes", "judge", "-q", str(write_recording(tmp_path / "made.writes", made))]
+    assert (main(command), capsys.readouterr().out) == (0, "")
+    assert main([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["passed"]
 
 
 def test_a_writer_has_one_line_of_the_table_whatever_its_name_is() -> None:
