@@ -27,7 +27,7 @@ from prologue.rules.engine import run_rules
 from prologue.rules.registry import find_rule
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec, all_modules
-from tests.support.elf_edit import ElfEdit, edit, sign
+from tests.support.elf_edit import ElfEdit, edit
 
 Mini = Callable[[Spec | ModuleSpec], Path]
 FUNCTIONS = {"module_leaf", "module_middle", "module_local", "module_caller", "init_module", "cleanup_module"}
@@ -116,84 +116,6 @@ def test_a_module_does_not_say_its_contract(mini: Mini, capsys: pytest.CaptureFi
     error = capsys.readouterr().err
     assert "--vmlinux" in error
     assert "--contract native" in error
-
-
-def test_signed_modules_are_refused_or_stripped(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
-    ko = mini(ModuleSpec())
-    unsigned = ko.read_bytes()
-    elf = ElfEdit(ko)
-    sign(elf)
-    elf.save(ko)
-    signed = ko.read_bytes()
-    assert patch(ko, "--in-place", "--contract", "native") == 2
-    assert "--strip-signature" in capsys.readouterr().err
-    assert ko.read_bytes() == signed
-
-    stripped = ko.with_name("stripped.ko")
-    assert patch(ko, "-o", stripped, "--contract", "native", "--strip-signature") == 0
-    assert len(stripped.read_bytes()) == len(unsigned)
-    assert main(["verify", str(stripped), "--against", str(ko)]) == 0
-    assert "6 sites" in capsys.readouterr().out
-    assert patch(ko, "--in-place", "--contract", "native", "--strip-signature") == 0
-    assert ko.read_bytes() == stripped.read_bytes()
-
-
-def test_all_signatures_of_a_module_that_was_signed_twice_are_stripped(mini: Mini) -> None:
-    """The kernel would take the first one for the signature of what is left."""
-    ko = mini(ModuleSpec())
-    unsigned = ko.stat().st_size
-    with edit(ko) as elf:
-        sign(elf)
-        sign(elf)
-    stripped = ko.with_name("stripped.ko")
-    assert patch(ko, "-o", stripped, "--contract", "native", "--strip-signature") == 0
-    assert stripped.stat().st_size == unsigned
-    assert main(["verify", str(stripped), "--against", str(ko)]) == 0
-
-
-def test_reversal_would_break_a_signature_too(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
-    """A native kernel's build processes modules and signs them then."""
-    ko = mini(ModuleSpec())
-    assert patch(ko, "--in-place", "--contract", "native") == 0
-    elf = ElfEdit(ko)
-    sign(elf)
-    elf.save(ko)
-    signed = ko.read_bytes()
-    assert patch(ko, "--in-place", "--contract", "native") == 0  # nothing to do
-    assert patch(ko, "--in-place", "--reverse") == 2
-    assert "is signed" in capsys.readouterr().err
-    assert ko.read_bytes() == signed
-
-
-def test_a_pair_does_not_keep_the_keys_from_being_used(
-    mini: Mini, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A signature that is the same as before may have been wrong before."""
-    vmlinux = mini(Spec())
-    ko = mini(ModuleSpec())
-    elf = ElfEdit(ko)
-    sign(elf)
-    elf.save(ko)
-    before = Path(shutil.copy(ko, ko.with_name("before.ko")))
-    monkeypatch.setattr("prologue.elf.signature.check_signature", lambda *_: "bad")
-    assert main(["verify", str(ko), "--against", str(before), "--vmlinux", str(vmlinux)]) == 1
-    assert "PL405" in capsys.readouterr().out
-
-
-def test_an_edit_that_keeps_the_signature_is_found(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
-    ko = mini(ModuleSpec())
-    before = ko.with_name("before.ko")
-    elf = ElfEdit(ko)
-    sign(elf)
-    elf.save(before)
-    assert patch(ko, "--in-place", "--contract", "native") == 0
-    edited = ElfEdit(ko)
-    sign(edited)
-    edited.save(ko)
-    capsys.readouterr()
-    assert main(["verify", str(ko), "--against", str(before), "--json"]) == 1
-    found = {f["code"] for f in json.loads(capsys.readouterr().out)["findings"] if f["severity"] != "info"}
-    assert found == {"PL405"}
 
 
 def test_what_is_wrong_with_a_kernel_is_not_said_of_its_module(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
