@@ -78,8 +78,6 @@ def unowned(
         page for page in free
         if not owners.owns_page(page, pages.size) and not any(pack.start <= page < pack.end for pack in packs)
     ]  # fmt: skip
-    for start, count in _filled_padding(kernel, objects, pages.size):
-        yield start, f"{counted(count, 'byte')} at {start:#x}, after the kernel's text in its last page, are not zeros"
     doubtful: list[str] = []
     for run in _runs(np.array(free, np.uint64), pages.size):
         start, end = int(run[0]), int(run[-1]) + pages.size
@@ -90,6 +88,8 @@ def unowned(
         by = f", allocated by {owners.name(area.caller)}" if area is not None and area.caller else ""
         more = ", some of it writable" if pages.writable[np.isin(pages.vaddrs, run)].any() else ""
         yield start, f"{end - start:,} bytes at {start:#x} are executable{more}{by}, and nobody owns them"
+    for start, count in _filled_padding(kernel, objects, pages.size):
+        yield start, f"{counted(count, 'byte')} at {start:#x}, after the kernel's text in its last page, are not zeros"
     if doubtful:
         raise NotReadError(
             f"{', '.join(doubtful)}: init text of a module that is about to be freed, or code that hides"

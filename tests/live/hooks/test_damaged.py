@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from prologue.cli.main import main
 from prologue.errors import UNDECIDED, InputError
 from prologue.live.hooks import readonly, run
 from prologue.live.hooks.inventory import Inventory, take_inventory
 from prologue.live.hooks.objects import NotReadError
-from prologue.live.memory.core import CoreFile
+from prologue.live.memory.core import NO_PADDR, CoreFile
 from prologue.live.memory.files import PlainCore, open_core
 from prologue.live.system.running_kernel import RunningKernel
 from tests.live.hooks.hooked import make, saved
+from tests.support.cores import core, vmcoreinfo
 from tests.support.elf_edit import ElfEdit
 
 _OF_HOOKS: Final = ("PL509", "PL510", "PL511", "PL512")
@@ -116,6 +118,25 @@ def test_programs_that_kallsyms_lacks_are_in_memory_of_bpf(
     changes = {"prog_idr+16": elf.value("filter_program"), "orphan_vm+8": elf.value(allocator) + 4}
     core = saved(vmlinux, changes, ("module_text", "orphan_text"))
     assert audited(vmlinux, core, capsys).codes == codes
+
+
+def test_an_end_of_text_that_memory_lacks_hides_no_other_page(
+    vmlinux: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elf = ElfEdit(vmlinux)
+    changes = {"prog_idr+16": elf.value("filter_program"), "orphan_vm+8": elf.value("allocated_here") + 4}
+    path = saved(vmlinux, changes, ("module_text", "orphan_text"))
+    text = elf.elf.get_section_by_name(".text")
+    end = text["sh_addr"] + text["sh_size"]
+    with path.open("rb") as stream:
+        memory = next(ELFFile(stream).iter_segments("PT_LOAD"))
+        start, data = memory["p_vaddr"], memory.data()
+    after = (end + 4095) & ~4095
+    pieces = [(start, NO_PADDR, data[: end - start]), (after, NO_PADDR, data[after - start :])]
+    path.write_bytes(core(pieces, [vmcoreinfo(0)]))
+    found = audited(vmlinux, path, capsys)
+    assert (found.codes, found.lists) == (["PL509", "PL511"], 1)
+    assert "executable memory" in found.notes
 
 
 def test_memory_that_cannot_be_read_is_no_error_of_the_audit(
