@@ -370,10 +370,11 @@ def _draw_exact(
     """
     base = row.series[0]
     counts = [_on_shared_links(base, series) for series in row.series]
-    shares = [100 * count / of_base if base.median else count for of_base, count in counts]
+    has_shares = all(of_base for of_base, _ in counts)
+    shares = [100 * count / of_base if has_shares else count for of_base, count in counts]
     for line, (series, share) in enumerate(zip(row.series, shares, strict=True)):
         text = words.exact_change(compared[series.label]) if line else "base"
-        if line and base.median and compared[series.label].difference:
+        if line and has_shares and compared[series.label].difference:
             text += f" ({share - 100:+.3g}%)"
         axes.barh(line, share, height=0.28, color=colours[series.label], zorder=2)
         axes.annotate(
@@ -382,7 +383,7 @@ def _draw_exact(
     axes.axvline(shares[0], color="#999999", linewidth=1, zorder=1)
     axes.set_xlim(0, 1.05 * max(shares) or 1)
     _number_axis(axes, max(shares))
-    label = picture_text(f"{row.workload.unit} (exact){f', % of {base.label}' if base.median else ''}")
+    label = picture_text(f"{row.workload.unit} (exact){f', % of {base.label}' if has_shares else ''}")
     _write_label(axes, label)
 
 

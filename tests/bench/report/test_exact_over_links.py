@@ -85,6 +85,15 @@ def test_kernels_are_of_one_link_each(tmp_path: Path, capsys: Said) -> None:
     assert "over: is of 2 links: name the result set of each, such as link-01" in capsys.readouterr().err
 
 
+def test_a_base_of_0_on_the_links_that_have_both_has_no_shares(tmp_path: Path, capsys: Said) -> None:
+    on_link(tmp_path / "over", 1, {BASE: 0, BUILD: 50})
+    on_link(tmp_path / "over", 2, {BASE: 1000, BUILD: 1050}, lost=BUILD)
+    row, texts = said_of_build(tmp_path / "over", capsys)
+    assert row.endswith("+50")
+    assert "+50" in texts
+    assert bars_of(tmp_path / "over") == [500, 50]
+
+
 def test_a_variant_without_a_base_on_its_links_is_compared_with_nothing(tmp_path: Path, capsys: Said) -> None:
     counts = {BASE: 1000, BUILD: 1050}
     on_link(tmp_path / "over", 1, counts, lost=BUILD)
