@@ -4,29 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from prologue.cli.main import main
-from prologue.kernel.load import open_binary
-from prologue.kernel.module import Module
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.support.elf_edit import ElfEdit, edit, sign
-
-Mini = Callable[[Spec | ModuleSpec], Path]
-
-
-def patch(*arguments: object) -> int:
-    return main(["patch", *map(str, arguments)])
-
-
-def module(path: Path) -> Module:
-    opened = open_binary(path)
-    assert isinstance(opened, Module)
-    return opened
+from tests.test_modules import Mini, patch
 
 
 def test_signed_modules_are_refused_or_stripped(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:

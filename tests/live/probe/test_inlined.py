@@ -14,12 +14,14 @@ from prologue.live.probe.module_judge import judge_module
 from prologue.live.probe.places import find_places
 from prologue.live.probe.probe_target import ProbeTarget, kernel_target
 from tests.live.probe.made_kernel import TOOLS, make
+from tests.live.probe.test_parts import DIVIDED
 from tests.mini_kernel.build import run_command
 from tests.support.needs import needs_tools
 
 # Line 10 is where split() is declared, and where one of its callers calls it, as if GCC had separated a part of it.
 # Line 50 calls twice(), whose code has that line once more, as if GCC had copied a part of it.
-_SOURCE = """
+_SOURCE = (
+    """
 #line 10 "some.c"
 static inline __attribute__((always_inline)) void split(long number) { __asm__ volatile("nop" :: "r"(number)); }
 #line 8
@@ -61,25 +63,9 @@ void outer(long own)
 	__asm__ volatile("nop" :: "r"(own));
 	between(own);
 }
-#line 120
-__attribute__((noipa)) int next(long *list, int last) { return list[last]; }
-int divided(long *list, int number)
-{
-	int error = 0;
-	if (__builtin_expect(!list, 1))
-		return error;
-	error = next(list, 0);
-	while (error) {
-		error = next(list, error + number);
-		number += next(list, 0);
-	}
-	number += next(list, number);
-	next(list, number);
-	next(list + number, 0);
-	return number + error;
-}
-int calls_divided(void) { return divided(0, 1); }
-"""
+#line 120"""
+    + DIVIDED
+)
 
 
 @pytest.fixture(scope="module", params=[4, 5])
@@ -110,7 +96,7 @@ def test_a_part_of_a_function_is_not_a_call_of_it(target: ProbeTarget) -> None:
     assert [inlined_in for _, _, inlined_in in places(target, "split")] == ["caller"]
 
 
-@pytest.mark.parametrize("asked", ["divided:7", "some.c:128"])
+@pytest.mark.parametrize("asked", ["divided:8", "some.c:129"])
 def test_a_part_of_a_function_that_was_put_back_is_no_call(target: ProbeTarget, asked: str) -> None:
     """GCC separates all after the first return, and puts it back, as nothing else calls it."""
     assert {(function, outer) for _, function, outer in places(target, asked)} == {("divided", "")}

@@ -16,7 +16,6 @@ from prologue.live.probe.arguments import find_arguments
 from prologue.live.probe.debug_info import open_debug
 from prologue.live.probe.language import parse_argument
 from prologue.live.probe.scopes import Scope
-from prologue.live.probe.statements import declared, function_statements, inlined_into
 from prologue.live.probe.storage import ADDRESS_ONLY, ENTRY_ONLY, LEFT, NO_FRAME
 from tests.live.probe.made_kernel import TEXT, TOOLS, make
 from tests.mini_kernel.build import run_command
@@ -226,52 +225,6 @@ def test_a_static_variable_of_which_there_are_several(tmp_path: Path, version: i
     assert reasons == {"stale": "traced has no variable stale here"}
 
 
-# GCC separates all after the first return, and puts it back, as nothing else calls it.
-_DIVIDED = """
-__attribute__((noipa)) int next(long *list, int last) { return list[last]; }
-int traced(long *list, int number)
-{
-	int error = 0;
-	long *before = list;
-	if (__builtin_expect(!before, 1))
-		return error;
-	error = next(list, 0);
-	while (error) {
-		error = next(list, error + number);
-		number += next(list, 0);
-	}
-	number += next(list, number);
-	next(list, number);
-	next(list + number, 0);
-	return number + error;
-}
-int calls(void) { return traced(0, 1); }
-"""
-
-
-@pytest.mark.parametrize("version", [4, 5])
-def test_a_part_of_a_function_that_was_put_back(tmp_path: Path, version: int) -> None:
-    """It looks like a call of the function, and has its statements, and its variables as they are there."""
-    out = described(tmp_path, version, _DIVIDED)
-    debug, symbol = open_debug(ElfImage(out)), Kernel(out).symbols.find("traced")
-    assert debug is not None
-    assert symbol is not None
-    found = debug.function_at(symbol.vaddr)
-    assert found is not None
-    unit, function = found
-    assert [is_part for _, is_part in inlined_into(function)] == [True]
-    by_line: dict[int, list[int]] = {}
-    for row in function_statements(unit, function):
-        by_line.setdefault(row.line - declared(unit, function)[1], []).append(row.vaddr)
-    assert by_line[0] == [symbol.vaddr]
-    assert {6, 7, 8, 9, 11, 12, 13, 14} <= by_line.keys()
-    for vaddr in by_line[8]:  # not 0, as before the part
-        (error,), _ = arguments_at(out, vaddr, "error") or ([""], {})
-        assert error.startswith("error=%x")
-    # The part does not describe what only the code before it has.
-    assert arguments_at(out, by_line[6][0], "before") == (["before=%x0"], {})
-
-
 @pytest.mark.parametrize("version", [4, 5])
 def test_a_parameter_in_two_registers(tmp_path: Path, version: int) -> None:
     """GCC gives the registers for the whole function, in which it overwrites them."""
@@ -412,19 +365,6 @@ def test_stack_variables_from_clang(tmp_path: Path) -> None:
     # The caller has made room for these.
     assert arguments_at(out, ninth.vaddr, "i", "j", "box") == (["i=+0(%sp):s64", "j=+8(%sp):s64"], {"box": NO_FRAME})
     assert arguments_at(out, tenth.vaddr, "j") == (["j=+8(%sp):s64"], {})
-
-
-@pytest.mark.parametrize("version", [4, 5])
-def test_arguments_of_a_function_in_two_parts(tmp_path: Path, version: int) -> None:
-    """Its unlikely part stands elsewhere, so that DWARF gives ranges and no single start."""
-    out = described(tmp_path, version)
-    symbols = Kernel(out).symbols
-    function, cold = symbols.find("in_two_parts"), symbols.find("in_two_parts.cold")
-    assert function is not None
-    assert cold is not None
-    expected: tuple[list[str], dict[str, str]] = (["first=%x0:s64", "second=%x1:s64"], {})
-    assert arguments_at(out, function.vaddr) == expected
-    assert arguments_at(out, cold.vaddr) == expected
 
 
 @pytest.mark.thorough
