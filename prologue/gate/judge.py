@@ -87,7 +87,7 @@ def _split(group: Sequence[JudgedFile], baseline: Path | None, *, release: bool)
     judged: dict[str, set[str]] = {}
     for result, settings in group:
         for rule in settings.rules:
-            if not result.inputs.isdisjoint(rule.inputs):  # those of a file that could not be read are none
+            if not result.inputs.isdisjoint(rule.inputs):  # a file that could not be read has no inputs
                 judged.setdefault(rule.code, set()).add(result.path.name)
     parts = split(findings, in_scope(load_baseline(baseline), judged))
     if not release:

@@ -77,7 +77,7 @@ class IcountTarget:
         """Return counts of the boot, and three for each workload; all are better if lower.
 
         Raises:
-            BenchError: a workload that the guest cannot run, or whose name is that of another count.
+            BenchError: a workload that the guest cannot run, or that has the name of another count.
 
         """
         self._bench.require_runnable([read_argv(measured.workload.command) for measured in asked])

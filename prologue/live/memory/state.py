@@ -126,8 +126,8 @@ class KernelState:
     def code_owner(self, vaddr: int) -> str:
         """Return whose code is there: a module's that has text there, or another's (BPF, say) that begins near before.
 
-        Near is less than a page; empty for nobody. A module's symbols do not count: they name data, and init text whose
-        memory has another use now.
+        Near is less than a page; empty if no owner is known. A module's symbols do not count: they name data, and init
+        text whose memory has another use now.
         """
         begun = [
             (max(place for place in (module.base, *module.sections.values()) if place <= vaddr), module.name)
