@@ -366,15 +366,17 @@ def _draw_exact(
     """Draw every count as a share of the base's: a bar from 0, so that 2% less and 87% less do not look alike.
 
     Of a base of 0 there are no shares: then bars are counts. A variant is beside the base of the links that have both;
-    without any it has no bar: it would show the difference between links.
+    without any, or if that base is 0, it has no bar: it would show the difference between links.
     """
     base = row.series[0]
     counts = [_on_shared_links(base, series) for series in row.series]
-    has_shares = all(of_base for of_base, _ in counts)
-    shares = [100 * count / of_base if has_shares else count for of_base, count in counts]
+    has_shares = any(part.median for part in by_link(base).values())
+    shares = [count for _, count in counts]
+    if has_shares:
+        shares = [100.0, *(100 * count / of_base if of_base else 0.0 for of_base, count in counts[1:])]
     for line, (series, share) in enumerate(zip(row.series, shares, strict=True)):
         text = words.exact_change(compared[series.label]) if line else "base"
-        if line and has_shares and compared[series.label].difference:
+        if line and has_shares and counts[line][0] and compared[series.label].difference:
             text += f" ({share - 100:+.3g}%)"
         axes.barh(line, share, height=0.28, color=colours[series.label], zorder=2)
         axes.annotate(

@@ -91,7 +91,7 @@ def test_a_base_of_0_on_the_links_that_have_both_has_no_shares(tmp_path: Path, c
     row, texts = said_of_build(tmp_path / "over", capsys)
     assert row.endswith("+50")
     assert "+50" in texts
-    assert bars_of(tmp_path / "over") == [500, 50]
+    assert bars_of(tmp_path / "over") == [100, 0]
 
 
 def test_a_variant_without_a_base_on_its_links_is_compared_with_nothing(tmp_path: Path, capsys: Said) -> None:
