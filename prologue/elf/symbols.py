@@ -124,7 +124,7 @@ class Symbols:
     def function_starts(self) -> U64:
         """Sorted addresses of all function symbols."""
         functions = (self.table["info"] & 15 == STT_FUNC) & (self.table["shndx"] != SHN_UNDEF)
-        return np.sort(self._values[functions])
+        return np.sort(self._values[functions], kind="stable")
 
     @property
     def typed_function_starts(self) -> U64:
@@ -190,7 +190,7 @@ class Symbols:
 
     def values_with_prefix(self, prefix: str) -> U64:
         """Return the sorted addresses of all defined symbols whose name begins with ``prefix``."""
-        return np.sort(self._values[self._rows_with_prefix(prefix)])
+        return np.sort(self._values[self._rows_with_prefix(prefix)], kind="stable")
 
     def is_code(self, section: Section) -> Bool:
         """Return which words of a text section are instructions, shape (size // 4,)."""

@@ -137,7 +137,7 @@ class Liveness:
     def _branches(self) -> tuple[I32, I32]:
         """Position of every branch but calls, and of its target, in the order of targets."""
         both = self._flow.targets.astype(np.int64) << 32 | self._flow.jumps  # in one number
-        both.sort()
+        both.sort(kind="stable")  # targets are nearly in order, too
         return both.astype(np.int32), (both >> 32).astype(np.int32)
 
     def _reads_from(self, begin: I64, *, at_entry: bool = True) -> dict[int, tuple[int, int]]:
