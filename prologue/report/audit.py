@@ -28,7 +28,7 @@ from prologue.report.undecided import (
     why_undecided,
 )  # fmt: skip
 from prologue.rules.base import FAILING, Input
-from prologue.rules.pl504_live_unstable import RULE as UNSTABLE
+from prologue.rules.running import PL504
 from prologue.words import counted
 
 SCHEMA: Final = "prologue.live-audit/1"
@@ -116,7 +116,7 @@ def closing(audit: Audit) -> str:
 def _text(audit: Audit, *, show_all: bool, brief: bool) -> str:
     findings = [finding.named for finding in every_finding(audit)]
     lines = finding_lines(
-        [finding for finding in findings if show_all or finding.code != UNSTABLE.code], show_all=show_all
+        [finding for finding in findings if show_all or finding.code != PL504.code], show_all=show_all
     )
     lines += [] if show_all else unstable_lines(audit, findings)
     lines += unknown_lines(audit, show_all=show_all)

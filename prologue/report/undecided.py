@@ -15,7 +15,7 @@ from prologue.live.audit.outcome import audits_of, name_in
 from prologue.live.audit.run import Audit, AuditedFile
 from prologue.report.printable import printable
 from prologue.rules.base import Finding
-from prologue.rules.pl504_live_unstable import RULE as UNSTABLE
+from prologue.rules.running import PL504
 from prologue.words import counted
 
 _AGAIN: Final = "take memory again while no tracers or probes are switched, or a dump of the stopped machine"
@@ -95,13 +95,13 @@ def unstable_lines(audit: Audit, findings: list[Finding]) -> list[str]:
     lines: list[str] = []
     for look in audits_of(audit):
         for audited_file in look.files:
-            unstable = [finding for finding in audited_file.findings if finding.code == UNSTABLE.code]
+            unstable = [finding for finding in audited_file.findings if finding.code == PL504.code]
             words = [word for word in audited_file.audited.words if word.kind == "unstable"]
             if unstable:
-                rule = f"{UNSTABLE.code} {unstable[0].slug} ({unstable[0].severity})"
+                rule = f"{PL504.code} {unstable[0].slug} ({unstable[0].severity})"
                 head = f"{name_in(look.source, audited_file.path)}: {rule}: {len(unstable):,}"
                 lines += [printable(head), *(printable(f"  {text}") for text in _by_mechanism(audited_file, words))]
-    fixes = dict.fromkeys(finding.fix for finding in findings if finding.code == UNSTABLE.code)
+    fixes = dict.fromkeys(finding.fix for finding in findings if finding.code == PL504.code)
     return [*lines, *(f"  to do: {fix}" for fix in fixes)]
 
 
@@ -109,7 +109,7 @@ def _by_mechanism(audited_file: AuditedFile, words: list[LiveWord]) -> Iterator[
     groups: dict[str, list[LiveWord]] = {}
     for word in words:
         groups.setdefault(word.mechanism, []).append(word)
-    places = {f.where.vaddr: f.where for f in audited_file.findings if f.code == UNSTABLE.code}
+    places = {f.where.vaddr: f.where for f in audited_file.findings if f.code == PL504.code}
     for mechanism, group in groups.items():
         count = sum(word.words for word in group)
         where = [str(places.get(word.vaddr, hex(word.vaddr))) for word in (group[0], group[-1])]

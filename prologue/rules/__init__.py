@@ -1,1 +1,1 @@
-"""The rule catalogue: one file per rule, an explicit registry, and the engine that runs them."""
+"""The rule catalogue: the rules of files and of what runs, their registry, and the engine that runs them."""

@@ -1,51 +1,23 @@
-"""All rules: those that decide writing, and the others. Each is named once; a test checks that none is missing."""
+"""All rules, found by their files: a rule is registered if its file is there."""
 
 from __future__ import annotations
 
-from operator import attrgetter
+import re
+from pkgutil import iter_modules
 from typing import Final
 
 from prologue.errors import UsageError
+from prologue.rules import __path__
 from prologue.rules.base import Rule
-from prologue.rules.deciding import DECIDING, load_rules
+from prologue.rules.deciding import load_rules
+from prologue.rules.running import RULES_OF_WHAT_RUNS
 from prologue.words import meant
 
-# Modules of this room, in the order of their codes: those that do not decide writing.
-_MODULES: Final = (
-    "pl104_record_slot_and_addend_differ",
-    "pl109_record_not_at_function",
-    "pl206_pair_without_record",
-    "pl301_site_in_untraceable_code",
-    "pl302_branch_into_second_slot",
-    "pl303_pointer_into_second_slot",
-    "pl304_x9_live_at_entry",
-    "pl305_site_overlaps_other_patcher",
-    "pl306_trampoline_out_of_reach",
-    "pl307_module_without_trampoline",
-    "pl308_live_transition_unlisted",
-    "pl309_jump_label_word",
-    "pl310_conditional_transition",
-    "pl403_edit_outside_plan",
-    "pl404_image_stale",
-    "pl406_build_id_shared",
-    "pl409_relocations_changed",
-    "pl501_live_first_slot_not_mov",
-    "pl502_live_call_target_unknown",
-    "pl503_live_text_unexplained",
-    "pl504_live_unstable",
-    "pl505_kcore_wrong_kernel",
-    "pl506_live_write_without_maintenance",
-    "pl507_live_write_by_unknown",
-    "pl508_live_word_wrong",
-    "pl509_hook_without_owner",
-    "pl510_module_not_listed",
-    "pl511_executable_memory_without_owner",
-    "pl512_readonly_data_changed",
-    "pl513_live_write_before_execution",
-    "pl514_ftrace_lists_disagree",
-)
+# Each rule with a check is a file of this room, and those of what runs are one table.
+_FILES: Final = sorted(module.name for module in iter_modules(__path__) if re.match(r"pl\d{3}_", module.name))
 
-RULES: Final = tuple(sorted((*DECIDING, *load_rules(_MODULES)), key=attrgetter("code")))
+RULES: Final = (*load_rules(_FILES), *RULES_OF_WHAT_RUNS)
+"""All rules, in the order of their codes."""
 
 
 def find_rule(name: str) -> Rule:

@@ -13,8 +13,8 @@ from prologue.live.pokes.violations import CHECKS, Violation
 from prologue.live.pokes.write_groups import WriteGroup, chain_of, group_writes
 from prologue.releases import not_known
 from prologue.rules.base import FAILING, SEVERITIES, Finding, Hit, Rule
-from prologue.rules.pl507_live_write_by_unknown import RULE as UNKNOWN_WRITER
 from prologue.rules.registry import RULES
+from prologue.rules.running import PL507
 
 NOT_DECIDED: Final = "not decided"
 """The verdict on a writer without a mechanism in a release whose writers are not known, and on facts not seen."""
@@ -66,7 +66,7 @@ def judge_writes(recording: Recording) -> JudgedWrites:
     for group in groups:
         against = [(rule, hit) for rule in WRITE_RULES if (hit := CHECKS[rule.code](group))]
         # Writers are known by name, release by release; the architecture says which writes are allowed.
-        opened = {rule.code: unknown if rule is UNKNOWN_WRITER else hit.open for rule, hit in against}
+        opened = {rule.code: unknown if rule is PL507 else hit.open for rule, hit in against}
         verdicts.append(tuple(NOT_DECIDED if opened[rule.code] else rule.code for rule, _ in against))
         for rule, hit in against:
             into = undecided if opened[rule.code] else findings
