@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from prologue.arrays import U64
-from prologue.elf.image import ElfImage, unaligned
+from prologue.elf.image import ElfImage
 from prologue.elf.symbols import STT_FUNC, SYM, Symbols
 from prologue.words import counted
 
@@ -37,7 +34,6 @@ class RestoredSymbols(Symbols):
                 inside = starts - np.uint64(section.addr) < np.uint64(section.size)
                 rows["shndx"][inside] = section.index
                 rows["info"][inside] = _GLOBAL | (STT_FUNC if section.executable else 0)
-        self._strings = replace(self._strings, size=len(self._text) - 8)
         self.table = np.concatenate([self.table, rows])
         self._names = np.ascontiguousarray(self.table["name"])
         self._values = np.ascontiguousarray(self.table["value"])
@@ -47,18 +43,6 @@ class RestoredSymbols(Symbols):
     def typed_function_starts(self) -> U64:
         """Sorted addresses of the functions of the file: of a restored symbol in text only the address is known."""
         return self._typed
-
-    def _name(self, offset: int) -> str:
-        return self._text[offset : self._text.index(b"\0", offset)].decode("utf-8", "backslashreplace")
-
-    @cached_property
-    def _heads(self) -> U64:
-        heads: U64 = unaligned(self._text, 8)[self._names.astype(np.int64)].astype(np.uint64)
-        return heads
-
-    @cached_property
-    def _string_bytes(self) -> npt.NDArray[np.uint8]:
-        return np.frombuffer(self._text, np.uint8)
 
 
 class LostSymbols(NamedTuple):

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from prologue.arrays import I64, U32, U64, Bool, among, sorted_unique
-from prologue.elf.image import ElfImage
+from prologue.arrays import I64, U32, U64, Bool, among, among_sorted, sorted_unique
+from prologue.elf.image import ElfImage, unaligned
 from prologue.elf.sections import Section
 from prologue.errors import InputError, Location
 
@@ -57,10 +57,13 @@ class Symbols:
         self._sections = _section_indices(image, table, self.table)
         self._values = _addresses(image, self.table, self._sections)
 
+    @cached_property
+    def _text(self) -> bytes:
+        """The names, each with a zero after it, and eight more: every name is followed by as many bytes."""
+        return self._image.data(self._strings) + b"\0" * 8
+
     def _name(self, offset: int) -> str:
-        end = self._image.find(b"\0", self._strings, offset)
-        stop = end if end >= 0 else self._strings.size
-        return self._image.read(self._strings.offset + offset, stop - offset).decode("utf-8", "backslashreplace")
+        return self._text[offset : self._text.index(b"\0", offset)].decode("utf-8", "backslashreplace")
 
     def name_of(self, row: int) -> str:
         """Return the name of the symbol in that row of the table."""
@@ -116,9 +119,7 @@ class Symbols:
         """Return the names of all defined functions that begin with ``prefix``, each once, sorted."""
         rows = self._rows_with_prefix(prefix)
         rows = rows[(self.table["info"][rows] & 15 == STT_FUNC) & self.defined[rows] & (self._names[rows] != 0)]
-        strings = self._string_bytes.tobytes() + b"\0"  # one copy: a search of the file for each name takes longer
-        starts = self._names[rows].tolist()
-        return sorted({strings[at : strings.index(b"\0", at)].decode("utf-8", "backslashreplace") for at in starts})
+        return sorted({self._name(offset) for offset in self._names[rows].tolist()})
 
     @cached_property
     def function_starts(self) -> U64:
@@ -133,11 +134,7 @@ class Symbols:
 
     def is_function_start(self, vaddrs: U64) -> Bool:
         """Return which of the addresses are the value of a function symbol."""
-        starts = self.function_starts
-        if not len(starts):
-            return np.zeros(vaddrs.shape, np.bool_)
-        is_start: Bool = starts[np.minimum(np.searchsorted(starts, vaddrs), len(starts) - 1)] == vaddrs
-        return is_start
+        return among_sorted(vaddrs, self.function_starts)
 
     def is_global_function(self, vaddrs: U64) -> Bool:
         """Return which of the addresses are the value of a function symbol that other object files see."""
@@ -163,7 +160,7 @@ class Symbols:
             beyond = np.uint64((1 << 8 * len(wanted)) - 1)  # what follows a short prefix is masked out
             rows = np.flatnonzero(self._heads & beyond == head)
         # What lies after the table is no name.
-        rows = rows[self._names[rows] + np.uint64(len(wanted)) <= self._strings.size]
+        rows = rows[self._names[rows] + np.uint64(len(wanted)) <= len(self._text) - 8]
         for k, byte in enumerate(wanted[8:], start=8):
             rows = rows[self._string_bytes[self._names[rows].astype(np.int64) + k] == byte]
         defined_rows: npt.NDArray[np.int64] = rows[self.table["shndx"][rows] != SHN_UNDEF]
@@ -175,13 +172,7 @@ class Symbols:
 
         A search of the string table takes a pass for each name, and we ask for dozens.
         """
-        starts, last = self._names.astype(np.int64), self._image.size - 8
-        starts += self._strings.offset
-        late = np.flatnonzero(starts > last)
-        heads = self._image.words_at(np.minimum(starts, last, out=starts), 8)
-        # Names in the last bytes of the file: those before the name are shifted out.
-        before = self._names[late].astype(np.int64) + self._strings.offset - last
-        heads[late] >>= (before * 8).astype(np.uint64)
+        heads: U64 = unaligned(self._text, 8)[self._names.astype(np.int64)].astype(np.uint64)
         return heads
 
     @cached_property
@@ -227,7 +218,7 @@ class Symbols:
 
     @cached_property
     def _string_bytes(self) -> npt.NDArray[np.uint8]:
-        return self._image.view(self._strings, np.uint8)
+        return np.frombuffer(self._text, np.uint8)
 
     @cached_property
     def _places(self) -> tuple[U64, npt.NDArray[np.int64]]:
