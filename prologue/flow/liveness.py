@@ -24,6 +24,7 @@ from prologue.insn.decode import BL, B, matches
 from prologue.insn.effect import effect, ends_path, loads, stores_all
 from prologue.insn.rows import X9, look_over, may_read, must_write
 from prologue.kernel.binary import Binary
+from prologue.kernel.sites import NO_SITES
 from prologue.kernel.tables import bug_words
 
 _CHUNK: Final = 1 << 16  # words classified at once: what fits into a cache is much faster
@@ -53,10 +54,8 @@ class Liveness:
     def __init__(self, binary: Binary) -> None:
         self._binary = binary
         self._flow = Flow(binary)
-        sites = binary.sites
-        nowhere = np.zeros(0, np.uint64)
-        self._first = sites.first if sites is not None else nowhere
-        self._entry = sites.entry if sites is not None else nowhere
+        sites = binary.sites or NO_SITES
+        self._first, self._entry = sites.first, sites.entry
         # Masks of the words at which a path ends, and of those that may read X9; positions of both, and of branches.
         self._ends, self._may_read, self._stops = _stops(self._flow, binary, self._first)
         self._seen = np.zeros(len(self._flow.words), np.bool_)  # by the walk against the flow

@@ -18,7 +18,7 @@ from prologue.insn.decode import branches, jump_distance
 from prologue.kernel.entry_pairs import EntryPairs, find_entry_pairs
 from prologue.kernel.other_layout import OtherLayouts, find_other_layouts
 from prologue.kernel.records import Records
-from prologue.kernel.sites import Layout, Sites, find_sites
+from prologue.kernel.sites import NO_SITES, Layout, Sites, find_sites
 from prologue.kernel.slotmap import SlotMap
 from prologue.kernel.state import State
 from prologue.kernel.text import Text
@@ -111,11 +111,10 @@ class Binary(ABC):
     @cached_property
     def other_layouts(self) -> OtherLayouts:
         """Sites of objects that were compiled for another layout: PL208 reports them, and no other rule does."""
-        sites, records = self.sites, self.records
-        if sites is None or records is None:
-            empty = np.zeros(0, np.int64)
-            return OtherLayouts(empty, np.zeros(0, np.uint64), empty, empty)
-        return find_other_layouts(self.text, self.symbols, sites, records.values[sites.record])
+        sites, records = self.sites or NO_SITES, self.records
+        return find_other_layouts(
+            self.text, self.symbols, sites, records.values[sites.record] if records else sites.first
+        )
 
     @cached_property
     def unnamed_functions(self) -> int:
@@ -133,12 +132,12 @@ class Binary(ABC):
     @cached_property
     def second_slots(self) -> SlotMap:
         """Every second slot."""
-        return SlotMap(self.text, self.sites.second if self.sites is not None else np.zeros(0, np.uint64))
+        return SlotMap(self.text, (self.sites or NO_SITES).second)
 
     @cached_property
     def entry_pairs(self) -> EntryPairs:
         """The pairs at function entries, and which of them no record lists."""
-        return find_entry_pairs(self.text, self.symbols, self.sites)
+        return find_entry_pairs(self.text, self.symbols, self.sites or NO_SITES)
 
     @cached_property
     def build_id(self) -> str:

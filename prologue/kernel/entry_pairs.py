@@ -21,7 +21,7 @@ class EntryPairs(NamedTuple):
     unlisted: U64  # those of them that no record lists, ascending; words that other patchers own included
 
 
-def find_entry_pairs(text: Text, symbols: Symbols, sites: Sites | None) -> EntryPairs:
+def find_entry_pairs(text: Text, symbols: Symbols, sites: Sites) -> EntryPairs:
     """Find NOP; NOP and MOV X9, X30; NOP at function entries, or after the landing pads there."""
     starts = symbols.typed_function_starts
     starts = starts[np.diff(starts, prepend=np.uint64(0)) != 0]
@@ -30,5 +30,4 @@ def find_entry_pairs(text: Text, symbols: Symbols, sites: Sites | None) -> Entry
     word0, word1 = np.where(bti, words[1], words[0]), np.where(bti, words[2], words[1])
     pair = ((word0 == a64.NOP) | (word0 == a64.MOV_X9_X30)) & (word1 == a64.NOP)
     first = sorted_unique(starts[pair] + np.where(bti[pair], np.uint64(4), np.uint64(0)))
-    unlisted = first if sites is None else first[~among(first, sites.first)]
-    return EntryPairs(starts[words[0] != 0], first, unlisted)  # others are not in text
+    return EntryPairs(starts[words[0] != 0], first, first[~among(first, sites.first)])  # others are not in text

@@ -77,6 +77,13 @@ class Sites:
         return self.entry - np.uint64(8) if self.layout == "4,2" else self.first
 
 
+_NONE: Final = np.zeros(0, np.uint64)
+NO_SITES: Final = Sites(
+    layout="2", record=_NONE.astype(np.int64), moved=_NONE.astype(np.bool_), first=_NONE,
+    word0=_NONE.astype(np.uint32), word1=_NONE.astype(np.uint32), before=_NONE.astype(np.uint32),
+)  # fmt: skip
+
+
 def find_layout(symbols: Symbols) -> Layout:
     """Return the ``-fpatchable-function-entry`` that the kernel was built with."""
     return "4,2" if symbols.find(CALL_OPS_SYMBOL) else "2"

@@ -15,6 +15,7 @@ from prologue.arrays import I64, U64, among
 from prologue.insn import a64
 from prologue.kernel.binary import Binary
 from prologue.kernel.entry_pairs import EntryPairs
+from prologue.kernel.sites import NO_SITES
 from prologue.kernel.tables import alternatives, jump_labels
 
 # Of a whole file: this many pairs, and this share of all pairs (or of all entries, if no record is left).
@@ -65,9 +66,8 @@ def _too_many(binary: Binary, pairs: EntryPairs) -> bool:
         return False
     if lost >= _MANY and lost >= _SHARE * (len(pairs.first) if listed else len(pairs.entries)):
         return True
-    sites = np.zeros(0, np.uint64) if binary.sites is None else binary.sites.first
     here, entries = _by_section(binary, pairs.unlisted), _by_section(binary, pairs.entries)
-    bare = (here > 0) & (_by_section(binary, sites) == 0)
+    bare = (here > 0) & (_by_section(binary, (binary.sites or NO_SITES).first) == 0)
     return bool((here[bare] * 2 >= entries[bare]).any())
 
 

@@ -11,6 +11,7 @@ from prologue.errors import Location
 from prologue.kernel.binary import Binary
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.module import Module
+from prologue.kernel.sites import NO_SITES, Sites
 
 Severity = Literal["fatal", "error", "warn", "info"]
 SEVERITIES: tuple[Severity, ...] = ("fatal", "error", "warn", "info")
@@ -53,6 +54,11 @@ class Subject:
         if not isinstance(self.binary, Module):
             raise TypeError(f"{self.binary.path} is not a module")
         return self.binary
+
+    @property
+    def sites(self) -> Sites:
+        """The binary's sites; empty if it has no readable table."""
+        return NO_SITES if self.binary.sites is None else self.binary.sites
 
     @property
     def inputs(self) -> frozenset[Input]:

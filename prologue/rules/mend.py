@@ -121,10 +121,9 @@ def _interrupted(subject: Subject) -> Iterator[Damage]:
 
 def _other_layouts(subject: Subject) -> Iterator[Damage]:
     """Find records of another layout, or moved ones that look like that: each is led to its function's pair."""
-    binary, records, sites, others = (
-        subject.binary, subject.binary.records, subject.binary.sites, subject.binary.other_layouts
-    )  # fmt: skip
-    if records is None or sites is None or not len(others.places):
+    binary, sites = subject.binary, subject.sites
+    records, others = binary.records, binary.other_layouts
+    if records is None or not len(others.places):
         return
     moved = 2 * int(sites.moved.sum()) > len(sites)
     around = binary.text.words_around(others.entry, range(3))
@@ -147,8 +146,8 @@ def _other_layouts(subject: Subject) -> Iterator[Damage]:
 
 def _records(subject: Subject) -> Iterator[Damage]:
     """Find records that lead elsewhere than to their function's pair."""
-    binary, records, sites = subject.binary, subject.binary.records, subject.binary.sites
-    if records is None or sites is None or not len(sites):
+    binary, records, sites = subject.binary, subject.binary.records, subject.sites
+    if records is None or not len(sites):
         return
     moved = 2 * int(sites.moved.sum()) > len(sites)
     first = np.zeros(len(records), np.uint64)
@@ -272,8 +271,8 @@ def _value_for(binary: Binary, pair: int, sites: Sites, *, moved: bool) -> int:
 
 def _words(subject: Subject) -> Iterator[Damage]:
     """Find damaged words of sites: both slots, the landing pad, the literal."""
-    binary, sites = subject.binary, subject.binary.sites
-    if sites is None or not len(sites):
+    binary, sites = subject.binary, subject.sites
+    if not len(sites):
         return
     processed = 2 * int((sites.word0 == a64.MOV_X9_X30).sum()) > len(sites)
     right = a64.MOV_X9_X30 if processed else a64.NOP
@@ -304,7 +303,7 @@ def _marker(subject: Subject) -> Iterator[Damage]:
     binary, sites = subject.binary, subject.binary.sites
     marker = binary.marker if isinstance(binary, Kernel) else None
     if marker is not None and marker.version > 1 and not marker.writing:
-        yield from _second_marker(binary, marker)
+        yield from _second_marker(subject, marker)
         return
     if marker is None or sites is None:
         return
@@ -314,16 +313,15 @@ def _marker(subject: Subject) -> Iterator[Damage]:
     yield Damage(frozenset({marker.vaddr}), edits)
 
 
-def _second_marker(binary: Binary, marker: Marker) -> Iterator[Damage]:
+def _second_marker(subject: Subject, marker: Marker) -> Iterator[Damage]:
     """Find a wrong count, as the table has it; or a wrong flag, if the rest says that it was set, or was not."""
     from prologue.rules.pl402_marker_disagrees import listed
 
     written = marker.sites or marker.encoding or marker.first or marker.extent
-    has_mov = binary.sites is not None and bool(binary.sites.has_mov.any())
-    built = bool(marker.sites) or (marker.processed and bool(written or has_mov))
+    built = bool(marker.sites) or (marker.processed and bool(written or subject.sites.has_mov.any()))
     edits = [Edit(marker.offset + 8, 8, marker.state_word(BUILT if built else 0))]
-    if marker.processed and built and isinstance(binary, Kernel):
-        edits.append(Edit(marker.offset + 16, 8, listed(binary, marker)))
+    if marker.processed and built:
+        edits.append(Edit(marker.offset + 16, 8, listed(subject.kernel, marker)))
     yield Damage(frozenset({marker.vaddr}), tuple(edits))
 
 

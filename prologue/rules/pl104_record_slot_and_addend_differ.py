@@ -11,8 +11,8 @@ from prologue.rules.base import Hit, Rule, Subject
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Report slots that are neither zero nor their addend; in a processed file a slot may keep the old value."""
-    records, sites = subject.kernel.records, subject.kernel.sites
-    if records is None or sites is None or records.form != "addresses":
+    records, sites = subject.kernel.records, subject.sites
+    if records is None or records.form != "addresses":
         return  # a plain table's slots keep the order as linked: PL115
     allowed = records.values.copy()
     # prologue moves a RELA record by its addend only: the slot keeps the unmoved value.

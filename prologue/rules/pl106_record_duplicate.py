@@ -11,9 +11,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Report neighbours in address order that are closer than the two slots of a pair."""
-    sites = subject.binary.sites
-    if sites is None:
-        return
+    sites = subject.sites
     order = np.argsort(sites.first, kind="stable")
     first = sites.first[order]
     for k in np.flatnonzero(np.diff(first) < 8).tolist():

@@ -18,8 +18,8 @@ _HARMLESS: Final[Severity] = "info"
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Report sites whose function entry is not the value of any function symbol."""
-    binary, sites = subject.binary, subject.binary.sites
-    if sites is None or binary.unnamed_functions:
+    binary, sites = subject.binary, subject.sites
+    if binary.unnamed_functions:
         return
     entry = sites.entry
     # A function whose PACIASP comes before the pair begins one word earlier: PL207 reports it.

@@ -11,8 +11,8 @@ from prologue.rules.base import Hit, Rule, Subject
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Report records of the less frequent form, if both forms occur."""
-    sites = subject.binary.sites
-    if sites is None or not sites.moved.any() or sites.moved.all():
+    sites = subject.sites
+    if not sites.moved.any() or sites.moved.all():
         return
     moved_is_minority = 2 * int(sites.moved.sum()) <= len(sites)
     where = "at the second slot" if moved_is_minority else "where the compiler put it"

@@ -20,9 +20,7 @@ _OR_OTHER_FLAGS: Final = (
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Check both words of every site; PL203 reports a MOV before a landing pad, or in its place."""
-    sites = subject.binary.sites
-    if sites is None:
-        return
+    sites = subject.sites
     before_pad = (sites.word0 == a64.MOV_X9_X30) & (sites.word1 & a64.BTI_MASK == a64.BTI)
     first = a64.MOV_X9_X30 if 2 * int(sites.has_mov.sum()) > len(sites) else a64.NOP  # as most sites of the file
     wrong = ~(sites.has_nop | sites.has_mov | before_pad)

@@ -44,11 +44,9 @@ _WRONG: Final[dict[tuple[Literal["kernel", "module"], Share, Role], str]] = {
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Report the less frequent kind of site; or one hit if all are alike and their kernel expects the other kind."""
-    binary, sites = subject.binary, subject.binary.sites
+    binary, sites = subject.binary, subject.sites
     if isinstance(binary, Kernel) and binary.marker is not None and binary.marker.writing:
         yield Hit(binary.marker.vaddr, _WRITING, fix=_FROM_JOURNAL)
-    if sites is None:
-        return
     mov, nop = int(sites.has_mov.sum()), int(sites.has_nop.sum())
     if mov and nop:
         yield from _minority(sites, mov, nop, "unfinished: " if binary.state == "unfinished" else "")

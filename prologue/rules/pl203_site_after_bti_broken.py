@@ -14,9 +14,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Report a MOV right before a BTI, or one that begins a function whose pair comes after it."""
-    binary, sites = subject.binary, subject.binary.sites
-    if sites is None:
-        return
+    binary, sites = subject.binary, subject.sites
     before = (sites.word0 == a64.MOV_X9_X30) & (sites.word1 & a64.BTI_MASK == a64.BTI)
     for k in np.flatnonzero(before).tolist():
         words = (int(sites.word0[k]), int(sites.word1[k]))

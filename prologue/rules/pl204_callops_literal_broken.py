@@ -15,8 +15,8 @@ _UNALIGNED: Final = "the literal before the function, or the record that points 
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Check the 8 bytes before the function: aligned, and NOP; NOP in the file."""
-    binary, sites = subject.binary, subject.binary.sites
-    if sites is None or sites.layout != "4,2":
+    binary, sites = subject.binary, subject.sites
+    if sites.layout != "4,2":
         return
     literal = sites.entry - np.uint64(8)
     low, high = binary.text.words_around(literal, (0, 1)).values()

@@ -18,15 +18,15 @@ def check(subject: Subject) -> Iterator[Hit]:
 
     Assembly has a hash only if SYM_TYPED_FUNC_START writes one; nothing else may be called through a pointer.
     """
-    binary, sites = subject.binary, subject.binary.sites
+    binary, sites = subject.binary, subject.sites
     hashes = binary.symbols.with_prefix(_TYPEID)
     handler = binary.symbols.find(_HANDLER)
-    if sites is not None and len(sites) and sites.layout == "4,2" and (handler or hashes):
+    if len(sites) and sites.layout == "4,2" and (handler or hashes):
         where = handler.vaddr if handler else int(sites.entry[0])
         name = _HANDLER if handler else hashes[0].name
         yield Hit(where, f"CALL_OPS records, but {name} indicates kCFI: both use the words before a function")
         return
-    compiled = set(sites.entry.tolist()) if sites is not None and hashes else set()
+    compiled = set(sites.entry.tolist()) if hashes else set()
     for typeid in hashes:
         function = binary.symbols.find(typeid.name.removeprefix(_TYPEID))
         if function is None or function.vaddr not in compiled:

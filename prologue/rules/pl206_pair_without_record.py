@@ -17,12 +17,11 @@ def check(subject: Subject) -> Iterator[Hit]:
     """Report MOV X9, X30; NOP anywhere in text, and NOP; NOP at a function's start, that are no site."""
     from prologue.kernel.unlisted import lost_table, without_owner
 
-    binary, sites = subject.binary, subject.binary.sites
+    binary = subject.binary
     if isinstance(binary, Kernel) and binary.unknown_records:
         return  # PL101, PL102, PL202: which pairs have a record is not known
-    first = np.zeros(0, np.uint64) if sites is None else sites.first
     at_entries = binary.entry_pairs.unlisted
-    known = np.concatenate([first, at_entries])
+    known = np.concatenate([subject.sites.first, at_entries])
     other = binary.other_layouts.entry
     at_entries = at_entries[~among(at_entries, other) & ~among(at_entries - np.uint64(4), other)]  # PL208's
     lost = "PL112" in subject.codes and lost_table(binary) is not None  # then that one says so, once

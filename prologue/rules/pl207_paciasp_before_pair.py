@@ -12,9 +12,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Check the word right before the pair."""
-    sites = subject.binary.sites
-    if sites is None:
-        return
+    sites = subject.sites
     before = sites.before
     signs = (before == a64.PACIASP) | (before == a64.SCS_PUSH)
     if signs.any():  # the word belongs to this function only if no function begins after it

@@ -22,8 +22,8 @@ def check(subject: Subject) -> Iterator[Hit]:
         InputError: most of a vmlinux are of the other layout: the symbol that tells the two apart was stripped.
 
     """
-    binary, sites, others = subject.binary, subject.binary.sites, subject.binary.other_layouts
-    if sites is None or not len(others.places):
+    binary, sites, others = subject.binary, subject.sites, subject.binary.other_layouts
+    if not len(others.places):
         return
     with_literal = (others.before == 2) & (others.after > 0)
     if isinstance(binary, Kernel) and sites.layout == "2" and 2 * int(with_literal.sum()) > len(sites):

@@ -56,10 +56,9 @@ TRACERS = (
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Report sites in ``RANGES``, ``UNTRACED`` and ``SECTIONS``, and in functions of ``PREFIXES`` and ``TRACERS``."""
-    kernel, sites = subject.kernel, subject.kernel.sites
-    if sites is None:
+    kernel, entry = subject.kernel, subject.sites.entry
+    if not len(entry):
         return
-    entry = sites.entry
     for low, high in RANGES:
         yield from (Hit(vaddr, f"site between {low} and {high}") for vaddr in _between(kernel, entry, low, high))
     for section in UNTRACED:

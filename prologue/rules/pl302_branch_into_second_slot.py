@@ -12,8 +12,8 @@ from prologue.rules.base import Hit, Rule, Subject
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Check every direct branch in every text section, except data in text."""
-    binary, sites = subject.binary, subject.binary.sites
-    if sites is None or not len(sites):
+    binary, sites = subject.binary, subject.sites
+    if not len(sites):
         return
     # After a landing pad the first slot is no valid target either: such a branch skips the pad.
     forbidden = SlotMap(binary.text, np.concatenate([sites.second, sites.first[sites.bti]]))

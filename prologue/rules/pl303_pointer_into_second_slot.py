@@ -15,8 +15,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     from prologue.flow.addresses import find_formed
     from prologue.kernel.tables import relative_pointers
 
-    binary, sites, records = subject.binary, subject.binary.sites, subject.binary.records
-    if sites is None or records is None or not len(sites):
+    binary, sites, records = subject.binary, subject.sites, subject.binary.records
+    if records is None or not len(sites):
         return
     pointers = binary.pointers
     hit = np.flatnonzero(binary.second_slots.contains(pointers.targets))

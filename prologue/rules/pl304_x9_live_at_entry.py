@@ -11,8 +11,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     """Report paths from a pair, or from a call of a traced function, to a read of X9 without a write before it."""
     from prologue.flow.liveness import Liveness
 
-    binary, sites = subject.binary, subject.binary.sites
-    if sites is None or not len(sites) or binary.unnamed_functions:
+    binary, sites = subject.binary, subject.sites
+    if not len(sites) or binary.unnamed_functions:
         return
     liveness, locate = Liveness(binary), binary.symbols.locate
     for lost in liveness.over_calls:

@@ -20,8 +20,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     from prologue.flow import unwind
     from prologue.kernel import tables
 
-    binary, sites = subject.binary, subject.binary.sites
-    if sites is None or not len(sites):
+    binary, sites = subject.binary, subject.sites
+    if not len(sites):
         return
     slots = SlotMap(binary.text, np.concatenate([sites.first, sites.second]))
     for owner, vaddrs in _named(binary):

@@ -12,11 +12,9 @@ from prologue.rules.base import Hit, Rule, Subject
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Check the distance from each second slot to ``ftrace_caller``."""
-    kernel, sites = subject.kernel, subject.kernel.sites
-    caller = kernel.symbols.find("ftrace_caller")
-    if sites is None or caller is None:
+    caller, second = subject.kernel.symbols.find("ftrace_caller"), subject.sites.second
+    if caller is None:
         return
-    second = sites.second
     # Unsigned and wrapping on purpose: read as signed it is the distance.
     distance = (np.uint64(caller.vaddr) - second).view(np.int64)
     far = (distance < -a64.BL_REACH) | (distance >= a64.BL_REACH)

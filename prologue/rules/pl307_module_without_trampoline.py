@@ -16,9 +16,8 @@ _INIT: Final = ".init.text.ftrace_trampoline"
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Check the section that the loader turns into a PLT; and its twin for init text, if the kernel requires it."""
-    module = subject.module
-    sites = module.sites
-    if sites is None or not len(sites):
+    module, sites = subject.module, subject.sites
+    if not len(sites):
         return
     for name in (_PLAIN, _INIT) if _needs_init_twin(module) else (_PLAIN,):
         if module.image.section(name) is None:

@@ -13,8 +13,8 @@ def check(subject: Subject) -> Iterator[Hit]:
 
     A mixture in a module is PL110's.
     """
-    binary, sites = subject.binary, subject.binary.sites
-    if sites is None or not sites.moved.any():
+    binary, sites = subject.binary, subject.sites
+    if not sites.moved.any():
         return
     count, first = int(sites.moved.sum()), int(sites.first[int(sites.moved.argmax())])
     if isinstance(binary, Kernel):

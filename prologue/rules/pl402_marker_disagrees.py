@@ -13,11 +13,11 @@ from prologue.words import counted
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Report a marker that disagrees with the sites, unknown flags, or a wrong number of sites."""
-    sites, marker = subject.kernel.sites, subject.kernel.marker
-    if marker is not None and marker.version > 1 and subject.kernel.records is not None:
+    sites, marker, records = subject.sites, subject.kernel.marker, subject.kernel.records
+    if marker is not None and marker.version > 1 and records is not None:
         yield from _second_version(subject.kernel, marker, sites)
         return
-    if sites is None or marker is None:
+    if marker is None or not records:
         return
     symbol = subject.kernel.symbols.find(SYMBOL)
     if symbol is not None and symbol.size == SIZES[2]:
@@ -44,25 +44,23 @@ def check(subject: Subject) -> Iterator[Hit]:
         )
 
 
-def _second_version(kernel: Kernel, marker: Marker, sites_of_table: Sites | None) -> Iterator[Hit]:
+def _second_version(kernel: Kernel, marker: Marker, sites: Sites) -> Iterator[Hit]:
     """Check version 2: the flag decides how records are read, so only sites and the table can disagree with it."""
-    sites = 0 if sites_of_table is None else len(sites_of_table)
-    mov = 0 if sites_of_table is None else int(sites_of_table.has_mov.sum())
-    count = listed(kernel, marker)
+    mov, count = int(sites.has_mov.sum()), listed(kernel, marker)
     if marker.unknown_flags or marker.reserved:
         unknown = marker.unknown_flags or marker.reserved
         yield Hit(marker.vaddr, f"has {unknown:#x} in flags or reserved, which is not known", (unknown,))
-    elif not marker.processed and sites and mov == sites:
-        yield Hit(marker.vaddr, f"says unprocessed, but all {sites} sites hold the MOV")
+    elif not marker.processed and len(sites) and mov == len(sites):
+        yield Hit(marker.vaddr, f"says unprocessed, but all {len(sites)} sites hold the MOV")
     elif not marker.processed and (marker.sites or marker.encoding or marker.first or marker.extent):
         yield Hit(marker.vaddr, f"says unprocessed, but counts {counted(marker.sites, 'site')}", (marker.sites,), (0,))
     elif marker.processed and marker.sites != count:
         message = f"counts {counted(marker.sites, 'site')}, the table has {count}"
         yield Hit(marker.vaddr, message, (marker.sites,), (count,))
-    elif marker.processed and not sites:
+    elif marker.processed and not len(sites):
         yield Hit(marker.vaddr, f"says processed, but none of {counted(count, 'record')} leads to a site")
-    elif marker.processed and mov < sites:
-        yield Hit(marker.vaddr, f"says processed, but {mov} of {counted(sites, 'site')} are")
+    elif marker.processed and mov < len(sites):
+        yield Hit(marker.vaddr, f"says processed, but {mov} of {counted(len(sites), 'site')} are")
 
 
 def listed(kernel: Kernel, marker: Marker) -> int:

@@ -58,8 +58,7 @@ def _hits(subject: Subject, section: Section, differing: I64, theirs: U8) -> Ite
     words = differing & ~3
     words = words[np.diff(words, prepend=-4) > 0]
     vaddrs = np.uint64(section.addr) + words.astype(np.uint64)
-    sites = subject.kernel.sites
-    own = among(vaddrs, np.concatenate([sites.first, sites.second])) if sites is not None else vaddrs < 0
+    own = among(vaddrs, np.concatenate([subject.sites.first, subject.sites.second]))
     theirs_there = theirs[words[own][:, None] + np.arange(4)].view("<u4").ravel()
     yield from _at_sites(subject, vaddrs[own], theirs_there, subject.kernel.text.words(vaddrs[own]))
     other = np.flatnonzero(~own)

@@ -13,11 +13,10 @@ def check(subject: Subject) -> Iterator[Hit]:
 
     A bench variant whose boot is cut short, and that has no prologues, is PL408's.
     """
-    kernel, sites = subject.kernel, subject.kernel.sites
-    problem = kernel.native_problem if sites is not None else None
-    if sites is None or problem is None:
+    kernel, problem = subject.kernel, subject.kernel.native_problem
+    if problem is None:
         return
-    if not sites.has_mov.any() and reaches_init_nop(kernel.text, kernel.symbols) is False:
+    if not subject.sites.has_mov.any() and reaches_init_nop(kernel.text, kernel.symbols) is False:
         return
     yield Hit(problem.place, f"the kernel does not read its marker: {problem.reason}")
 

@@ -11,8 +11,8 @@ from prologue.rules.base import Hit, Rule, Subject
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Report a vmlinux without any MOV whose ``ftrace_init`` no longer leads to ``ftrace_init_nop``."""
-    kernel, sites = subject.kernel, subject.kernel.sites
-    if sites is None or not sites.has_nop.any() or sites.has_mov.any():
+    kernel, sites = subject.kernel, subject.sites
+    if not sites.has_nop.any() or sites.has_mov.any():
         return
     entry = kernel.symbols.find(ENTRY)
     if entry is not None and reaches_init_nop(kernel.text, kernel.symbols) is False:
