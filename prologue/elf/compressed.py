@@ -1,6 +1,6 @@
-"""Compressed files as the kernel's own build makes and takes them: gzip, xz and zstd (and .lzma, to read only).
+"""Compressed files as the kernel's own build makes and takes them: gzip, xz and zstd (lzma and bzip2, to read only).
 
-Every format may hold several streams, one after the other; they count as one file here, as for the command line
+The first three may hold several streams, one after the other; they count as one file here, as for the command line
 tools. (The decompressor for modules inside the kernel stops after the first: ``kernel/module/decompress.c``, 6.12.
 What ``compress`` makes is one stream.)
 """
@@ -47,63 +47,28 @@ def compression(head: bytes) -> Compression | None:
     return next((kind for magic, kind in COMPRESSED if head.startswith(magic)), None)
 
 
-def decompress(data: bytes, path: object) -> bytes:
-    """Unpack a file; its first bytes name the compression.
+def decompress(data: bytes, path: object, kind: str | None = None) -> bytes:
+    """Unpack a file; its first bytes name the compression, unless ``kind`` does: lzma, of the old tool, has no magic.
 
     Raises:
         InputError: none that we know, damaged, truncated, followed by something else, or bigger than ``MAX_OUTPUT``.
 
     """
-    return b"".join(pieces(data, path))
+    return b"".join(pieces(data, path, kind))
 
 
-def pieces(data: bytes | mmap, path: object) -> Iterator[bytes]:
+def pieces(data: bytes | mmap, path: object, kind: str | None = None) -> Iterator[bytes]:
     """Yield a file's content piece by piece, if it is too big to be held twice; errors as of ``decompress``."""
-    kind = compression(data[:8])
+    kind = kind or compression(data[:8])
     if kind is None:
         raise InputError("is not compressed with gzip, xz or zstd: give it as it is", path=path)
     at, room = 0, MAX_OUTPUT
-    while at < len(data) and not (at and _is_padding(data, at, kind)):
-        if not _begins_stream(data[at : at + 8], kind):
-            raise InputError(
-                f"{len(data) - at} bytes that are not {kind} after its data, at {at:#x}: damaged", path=path
-            )
+    while not at or (at < len(data) and not _is_padding(data, at, kind)):
+        if at and not _begins_stream(data[at : at + 8], kind):
+            single = kind in ("lzma", "bzip2")  # of one stream here
+            after = f"after the end of the {kind} data" if single else f"that are not {kind} after its data"
+            raise InputError(f"{len(data) - at} bytes {after}, at {at:#x}: damaged", path=path)
         at, room = yield from _stream(_decoding(kind), data, at, room, path)
-
-
-def decompress_lzma(data: bytes, path: object) -> bytes:
-    """Unpack the format of the old ``lzma`` tool, which has no magic and one stream; errors as of ``decompress``."""
-    return _single(data, (lzma.LZMADecompressor(lzma.FORMAT_ALONE, _MAX_XZ_MEMORY), lzma.LZMAError), "lzma", path)
-
-
-def decompress_bzip2(data: bytes, path: object) -> bytes:
-    """Unpack a bzip2 file of one stream; errors as of ``decompress``."""
-    import bz2
-
-    return _single(data, (bz2.BZ2Decompressor(), OSError), "bzip2", path)
-
-
-def _single(data: bytes, decoding: _Decoding, name: str, path: object) -> bytes:
-    def unpacked() -> Iterator[bytes]:
-        end, _ = yield from _stream(decoding, data, 0, MAX_OUTPUT, path)
-        if end < len(data):
-            raise InputError(
-                f"{len(data) - end} bytes after the end of the {name} data, at {end:#x}: damaged", path=path
-            )
-
-    return b"".join(unpacked())
-
-
-def begin_of(data: bytes, kind: str) -> bytes:
-    """Unpack the first bytes of lzma or bzip2 data; none if they are damaged."""
-    import bz2
-
-    decoder: lzma.LZMADecompressor | bz2.BZ2Decompressor
-    decoder = bz2.BZ2Decompressor() if kind == "bzip2" else lzma.LZMADecompressor(lzma.FORMAT_ALONE, _MAX_XZ_MEMORY)
-    try:
-        return decoder.decompress(data, 4096)
-    except (OSError, lzma.LZMAError, MemoryError):
-        return b""
 
 
 def compress(data: bytes, kind: Compression) -> bytes:
@@ -125,11 +90,17 @@ def compress(data: bytes, kind: Compression) -> bytes:
     return zstandard.ZstdCompressor(level=3, write_checksum=True, write_content_size=True).compress(data)
 
 
-def _decoding(kind: Compression) -> _Decoding:
+def _decoding(kind: str) -> _Decoding:
     if kind == "gzip":
         return zlib.decompressobj(16 + zlib.MAX_WBITS), zlib.error
     if kind == "xz":
         return lzma.LZMADecompressor(lzma.FORMAT_XZ, _MAX_XZ_MEMORY), lzma.LZMAError
+    if kind == "lzma":
+        return lzma.LZMADecompressor(lzma.FORMAT_ALONE, _MAX_XZ_MEMORY), lzma.LZMAError
+    if kind == "bzip2":
+        import bz2
+
+        return bz2.BZ2Decompressor(), OSError
     import zstandard
 
     decoder = zstandard.ZstdDecompressor(max_window_size=_MAX_ZSTD_WINDOW).decompressobj()
@@ -156,14 +127,14 @@ def _stream(
     return at - len(decoder.unused_data), room
 
 
-def _is_padding(data: bytes | mmap, at: int, kind: Compression) -> bool:
+def _is_padding(data: bytes | mmap, at: int, kind: str) -> bool:
     """Return whether zeros follow that pad: tapes for gzip, and to units of 4 for xz (its format, "Stream Padding")."""
-    if data[at] or kind == "zstd" or (kind == "xz" and (len(data) - at) % 4):
+    if data[at] or kind not in ("gzip", "xz") or (kind == "xz" and (len(data) - at) % 4):
         return False
     return not data[at:].strip(b"\0")
 
 
-def _begins_stream(head: bytes, kind: Compression) -> bool:
+def _begins_stream(head: bytes, kind: str) -> bool:
     # A skippable frame (RFC 8878, 3.1.2) may stand among those of zstd.
     skippable = kind == "zstd" and head[1:4] == b"\x2a\x4d\x18" and head[0] >> 4 == 5
     return skippable or compression(head) == kind

@@ -8,11 +8,10 @@ two fields in the PE header change, its checksum and its entry for the certifica
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from prologue.elf.compressed import MAX_OUTPUT, compression, decompress, decompress_bzip2, decompress_lzma
+from prologue.elf.compressed import MAX_OUTPUT, compression, decompress
 from prologue.elf.files import open_regular
 from prologue.elf.identify import identify
 from prologue.errors import InputError
@@ -30,18 +29,9 @@ _DEVICE_TREE: Final = b"\xd0\x0d\xfe\xed"
 _NESTED: Final = 64  # so many magics may stand inside of the last device tree
 _UIMAGE_HEADER: Final = 64  # "legacy" format of U-Boot: big-endian, the payload's size at 12
 
-_Unpack = Callable[[bytes, object], bytes]
-
-# The type that drivers/firmware/efi/libstub/Makefile.zboot writes, and the magic and decompressor that belong to it:
-# in 6.1 the name of the build's rule (xzkern, zstd22; lzma, lz4 and lzo, too), in 6.12 only gzip and zstd.
-_ZBOOT: Final[dict[str, tuple[str | None, _Unpack]]] = {
-    "gzip": ("gzip", decompress),
-    "xzkern": ("xz", decompress),
-    "zstd22": ("zstd", decompress),
-    "zstd": ("zstd", decompress),
-    "lzma": (None, decompress_lzma),
-}
-
+# The type that drivers/firmware/efi/libstub/Makefile.zboot writes, and the compression: in 6.1 the name of the build's
+# rule (xzkern, zstd22; lzma, lz4 and lzo, too), in 6.12 only gzip and zstd.
+_ZBOOT: Final = {"gzip": "gzip", "xzkern": "xz", "zstd22": "zstd", "zstd": "zstd", "lzma": "lzma"}
 
 # What takes the Image out of files that we have no reader for.
 _TAKEN_OUT_BY: Final = {
@@ -49,14 +39,6 @@ _TAKEN_OUT_BY: Final = {
     "lzo": "lzop -d",
     "fit": "dumpimage -T flat_dt -p 0 -o Image",
     "android-boot": "unpack_bootimg --boot_img",
-}
-
-_UNPACK: Final[dict[str, _Unpack]] = {
-    "compressed-gzip": decompress,
-    "compressed-xz": decompress,
-    "compressed-zstd": decompress,
-    "lzma": decompress_lzma,
-    "bzip2": decompress_bzip2,
 }
 
 
@@ -74,10 +56,11 @@ def flat_image(path: Path) -> bytes:
     if is_flat(data):
         return _checked(data, path)
     kind = identify(data[:4096], len(data))
+    name = kind.kind.removeprefix("compressed-")
     if kind.kind == "zboot":
         flat = _zboot(data, path)
-    elif unpack := _UNPACK.get(kind.kind):
-        flat = _without_device_trees(unpack(data, path))
+    elif name != kind.kind or name in ("lzma", "bzip2"):
+        flat = _without_device_trees(decompress(data, path, name))
     elif command := _TAKEN_OUT_BY.get(kind.kind):
         raise InputError(f"is {kind.description}: take the Image out of it first (`{command} {path}`)", path=path)
     else:
@@ -189,11 +172,11 @@ def _zboot(data: bytes, path: Path) -> bytes:
     if name not in _ZBOOT:
         known = ", ".join(_ZBOOT)
         raise InputError(f"the payload of the EFI zboot file is compressed with {name!r}; known: {known}", path=path)
-    kind, unpack = _ZBOOT[name]
+    kind = _ZBOOT[name]
     payload = data[start : start + size]
-    if kind is not None and compression(payload[:8]) != kind:
+    if kind != "lzma" and compression(payload[:8]) != kind:
         raise InputError(f"the payload at {start:#x} of the EFI zboot file is not {kind}: damaged", path=path)
-    return unpack(payload, path)
+    return decompress(payload, path, kind)
 
 
 def _checked(flat: bytes, path: object) -> bytes:

@@ -58,14 +58,17 @@ def boot_file(path: Path) -> FileKind | None:
     with open_regular(path) as (fd, size):
         head = os.pread(fd, 1 << 20, 0)
     kind = identify(head[:4096], size)
-    if kind.kind in ("lzma", "bzip2"):
-        from prologue.elf.compressed import begin_of
+    name = kind.kind.removeprefix("compressed-")
+    if name in ("lzma", "bzip2"):
+        from prologue.elf.compressed import pieces
 
-        begin = begin_of(head, kind.kind)
-        inner = identify(begin, len(begin)) if begin else kind
-        name = kind.kind
-    elif kind.kind.startswith("compressed-"):
-        inner, name = _begin(_pieces(path))[1], kind.kind.removeprefix("compressed-")
+        try:
+            begin, inner = _begin(pieces(head, path, name))
+        except InputError:
+            begin, inner = b"", kind
+        inner = inner if begin else kind
+    elif name != kind.kind:
+        inner = _begin(_pieces(path))[1]
     else:
         return kind if kind.kind in BOOT_FILES else None
     if inner.kind not in BOOT_FILES:

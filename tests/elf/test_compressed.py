@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prologue.elf import compressed
-from prologue.elf.compressed import compress, compression, decompress, decompress_lzma
+from prologue.elf.compressed import compress, compression, decompress
 from prologue.elf.identify import Compression
 from prologue.errors import InputError
 from tests.support.needs import needs_tools
@@ -160,7 +160,7 @@ def test_other_files_have_no_compression(data: bytes) -> None:
 
 def test_old_lzma() -> None:
     packed = lzma.compress(DATA, lzma.FORMAT_ALONE)
-    assert decompress_lzma(packed, "f") == DATA
+    assert decompress(packed, "f", "lzma") == DATA
     for damaged in (packed[:-1], packed + b"x", packed[:100], b"", b"\xff" + packed[1:]):
         with pytest.raises(InputError, match=r"truncated|damaged"):
-            decompress_lzma(damaged, "f")
+            decompress(damaged, "f", "lzma")
