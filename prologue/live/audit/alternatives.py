@@ -17,7 +17,7 @@ from prologue.insn import a64
 from prologue.insn.decode import ADRP, B_OR_BC_COND, B_OR_BL, CB, TB, Pattern, adr_immediate, matches, signed
 from prologue.kernel.tables import PATCHES_NOPS, Ranges, alternative_entries
 from prologue.live.audit.callbacks import callback_name, forms
-from prologue.live.audit.claims import ClaimFlags, Claims, Compared, claim
+from prologue.live.audit.claims import Claims
 from prologue.live.audit.scene import Scene
 
 _APPLIED, _ALL_APPLIED = "applied_alternatives", "all_alternatives_applied"
@@ -73,8 +73,7 @@ class _Table:
         else:
             expected, unsure = np.where(self._applied[entry], replaced, linked), np.zeros(len(entry), np.bool_)
         unknown = self._add_callbacks(live, linked, expected, unsure)
-        flags = ClaimFlags(unsure=unsure, unknown=unknown)
-        return claim("alternatives", "word", Compared(vaddrs, live, expected), self._reason, flags)
+        return Claims("alternatives", vaddrs, live, expected, reason=self._reason, unsure=unsure, unknown=unknown)
 
     def _replacements(self, linked: U32) -> U32:
         """Return each word as its entry makes it; of callbacks the original, except of the one that writes NOPs."""

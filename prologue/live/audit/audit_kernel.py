@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,7 +30,6 @@ from prologue.live.memory.base import Memory
 from prologue.live.memory.capture import Capture
 from prologue.live.memory.state import KernelState
 from prologue.live.system.running_kernel import LiveText, RunningKernel
-from prologue.live.system.running_text import LiveSection
 from prologue.releases import not_known, version_of
 
 # Read with one question, for sources that answer slowly.
@@ -98,10 +97,8 @@ def is_restless(memory: Memory, text: LiveText) -> bool:
 def audit_kernel(kernel: RunningKernel, facts: KernelFacts) -> Audited:
     """Judge the kernel's own text."""
     lifted = lift(kernel.live_text, kernel.slide, facts.breakpoints)
-    claims = list(kernel_claims(kernel, facts))
-    sections = list(kernel.live_text.live.values())
-    judge = TextJudge(sections, lifted, Describer(kernel, kernel.slide, facts.state), facts.not_known)
-    return judge.judge(claims, list(unlooked(sections)))
+    judge = TextJudge(kernel.live_text, lifted, Describer(kernel, kernel.slide, facts.state), facts.not_known)
+    return judge.judge(list(kernel_claims(kernel, facts)))
 
 
 def kernel_claims(kernel: RunningKernel, facts: KernelFacts) -> Iterator[Claims]:
@@ -144,11 +141,3 @@ def lift(text: LiveText, slide: int, breakpoints: Breakpoints) -> dict[int, Brea
             text.lift(vaddr, word, None)
             lifted[vaddr] = Breakpoint(vaddr + slide & (1 << 64) - 1, word, None)
     return lifted
-
-
-def unlooked(sections: Sequence[LiveSection]) -> Iterator[tuple[str, int]]:
-    """Yield the sections of which memory lacks words, and the number of these."""
-    for section in sections:
-        missing = int((~section.there).sum())
-        if missing:
-            yield section.section.name, missing

@@ -13,9 +13,9 @@ from prologue.insn.decode import ADD_IMM, ADR, ADRP, adr_immediate
 from prologue.insn.disasm import insn_text
 from prologue.kernel.kernel import Kernel
 from prologue.live.audit.alternatives import claim_alternatives
-from prologue.live.audit.audit_kernel import KernelFacts, is_restless, lift, unlooked
+from prologue.live.audit.audit_kernel import KernelFacts, is_restless, lift
 from prologue.live.audit.audited import Audited, LiveWord, MechanismCount
-from prologue.live.audit.claims import ClaimFlags, Claims, Compared, claim
+from prologue.live.audit.claims import Claims
 from prologue.live.audit.describe import Describer
 from prologue.live.audit.ftrace import claim_ftrace
 from prologue.live.audit.judge import TextJudge, without_verdict
@@ -25,6 +25,7 @@ from prologue.live.audit.shadow_stacks import claim_shadow_stacks
 from prologue.live.memory.ranges import PAGE, Range
 from prologue.live.memory.reading import read_until_stable
 from prologue.live.system.module_placer import LATE
+from prologue.live.system.running_kernel import LiveText
 from prologue.live.system.running_module import RunningModule
 from prologue.live.system.running_text import LiveSection
 
@@ -47,8 +48,8 @@ def audit_module(module: RunningModule, kernel: Kernel, slide: int, facts: Kerne
     sections = [replace(live, linked=_linked(module, plts, live)) for live in module.live_text.live.values()]
     claims = [*claim_ftrace(scene, facts.ftrace, plts.of_ftrace), claim_alternatives(scene), claim_jump_labels(scene)]
     claims += [*claim_shadow_stacks(scene), _claim_unknown(module)]
-    judge = TextJudge(sections, lifted, Describer(module, 0, facts.state), facts.not_known)
-    audited = judge.judge(claims, list(unlooked(sections)))
+    text = LiveText(module.image, sections)
+    audited = TextJudge(text, lifted, Describer(module, 0, facts.state), facts.not_known).judge(claims)
     odd = [without_verdict(word, facts.not_known) for word in plts.wrong] if facts.not_known else plts.wrong
     words = tuple(sorted((*audited.words, *odd), key=lambda word: word.vaddr))
     count, hidden = sum(word.words for word in odd), len(plts.hidden_calls)
@@ -112,8 +113,8 @@ def _claim_unknown(module: RunningModule) -> Claims:
     expected = linked & ~bits | live & bits
     reason = "a relocation whose symbol has no known address, and whose other bits differ"
     laid_out = among(vaddrs, np.array(sorted(module.placed.laid_out), np.uint64))
-    flags = ClaimFlags(unsure=~laid_out | (live != linked))
-    return claim("relocations without a place", "word", Compared(vaddrs, live, expected), lambda _: reason, flags)
+    unsure = ~laid_out | (live != linked)
+    return Claims("relocations without a place", vaddrs, live, expected, reason=lambda _: reason, unsure=unsure)
 
 
 class Plts:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Final, Literal, NamedTuple
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,91 +15,55 @@ ClaimKind = Literal["first slot", "call", "label", "word", "data"]
 """Kinds of words: first slots, calls and labels have rules of their own if ``malformed``; data are not disassembled."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Claims:
-    """Words of one mechanism, by link-time address; arrays of shape (n,).
+    """Words of one mechanism, by link-time address; arrays of shape (n,), and flags that may be of all words alike.
 
-    ``expected`` is the right word; of several that may be, the one that the mechanism would write now. ``unsure`` are
-    right in form, but the data that decides the form could not be read. ``changing`` are right in form, and the
-    mechanism is at work. ``busy`` if it was at work while memory was read, so that ``unsure`` may be of the moment.
-    ``reason`` gives, for an index, what decides. For those ``unknown`` that are not right, the right word is not known.
-    ``agreement``: if the words are right, it is because all places of one value agree. ``note`` is for the report.
+    ``live`` is the word in memory, ``expected`` the right one; of several that may be, the one that the mechanism would
+    write now; ``allowed`` are right, too. Of those that are right, ``unsure`` are so in form only, since the data that
+    decides could not be read, and ``changing`` differ from ``expected`` because the mechanism is at work. ``busy`` if
+    it was at work while memory was read, so that ``unsure`` may be of the moment. ``reason`` gives, for an index, what
+    decides. Of those that are wrong, ``malformed`` are so in a way that ``kind`` has a rule for, and for ``unknown``
+    ones the right word is not known. ``agreement``: if the words are right, it is because all places of one value
+    agree. ``note`` is for the report.
     """
 
     mechanism: str
-    kind: ClaimKind
-    vaddrs: U64
-    expected: U32
-    right: Bool
-    unsure: Bool
-    changing: Bool
-    reason: Callable[[int], str]
-    malformed: Bool | None = None  # the words that are wrong in a way that ``kind`` has a rule for; None for none
-    unknown: Bool | None = None  # None for none
-    busy: bool = False
-    agreement: Agreement | None = None
-    note: str = ""
-
-    def only(self, chosen: Bool) -> Claims:
-        """Return the claims to some of the words; ``chosen`` has shape (n,)."""
-        rows, reason = np.flatnonzero(chosen).tolist(), self.reason
-        return replace(
-            self,
-            vaddrs=self.vaddrs[chosen],
-            expected=self.expected[chosen],
-            right=self.right[chosen],
-            unsure=self.unsure[chosen],
-            changing=self.changing[chosen],
-            reason=lambda k: reason(rows[k]),
-            malformed=None if self.malformed is None else self.malformed[chosen],
-            unknown=None if self.unknown is None else self.unknown[chosen],
-        )
-
-
-class Compared(NamedTuple):
-    """Addresses, live words, and expected ones; arrays of shape (n,)."""
-
     vaddrs: U64
     live: U32
     expected: U32
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimFlags:
-    """Flags of claimed words; arrays of shape (n,), None if no word has the flag."""
-
-    allowed: Bool | None = None  # right, although not the expected word
-    unsure: Bool | None = None
-    changing: Bool | None = None
-    malformed: Bool | None = None
-    unknown: Bool | None = None
+    _: KW_ONLY
+    reason: Callable[[int], str]
+    kind: ClaimKind = "word"
+    allowed: Bool | bool = False
+    unsure: Bool | bool = False
+    changing: Bool | bool = False
+    malformed: Bool | bool = False
+    unknown: Bool | bool = False
     busy: bool = False
     agreement: Agreement | None = None
     note: str = ""
 
+    @property
+    def right(self) -> Bool:
+        """Mask of the words that are as the mechanism may have written them."""
+        return np.equal(self.live, self.expected) | self.allowed
 
-_NO_FLAGS: Final = ClaimFlags()
+    def only(self, chosen: Bool) -> Claims:
+        """Return the claims to some of the words; ``chosen`` has shape (n,)."""
+        values: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        arrays: dict[str, Any] = {
+            name: value[chosen] for name, value in values.items() if isinstance(value, np.ndarray)
+        }
+        rows, reason = np.flatnonzero(chosen).tolist(), self.reason
+        return replace(self, **arrays, reason=lambda k: reason(rows[k]))
 
 
-def claim(
-    mechanism: str, kind: ClaimKind, words: Compared, reason: Callable[[int], str], flags: ClaimFlags = _NO_FLAGS
-) -> Claims:
-    """Make claims; a word is right if the live one is the expected one, or is ``allowed``."""
-    no = np.zeros(len(words.vaddrs), np.bool_)
-    same: Bool = words.live == words.expected
-    right = same if flags.allowed is None else same | flags.allowed
-    return Claims(
-        mechanism=mechanism,
-        kind=kind,
-        vaddrs=words.vaddrs,
-        expected=words.expected,
-        right=right,
-        unsure=no if flags.unsure is None else flags.unsure & right,
-        changing=no if flags.changing is None else flags.changing & right & ~same,
-        reason=reason,
-        malformed=flags.malformed,
-        unknown=flags.unknown,
-        busy=flags.busy,
-        agreement=flags.agreement,
-        note=flags.note,
-    )
+def words_from(places: U64, count: int) -> U64:
+    """Return the addresses of so many words from each place on; shape (n * count,)."""
+    return np.repeat(places, count) + np.tile(np.arange(count, dtype=np.uint64) * np.uint64(4), len(places))
+
+
+def halves(values: U64) -> U32:
+    """Return both words of each value, the lower first; shape (2 * n,)."""
+    return values.astype("<u8").view("<u4").astype(np.uint32)

@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from prologue.arrays import U32, U64, Bool
+from prologue.arrays import U32, U64
 from prologue.live.audit.audited import Agreement
-from prologue.live.audit.claims import ClaimFlags, Claims, Compared, claim
+from prologue.live.audit.claims import Claims, words_from
 from prologue.live.audit.scene import Scene
 
 _PTR, _SHIFT, _MASK = "runtime_ptr_", "runtime_shift_", "runtime_mask_"
@@ -37,57 +37,44 @@ def claim_constants(scene: Scene) -> Iterator[Claims]:
 def _claim_constant(scene: Scene, kind: str, name: str, places: U64) -> Iterator[Claims]:
     """Claim a constant; a place of which memory lacks a word or more is no evidence for the value."""
     step = _PLACE_WORDS[kind]
-    there = scene.binary.text.in_text(_words_of(places, step)).reshape(-1, step)
+    there = scene.binary.text.in_text(words_from(places, step)).reshape(-1, step)
     value = scene.variables.number(name, 8 if kind == _PTR else 4)
     if value is not None:
         yield _with_known_value(scene, kind, f"the constant {name}, {value:#x}", value, places[there.any(axis=1)])
         return
     yield _agreeing(scene, kind, name, places[there.all(axis=1)])
-    vaddrs = _words_of(places[there.any(axis=1) & ~there.all(axis=1)], step)
+    vaddrs = words_from(places[there.any(axis=1) & ~there.all(axis=1)], step)
     live, linked = scene.binary.text.words(vaddrs), scene.linked(vaddrs)
     bits = np.uint32(_VALUE_BITS[kind])
-    words = Compared(vaddrs, live, linked & ~bits | live & bits)
     reason = f"the constant {name}, of which memory lacks a part here"
-    yield claim("runtime constants", "word", words, lambda _: reason, ClaimFlags(unsure=np.ones(len(vaddrs), np.bool_)))
+    expected = linked & ~bits | live & bits
+    yield Claims("runtime constants", vaddrs, live, expected, reason=lambda _: reason, unsure=True)
 
 
 def _with_known_value(scene: Scene, kind: str, reason: str, value: int, places: U64) -> Claims:
-    vaddrs = _words_of(places, _PLACE_WORDS[kind])
+    vaddrs = words_from(places, _PLACE_WORDS[kind])
     expected = _with_value(scene.linked(vaddrs), kind, value)
-    words = Compared(vaddrs, scene.binary.text.words(vaddrs), expected)
-    return claim("runtime constants", "word", words, lambda _: reason)
+    return Claims("runtime constants", vaddrs, scene.binary.text.words(vaddrs), expected, reason=lambda _: reason)
 
 
 def _agreeing(scene: Scene, kind: str, name: str, places: U64) -> Claims:
     """Claim the places of a constant whose value no variable says."""
-    vaddrs = _words_of(places, _PLACE_WORDS[kind])
+    vaddrs = words_from(places, _PLACE_WORDS[kind])
     live, linked = scene.binary.text.words(vaddrs), scene.linked(vaddrs)
     gone = "memory does not have its variable" if scene.variables.place(name) else "it has no variable"
     value, count = _most_common(live, kind)
     if 2 * count <= len(places):
-        return _disagreeing(Compared(vaddrs, live, linked), kind, f"the constant {name}, of which {gone}")
+        # No half has the same value: every word in which they differ is wrong, at all of them.
+        table = live.reshape(-1, _PLACE_WORDS[kind]) & np.uint32(_VALUE_BITS[kind])
+        expected = np.where(np.tile((table == table[0]).all(axis=0), len(table)), live, linked)
+        reason = f"the constant {name}, of which {gone}: its {len(table)} places disagree"
+        return Claims("runtime constants", vaddrs, live, expected, reason=lambda _: reason)
     reason = f"the constant {name}, {value:#x} at {count} of its {len(places)} places ({gone})"
-    flags = ClaimFlags(unsure=np.full(len(vaddrs), len(places) < _SEVERAL))
-    if len(places) >= _SEVERAL:
-        flags = ClaimFlags(agreement=Agreement(name, value, len(places)))
-    words = Compared(vaddrs, live, _with_value(linked, kind, value))
-    return claim("runtime constants", "word", words, lambda _: reason, flags)
-
-
-def _disagreeing(words: Compared, kind: str, name: str) -> Claims:
-    """Claim places of which no half has the same value: every word in which they differ is wrong, at all of them."""
-    step = _PLACE_WORDS[kind]
-    table = words.live.reshape(-1, step) & np.uint32(_VALUE_BITS[kind])
-    same = np.tile((table == table[0]).all(axis=0), len(table))
-    reason = f"{name}: its {len(table)} places disagree"
-    expected = np.where(same, words.live, words.expected)
-    allowed: Bool = same
-    flags = ClaimFlags(allowed=allowed)
-    return claim("runtime constants", "word", words._replace(expected=expected), lambda _: reason, flags)
-
-
-def _words_of(places: U64, step: int) -> U64:
-    return np.repeat(places, step) + np.tile(np.arange(step, dtype=np.uint64) * np.uint64(4), len(places))
+    agreement = Agreement(name, value, len(places)) if len(places) >= _SEVERAL else None
+    return Claims(
+        "runtime constants", vaddrs, live, _with_value(linked, kind, value), reason=lambda _: reason,
+        unsure=agreement is None, agreement=agreement,
+    )  # fmt: skip
 
 
 def _with_value(linked: U32, kind: str, value: int) -> U32:

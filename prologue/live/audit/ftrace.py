@@ -17,7 +17,7 @@ from prologue.arrays import U32, U64, Bool, among
 from prologue.insn import a64
 from prologue.insn.decode import BL, jump, jump_distance, matches
 from prologue.kernel.sites import Sites
-from prologue.live.audit.claims import ClaimFlags, Claims, Compared, claim
+from prologue.live.audit.claims import Claims, halves, words_from
 from prologue.live.audit.ftrace_lists import ENABLED
 from prologue.live.audit.ftrace_state import FtraceState
 from prologue.live.audit.scene import Scene
@@ -45,8 +45,7 @@ def _first_slots(scene: Scene, sites: Sites) -> Claims:
     live = text.words(first)
     expected = np.full(len(first), a64.MOV_X9_X30, np.uint32)
     reason = "a first slot, which boot makes a MOV"
-    words = Compared(first, live, expected)
-    return claim("first slots", "first slot", words, lambda _: reason, ClaimFlags(malformed=live != expected))
+    return Claims("first slots", first, live, expected, reason=lambda _: reason, kind="first slot", malformed=True)
 
 
 class _Slots:
@@ -142,11 +141,10 @@ class _Slots:
         expected = np.where(self._traced, wanted, np.uint32(a64.NOP))
         formed = is_nop | good_call
         busy = formed & self._state.busy
-        words = Compared(self._second, self._live, expected)
-        malformed = self._calls & ~good_call
-        unsure = ~self._decided
-        flags = ClaimFlags(allowed=busy, unsure=unsure, changing=busy, malformed=malformed, busy=self._state.busy)
-        return claim("second slots", "call", words, self._second_reason, flags)
+        return Claims(
+            "second slots", self._second, self._live, expected, reason=self._second_reason, kind="call", allowed=busy,
+            unsure=~self._decided, changing=busy, malformed=self._calls & ~good_call, busy=self._state.busy,
+        )  # fmt: skip
 
     def _second_reason(self, k: int) -> str:
         if not self._decided[k]:
@@ -181,12 +179,12 @@ class _Slots:
         traced = self._calls if state.records is None else self._traced
         for k in np.flatnonzero(expected == 0).tolist():
             expected[k] = self._nearest(int(literal[k]), ops, traced=bool(traced[k]))
-        vaddrs = np.repeat(self._at, 2) + np.tile(np.array([0, 4], np.uint64), len(self._at))
-        words = Compared(vaddrs, _halves(literal), _halves(expected))
         note = f"nothing was traced since boot: {len(literal):,} CALL_OPS literals are those of the file"
         note = note if len(literal) and self._unset.all() else ""
-        flags = ClaimFlags(unsure=np.repeat(unsure, 2), busy=state.busy, note=note)
-        return claim("CALL_OPS literals", "data", words, self._literal_reason, flags)
+        return Claims(
+            "CALL_OPS literals", words_from(self._at, 2), halves(literal), halves(expected),
+            reason=self._literal_reason, kind="data", unsure=np.repeat(unsure, 2), busy=state.busy, note=note,
+        )  # fmt: skip
 
     def _before_first_trace(self, idle: Bool, good: Bool, unsure: Bool) -> tuple[Bool, Bool]:
         """Return which literals are right, and which may be, if some were never set.
@@ -221,10 +219,6 @@ class _Slots:
         if at in self._state.ops.places or at in (self._state.idle_ops, self._state.list_ops):
             return f"{name}; ftrace's record says that the site is {'' if self._traced[k // 2] else 'not '}traced"
         return f"{name}; no registered ftrace_ops is at {at:#x}"
-
-
-def _halves(values: U64) -> U32:
-    return np.ascontiguousarray(values).astype("<u8").view("<u4").astype(np.uint32)
 
 
 def _call(pc: int, target: int) -> U32:
@@ -271,8 +265,10 @@ def _ftrace_call(scene: Scene, state: FtraceState) -> Iterator[Claims]:
     several = scene.variables.place("arch_ftrace_ops_list_func") or scene.variables.place("ftrace_ops_list_func")
     busy = (live == _call(runs, several or runs)) & (several is not None) & state.busy
     reason = "ftrace_call, which calls what ftrace_trace_function has, or had before ftrace was turned off"
-    flags = ClaimFlags(allowed=busy, unsure=unsure, changing=busy, malformed=matches(live, BL))
-    yield claim("ftrace_call", "call", Compared(vaddrs, live, wanted), lambda _: reason, flags)
+    yield Claims(
+        "ftrace_call", vaddrs, live, wanted, reason=lambda _: reason, kind="call", allowed=busy, unsure=unsure,
+        changing=busy, malformed=matches(live, BL),
+    )  # fmt: skip
 
 
 def _ftrace_graph_call(scene: Scene, state: FtraceState) -> Iterator[Claims]:
@@ -291,6 +287,7 @@ def _ftrace_graph_call(scene: Scene, state: FtraceState) -> Iterator[Claims]:
     wanted = np.where(formed, live, nop) if active is None else np.array([branch if active else nop])
     busy = formed & state.busy
     reason = "ftrace_graph_call, a branch while ftrace is on and ftrace_graph_active is not 0"
-    flags = ClaimFlags(allowed=busy, unsure=np.array([active is None]), changing=busy)
-    words = Compared(vaddrs, live, wanted.astype(np.uint32))
-    yield claim("ftrace_graph_call", "word", words, lambda _: reason, flags)
+    yield Claims(
+        "ftrace_graph_call", vaddrs, live, wanted.astype(np.uint32), reason=lambda _: reason,
+        allowed=busy, unsure=active is None, changing=busy,
+    )  # fmt: skip

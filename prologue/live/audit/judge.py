@@ -14,6 +14,7 @@ from prologue.live.audit.audited import Audited, LiveKind, LiveWord, MechanismCo
 from prologue.live.audit.breakpoints import Breakpoint
 from prologue.live.audit.claims import Claims
 from prologue.live.audit.describe import Describer
+from prologue.live.system.running_kernel import LiveText
 from prologue.live.system.running_text import LiveSection
 
 _TWICE: Final = -1
@@ -21,29 +22,27 @@ _BREAKPOINTS: Final = "breakpoints"
 
 
 class TextJudge:
-    """The judge of a file's text. ``sections`` are without breakpoints; ``lifted`` has these, by link-time address."""
+    """The judge of a file's text, which is without breakpoints; ``lifted`` has these, by link-time address."""
 
     def __init__(
-        self,
-        sections: Sequence[LiveSection],
-        lifted: dict[int, Breakpoint],
-        describer: Describer,
-        not_known: str = "",
+        self, text: LiveText, lifted: dict[int, Breakpoint], describer: Describer, not_known: str = ""
     ) -> None:
-        """Take ``sections``; ``not_known`` is the reason why no word may be called wrong."""
-        self._sections = sections
+        """Take ``text``; ``not_known`` is the reason why no word may be called wrong."""
+        self._text = text
+        self._sections = tuple(text.live.values())
         self._lifted = lifted
         self._describer = describer
         self._not_known = not_known
         # Words of which only the breakpoint on them is known.
         covered = [vaddr for vaddr, point in lifted.items() if point.original is None]
         self._covered: U64 = np.array(sorted(covered), np.uint64)
-        unstable = sorted({vaddr for section in sections for vaddr in section.unstable})
+        unstable = sorted({vaddr for section in self._sections for vaddr in section.unstable})
         self._unstable: U64 = np.array(unstable, np.uint64)
 
-    def judge(self, claims: Sequence[Claims], unlooked: Sequence[tuple[str, int]]) -> Audited:
+    def judge(self, claims: Sequence[Claims]) -> Audited:
         """Judge all words that memory has: wrong ones, ascending, and counts."""
-        claims = [part if (there := self._there(part.vaddrs)).all() else part.only(there) for part in claims]
+        # Neighbours of one mechanism may be in two pages, of which memory has one.
+        claims = [part if (there := self._text.in_text(part.vaddrs)).all() else part.only(there) for part in claims]
         owners = [self._owners(section, claims) for section in self._sections]
         words = [word for part in claims for word in self._wrong(part)]
         words += self._breakpoints()
@@ -54,17 +53,17 @@ class TextJudge:
             words += self._restless(section, owner, claims)
         free = [word for word in words if not word.mechanism]
         counts = self._counts(claims)
-        looked = sum(int(section.there.sum()) for section in self._sections)
-        owned = [self._owned(part.mechanism, part.vaddrs) for part in claims]
+        lacking = [(section.section.name, int((~section.there).sum())) for section in self._sections]
+        owned = [OwnedWords(part.mechanism, part.vaddrs, self._text.linked(part.vaddrs), part.live) for part in claims]
         covered: U64 = np.array(sorted(self._lifted), np.uint64)
         breakpoints: U32 = np.array([self._lifted[vaddr].brk for vaddr in covered.tolist()], np.uint32)
-        owned.append(self._owned(_BREAKPOINTS, covered)._replace(live=breakpoints))
+        owned.append(OwnedWords(_BREAKPOINTS, covered, self._text.linked(covered), breakpoints))
         words.sort(key=lambda word: word.vaddr)
         return Audited(
             words=tuple(words),
             mechanisms=tuple(counts),
-            text=looked,
-            unlooked=tuple(unlooked),
+            text=sum(int(section.there.sum()) for section in self._sections),
+            unlooked=tuple((name, count) for name, count in lacking if count),
             owned=tuple(owned),
             restless=sum(word.kind == "unstable" for word in free),
             missing=sum(section.missing for section in self._sections),
@@ -72,19 +71,6 @@ class TextJudge:
             agreements=tuple(part.agreement for part in claims if part.agreement is not None and part.right.all()),
             notes=tuple(part.note for part in claims if part.note),
         )
-
-    def _there(self, vaddrs: U64) -> Bool:
-        """Return which words memory has: neighbours of one mechanism may be in two pages."""
-        there = np.zeros(len(vaddrs), np.bool_)
-        for section in self._sections:
-            offset = vaddrs - np.uint64(section.section.addr)
-            inside = np.flatnonzero(offset < np.uint64(4 * len(section.words)))
-            there[inside] = (section.there & ~section.zeros)[(offset[inside] >> np.uint64(2)).astype(np.int64)]
-        return there
-
-    def _owned(self, mechanism: str, vaddrs: U64) -> OwnedWords:
-        live, linked = self._both(vaddrs)
-        return OwnedWords(mechanism, vaddrs, linked=linked, live=live)
 
     def _owners(self, section: LiveSection, claims: Sequence[Claims]) -> I64:
         """Return the number of the claim that owns each word, plus one; 0 for none, ``_TWICE`` for two."""
@@ -101,28 +87,19 @@ class TextJudge:
 
     def _wrong(self, part: Claims) -> Iterator[LiveWord]:
         wrong = np.flatnonzero(~part.right)
-        for k in wrong[self._settled(part.vaddrs[wrong])].tolist():
-            vaddr, expected = int(part.vaddrs[k]), int(part.expected[k])
-            live, linked = self._word(vaddr)
+        wrong = wrong[self._settled(part.vaddrs[wrong])]
+        malformed, unknown = (np.broadcast_to(flag, part.vaddrs.shape) for flag in (part.malformed, part.unknown))
+        for k, linked in zip(wrong.tolist(), self._text.linked(part.vaddrs[wrong]).tolist(), strict=True):
+            vaddr, live, expected = int(part.vaddrs[k]), int(part.live[k]), int(part.expected[k])
             shown = [
                 f"{word:#010x}" if part.kind == "data" else self._insn(word, vaddr) for word in (live, linked, expected)
             ]
             message = f"holds {shown[0]}, linked {shown[1]}; expected {shown[2]}: {part.reason(k)}"
-            malformed = part.malformed is not None and bool(part.malformed[k])
-            kind: LiveKind = part.kind if malformed and part.kind != "data" else "word"
-            if part.unknown is not None and part.unknown[k]:
-                kind = "unknown"
+            kind: LiveKind = part.kind if malformed[k] and part.kind != "data" else "word"
+            kind = "unknown" if unknown[k] else kind
             yield LiveWord(
                 kind=kind, vaddr=vaddr, live=live, expected=expected, message=message, mechanism=part.mechanism
             )
-
-    def _word(self, vaddr: int) -> tuple[int, int]:
-        """Return the live and the linked word."""
-        for section in self._sections:
-            at = (vaddr - section.section.addr) // 4
-            if 0 <= at < len(section.words):
-                return int(section.words[at]), int(section.linked[at])
-        raise LookupError(hex(vaddr))
 
     def _insn(self, word: int, vaddr: int) -> str:
         return self._describer.insn(word, vaddr)
@@ -191,19 +168,19 @@ class TextJudge:
         """Count words: a row for each mechanism, breakpoints last. A word is undecided in one row only."""
         rows: dict[str, MechanismCount] = {}
         for part in claims:
-            live, linked = self._both(part.vaddrs)
-            settled = self._settled(part.vaddrs)
-            wrong = ~part.right & settled
-            unknown = wrong if self._not_known else wrong & False if part.unknown is None else wrong & part.unknown
+            right, settled = part.right, self._settled(part.vaddrs)
+            wrong = ~right & settled
+            unknown = wrong if self._not_known else wrong & part.unknown
+            unsure, changing = part.unsure & right, part.changing & right & (part.live != part.expected)
             row = MechanismCount(
                 mechanism=part.mechanism,
                 words=len(part.vaddrs),
-                changed=int((live != linked).sum()),
+                changed=int((part.live != self._text.linked(part.vaddrs)).sum()),
                 wrong=int((wrong & ~unknown).sum()),
-                unsure=int((part.unsure | part.changing | ~settled | unknown).sum()),
-                restless=int((part.changing | among(part.vaddrs, self._unstable) | part.unsure & part.busy).sum()),
+                unsure=int((unsure | changing | ~settled | unknown).sum()),
+                restless=int((changing | among(part.vaddrs, self._unstable) | unsure & part.busy).sum()),
                 unknown=int(unknown.sum()),
-                agreed=int((part.right & settled).sum()) if part.agreement is not None else 0,
+                agreed=int((right & settled).sum()) if part.agreement is not None else 0,
             )
             old = rows.get(part.mechanism)
             rows[part.mechanism] = row if old is None else old.plus(row)
@@ -221,15 +198,6 @@ class TextJudge:
             unknown=open_copies,
         )
         return [*rows.values(), breakpoints]
-
-    def _both(self, vaddrs: U64) -> tuple[U32, U32]:
-        live, before = np.zeros(len(vaddrs), np.uint32), np.zeros(len(vaddrs), np.uint32)
-        for section in self._sections:
-            offset = vaddrs - np.uint64(section.section.addr)
-            inside = np.flatnonzero(offset < np.uint64(4 * len(section.words)))
-            at = (offset[inside] >> np.uint64(2)).astype(np.int64)
-            live[inside], before[inside] = section.words[at], section.linked[at]
-        return live, before
 
 
 def without_verdict(word: LiveWord, not_known: str) -> LiveWord:

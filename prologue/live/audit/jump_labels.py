@@ -14,7 +14,7 @@ from prologue.arrays import U64
 from prologue.insn import a64
 from prologue.insn.decode import B, jump
 from prologue.kernel.tables import jump_label_keys, jump_labels
-from prologue.live.audit.claims import ClaimFlags, Claims, Compared, claim
+from prologue.live.audit.claims import Claims
 from prologue.live.audit.locks import is_held
 from prologue.live.audit.scene import Scene
 from prologue.live.audit.variables import MemoryWords
@@ -47,8 +47,10 @@ def claim_jump_labels(scene: Scene) -> Claims:
             return f"the key {name}, which memory does not have"
         return f"the key {name} is {'' if int(enabled.values[k]) else 'not '}enabled"
 
-    flags = ClaimFlags(allowed=in_between, unsure=~enabled.known, changing=in_between, malformed=~formed)
-    return claim("jump labels", "label", Compared(code, live, expected), reason, flags)
+    return Claims(
+        "jump labels", code, live, expected, reason=reason, kind="label",
+        allowed=in_between, unsure=~enabled.known, changing=in_between, malformed=~formed,
+    )  # fmt: skip
 
 
 def _enabled(scene: Scene, keys: U64) -> MemoryWords:

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from prologue.live.audit.claims import Claims, Compared, claim
+from prologue.live.audit.claims import Claims
 from prologue.live.audit.scene import Scene
 
 KPTI_FLAG: Final = "KPTI flag"
@@ -25,5 +25,5 @@ def claim_kpti_flag(scene: Scene) -> Iterator[Claims]:
     vaddrs = vaddrs[scene.binary.text.in_text(vaddrs)]
     if len(vaddrs):
         live, linked = scene.binary.text.words(vaddrs), scene.linked(vaddrs)
-        words = Compared(vaddrs, live, np.where(live == 0, live, linked))
-        yield claim(KPTI_FLAG, "data", words, lambda _: "a flag of boot's, which is as linked or 0")
+        expected, reason = np.where(live == 0, live, linked), "a flag of boot's, which is as linked or 0"
+        yield Claims(KPTI_FLAG, vaddrs, live, expected, reason=lambda _: reason, kind="data")

@@ -13,7 +13,7 @@ import numpy as np
 
 from prologue.arrays import U64, among
 from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, rela_in, relr_in
-from prologue.live.audit.claims import ClaimFlags, Claims, Compared, claim
+from prologue.live.audit.claims import Claims, halves, words_from
 from prologue.live.audit.scene import Scene
 
 _HYP: Final = ".hyp.reloc"
@@ -25,23 +25,18 @@ def claim_literals(scene: Scene) -> tuple[Claims, Claims]:
     runs = scene.runs_at(linked)
     hyp = among(places, _hyp_places(scene))
     reason = f"its link-time address and the slide {scene.slide:#x}"
-    words = _compared(scene, places[~hyp], runs[~hyp])
-    relocated = claim("relocated literals", "data", words, lambda _: reason)
-    at_el2 = _at_el2(scene, runs[hyp])
-    words = _compared(scene, places[hyp], _live(scene, places[hyp]) if at_el2 is None else at_el2)
-    flags = ClaimFlags(unsure=np.full(len(words.vaddrs), at_el2 is None))
-    return relocated, claim("nVHE addresses", "data", words, lambda _: "an address as EL2 has it", flags)
+    relocated = _claim(scene, "relocated literals", places[~hyp], runs[~hyp], reason)
+    return relocated, _claim(
+        scene, "nVHE addresses", places[hyp], _at_el2(scene, runs[hyp]), "an address as EL2 has it"
+    )
 
 
-def _compared(scene: Scene, places: U64, expected: U64) -> Compared:
-    """Compare both halves of each address."""
-    vaddrs = np.repeat(places, 2) + np.tile(np.array([0, 4], np.uint64), len(places))
-    return Compared(vaddrs, scene.binary.text.words(vaddrs), expected.astype("<u8").view("<u4").astype(np.uint32))
-
-
-def _live(scene: Scene, places: U64) -> U64:
-    halves = scene.binary.text.words_around(places, (0, 1))
-    return halves[0].astype(np.uint64) | halves[1].astype(np.uint64) << np.uint64(32)
+def _claim(scene: Scene, mechanism: str, places: U64, values: U64 | None, reason: str) -> Claims:
+    """Claim both words of each address; without ``values``, whatever they are."""
+    vaddrs = words_from(places, 2)
+    live = scene.binary.text.words(vaddrs)
+    expected = live if values is None else halves(values)
+    return Claims(mechanism, vaddrs, live, expected, reason=lambda _: reason, kind="data", unsure=values is None)
 
 
 def _relocated(scene: Scene) -> tuple[U64, U64]:

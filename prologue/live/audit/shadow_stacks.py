@@ -13,7 +13,7 @@ import numpy as np
 
 from prologue.flow.unwind import pac_words
 from prologue.insn import a64
-from prologue.live.audit.claims import ClaimFlags, Claims, Compared, claim
+from prologue.live.audit.claims import Claims
 from prologue.live.audit.scene import Scene
 
 _ENABLED: Final = "dynamic_scs_enabled"
@@ -40,5 +40,4 @@ def claim_shadow_stacks(scene: Scene) -> Iterator[Claims]:
     else:
         expected = replaced if enabled else linked
         reason = f"shadow call stacks are {'' if enabled else 'not '}used"
-    flags = ClaimFlags(unsure=np.full(len(vaddrs), enabled is None))
-    yield claim("shadow call stacks", "word", Compared(vaddrs, live, expected), lambda _: reason, flags)
+    yield Claims("shadow call stacks", vaddrs, live, expected, reason=lambda _: reason, unsure=enabled is None)

@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from prologue.arrays import U32, U64, Bool
-from prologue.live.audit.claims import ClaimFlags, Claims, Compared, claim
+from prologue.arrays import U32, Bool
+from prologue.live.audit.claims import Claims, words_from
 from prologue.live.audit.scene import Scene
 
 _LAST_SLOT: Final = "arm64_el2_vector_last_slot"
@@ -33,8 +33,8 @@ def claim_spectre_vectors(scene: Scene) -> Iterator[Claims]:
     length = max(map(len, templates), default=0)
     for symbol in filter(None, map(scene.binary.symbols.find, _VECTORS)):
         for slot in range(_SLOTS):
-            starts = symbol.vaddr + slot * _SLOT + np.arange(0, _SLOT, _VECTOR).astype(np.uint64)[:, None]
-            vaddrs: U64 = (starts + np.uint64(4) * np.arange(length, dtype=np.uint64)).reshape(-1)
+            starts = np.uint64(symbol.vaddr + slot * _SLOT) + np.arange(0, _SLOT, _VECTOR).astype(np.uint64)
+            vaddrs = words_from(starts, length)
             place = np.tile(np.arange(length), len(starts))
             there = scene.binary.text.in_text(vaddrs)
             vaddrs, place = vaddrs[there], place[there]
@@ -45,7 +45,7 @@ def claim_spectre_vectors(scene: Scene) -> Iterator[Claims]:
                 forms.append(np.where(inside, words[np.where(inside, place, 0)], linked))
             expected: U32 = max(forms, key=lambda form: int((form == live).sum()))
             unsure: Bool = (live != linked) & (last is None)
-            yield claim("spectre vectors", "word", Compared(vaddrs, live, expected), _reason, ClaimFlags(unsure=unsure))
+            yield Claims("spectre vectors", vaddrs, live, expected, reason=_reason, unsure=unsure)
 
 
 def _reason(_: int) -> str:

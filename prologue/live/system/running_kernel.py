@@ -92,6 +92,10 @@ class LiveText:
         """Return the instruction word at each address; 0 if there is no text."""
         return self.words_around(vaddrs, (0,))[0]
 
+    def linked(self, vaddrs: U64) -> U32:
+        """Return the same of the file."""
+        return gather_words(self.text_map, lambda section: self.live[section.index].linked, vaddrs, (0,))[0]
+
     def words_around(self, vaddrs: U64, distances: Iterable[int]) -> dict[int, U32]:
         """Return, by distance in instructions, the word that far from each address; 0 outside of its section."""
         return gather_words(self.text_map, lambda section: self.live[section.index].words, vaddrs, distances)

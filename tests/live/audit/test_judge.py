@@ -8,10 +8,12 @@ from typing import Any, cast
 import pytest
 
 from prologue.cli.main import main
+from prologue.elf.image import ElfImage
 from prologue.live.audit.audited import undecided
 from prologue.live.audit.breakpoints import Breakpoint
 from prologue.live.audit.judge import TextJudge
 from prologue.live.audit.run import _mark_unstable
+from prologue.live.system.running_kernel import LiveText
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import AUDIT, as_running, process
 from tests.support.built import Mini
@@ -49,10 +51,11 @@ class Describer:
 
 
 @pytest.mark.parametrize("not_known", ["", "of another release"])
-def test_a_wrong_copy_of_a_kprobe_is_counted_once(not_known: str) -> None:
+def test_a_wrong_copy_of_a_kprobe_is_counted_once(mini: Mini, not_known: str) -> None:
     """Wrong in its row, or, if it was not so in the look before, or nothing is known, not decided there."""
     point = Breakpoint(0x1000, 0xD4200080, 0xD503201F, 0xD503203F)
-    audited = TextJudge((), {0x1000: point}, cast("Any", Describer()), not_known).judge((), ())
+    text = LiveText(ElfImage(mini(Spec(form="relr"))), ())
+    audited = TextJudge(text, {0x1000: point}, cast("Any", Describer()), not_known).judge(())
     for each, wrong in ((audited, not not_known), (_mark_unstable(audited, set(audited.words)), 0)):
         (row,) = each.mechanisms
         assert row.wrong == wrong

@@ -76,9 +76,9 @@ def wrong(claims: Claims) -> list[int]:
 def test_nothing_was_traced_since_boot(vmlinux: Path) -> None:
     second, data = audited(vmlinux, [NOPS])
     assert second.right.all()
-    assert not second.unsure.any()
+    assert not np.any(second.unsure)
     assert data.right.all()
-    assert not data.unsure.any()
+    assert not np.any(data.unsure)
     assert data.note == "nothing was traced since boot: 15 CALL_OPS literals are those of the file"
     assert "nothing was traced" in data.reason(0)
 
@@ -117,7 +117,7 @@ def test_a_pass_that_is_not_over_or_was_given_up(vmlinux: Path, literals: list[i
     """Damage ends it half-way: ftrace disables itself, and no BL is ever written."""
     _, data = audited(vmlinux, literals, **{why: True})
     assert data.right.all()
-    assert data.unsure.any() == (why == "busy")
+    assert np.any(data.unsure) == (why == "busy")
     assert not data.note
     _, data = audited(vmlinux, [*literals[:2], OTHER, *literals[3:]], **{why: True})
     assert wrong(data) == [2]
@@ -126,7 +126,7 @@ def test_a_pass_that_is_not_over_or_was_given_up(vmlinux: Path, literals: list[i
 @pytest.mark.parametrize("calls", [0, 1])
 def test_without_records_the_literal_says_that_a_site_is_not_traced(vmlinux: Path, calls: int) -> None:
     second, data = audited(vmlinux, [NOPS], calls, records=None)
-    assert not second.unsure.any()
+    assert not np.any(second.unsure)
     assert np.flatnonzero(~second.right).tolist() == [0] * calls
     assert data.right.all()
 
