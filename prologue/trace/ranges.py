@@ -6,6 +6,7 @@ CPU stands one step, from the last instruction of the first to the first of the 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
@@ -56,6 +57,7 @@ AARCH32: Final = 32  # no A64 code
 OTHER_WORLD: Final = 64  # Secure, Realm or Root state: text of another world than the host's and its guests'
 UNSURE: Final = 128  # the decoder may be astray here, whatever its image: it may have followed a wrong return address
 
+_PLURAL: Final = re.compile(r"\A((?:\w+ )??\w*?)(?:(?<=ch)es|(?<=ss)es|(?<!s)s)\b")  # of the first two words
 UNKNOWN_CYCLES: Final = (1 << 32) - 1
 """Cycles are counted from here on; how many went before, the trace unit does not know."""
 
@@ -161,14 +163,14 @@ class Tally:
     """Counts of all that a reader met besides ranges, by name: input that it cannot use is not dropped in silence."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    _singular: dict[str, str] = field(default_factory=dict)
+    _singulars: dict[str, str] = field(default_factory=dict)
     bad_images: dict[BadImage, Reported] = field(default_factory=dict)
     versions: set[bytes] = field(default_factory=set)
     """Versions in the banners of decoders: a text may hold several runs."""
 
     def apart(self) -> Tally:
         """Return a tally of the same counts with reports of its own: a guest's are about the guest's image."""
-        return Tally(self.counts, self._singular, versions=self.versions)
+        return Tally(self.counts, self._singulars, versions=self.versions)
 
     def report(self, bad: BadImage, cpu: int, time: int) -> None:
         """Count a report of the decoder about its image."""
@@ -176,17 +178,15 @@ class Tally:
         reported.count += 1
 
     def add(self, name: str, count: int = 1, *, singular: str = "") -> None:
-        """Count things of a name, a plural; ``singular`` is the name of a single one, if it is another."""
+        """Count things of a name, a plural; ``singular`` is the name of a single one, if not only the noun differs."""
         if count:
             self.counts[name] += count
-            self._singular[name] = singular or name
+            self._singulars[name] = singular or _PLURAL.sub(r"\1", name, count=1)
 
     def lines(self) -> list[str]:
         """Return a line for each name, the most frequent first."""
-        return [
-            f"{count:,} {self._singular.get(name, name) if count == 1 else name}"
-            for name, count in self.counts.most_common()
-        ]
+        names = self._singulars
+        return [f"{count:,} {names[name] if count == 1 else name}" for name, count in self.counts.most_common()]
 
 
 def new_ranges(count: int) -> TraceRanges:

@@ -66,8 +66,7 @@ def without_samples(batch: Batch, numbers: I64, keep: Bool) -> tuple[Batch, I64,
 
 def count_samples(batch: Batch, account: Tally) -> None:
     """Count the samples of a batch, which what is counted by ranges leaves out."""
-    count = int(_are_samples(batch.ranges).sum())
-    account.add("instruction samples: not counted", count, singular="instruction sample: not counted")
+    account.add("instruction samples: not counted", int(_are_samples(batch.ranges).sum()))
 
 
 def _are_samples(ranges: TraceRanges) -> Bool:

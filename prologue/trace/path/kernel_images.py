@@ -111,8 +111,8 @@ def follow_program(
         trace.decoded.follow(decoder_text(program, memory), host.vmlinux)
     processes = _open_processes(trace, host.symfs)
     if program.missing:
-        without = f"without a file in {host.modules}, of no image here: {', '.join(program.missing)}"
-        trace.account.add(f"loaded modules {without}", len(program.missing), singular=f"loaded module {without}")
+        without = f"loaded modules without a file in {host.modules}, of no image here: {', '.join(program.missing)}"
+        trace.account.add(without, len(program.missing))
     for name, count in program.doubts:
         trace.account.add(name, count)
     kernels = tuple(_open_guest(guest, trace) for guest in guests)

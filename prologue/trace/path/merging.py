@@ -127,8 +127,7 @@ def _timed(batches: Iterator[Batch], name: str, account: Tally) -> Iterator[Batc
     for batch in batches:
         there = int((batch.ranges["time"] != 0).sum())
         begun |= there > 0
-        without = "without a time, among those of other traces"
-        account.add(f"ranges {without}", len(batch.ranges) - there, singular=f"range {without}")
+        account.add("ranges without a time, among those of other traces", len(batch.ranges) - there)
         if begun:
             yield from held
             held = []

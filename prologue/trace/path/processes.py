@@ -95,8 +95,8 @@ class Processes:
         if first is None:
             return None
         if not binary.is_checked:
-            reason = "not compared, as the trace has no build-id"
-            self._account.add(f"binaries of --symfs {reason}", singular=f"binary of --symfs {reason}")
+            many = "binaries of --symfs not compared, as the trace has no build-id"
+            self._account.add(many, singular=many.replace("binaries", "binary"))
         slide = mapped.start + first.offset - mapped.offset - first.addr
         owner = Owner(Path(mapped.path).name, image, binary.symbols, slide)
         own = [text for text in image.text_sections if text.addr - text.offset == first.addr - first.offset]

@@ -58,20 +58,19 @@ class DecoderReports:
         self._account = account
         self._kinds: set[str] = set()
 
-    def count_kind(self, plural: str, kind: str, singular: str) -> None:
+    def count_kind(self, reports: str, kind: str) -> None:
         """Count reports of a kind; of a damaged trace, which has many kinds, only the first by their names."""
         if kind not in self._kinds and len(self._kinds) >= _MOST_KINDS:
             kind = ", others"
         self._kinds.add(kind)
-        self._account.add(plural + kind, singular=singular + kind)
+        self._account.add(reports + kind)
 
     def count_undescribed(self, numbers: Sequence[int]) -> None:
         """Count a recording in which trace IDs have bytes that no decoder takes."""
         if numbers:
             more = ", ..." if len(numbers) > _MOST_NAMED else ""
             named = ", ".join(f"{number:#x}" for number in numbers[:_MOST_NAMED]) + more
-            kind = f" of a trace ID that no decoder here takes ({named}): left out"
-            self.count_kind("recordings with bytes", kind, "recording with bytes")
+            self.count_kind("recordings with bytes", f" of a trace ID that no decoder here takes ({named}): left out")
 
     def count_rollback(self) -> None:
         """Count a transaction that failed: all since its start was undone."""
@@ -85,8 +84,8 @@ class DecoderReports:
     ) -> None:
         """Add a report that the image cannot be what ran."""
         if source.calls is not None and source.calls.may_be_astray:
-            reason = "of the decoder on its image, after a return that it may have followed wrongly: not judged"
-            self._account.add(f"reports {reason}", singular=f"report {reason}")
+            what = "reports of the decoder on its image, after a return that it may have followed wrongly: not judged"
+            self._account.add(what)
             return
         bad = BadImage(
             why=why,

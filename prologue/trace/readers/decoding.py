@@ -184,7 +184,7 @@ def open_snapshot(directory: Path, account: Tally, counter: Counter | None) -> D
     buffers = read_snapshot(directory)
     for buffer in buffers:
         for unit in buffer.left_out:
-            account.add(f"trace units left out: {unit}", singular=f"trace unit left out: {unit}")
+            account.add(f"trace units left out: {unit}")
     usable = [buffer for buffer in buffers if buffer.source.units and buffer.path.is_file()]
     if not usable:
         units = sorted({unit for buffer in buffers for unit in buffer.left_out})
@@ -216,8 +216,7 @@ def open_perf_trace(path: Path, account: Tally, counter: Counter | None) -> Deco
     """
     session = read_session(path)
     for name, count in session.counts.items():
-        first, blank, rest = name.partition(" ")
-        account.add(name, count, singular=first.removesuffix("s") + blank + rest)
+        account.add(name, count)
     streams = _Streams(session, account)
     try:
         version = require_library()
@@ -363,8 +362,7 @@ class _Streams:
                     sources.append(TraceSource(units, framed, ALIGNED if framed else 0))
                     cpus.append({unit.trace_id: unit.cpu for unit in units})
             if rows[key] < 0:
-                reason = "of CPUs whose trace unit is not described: a gap"
-                self._account.add(f"recordings {reason}", singular=f"recording {reason}")
+                self._account.add("recordings of CPUs whose trace unit is not described: a gap")
             else:
                 parts.append(TracePart(rows[key], fragment.at, fragment.size))
         return sources, parts, cpus
@@ -386,10 +384,9 @@ class _Streams:
         units: dict[int, TraceUnit] = {}
         for unit in wanted:
             if unit.protocol is TraceProtocol.ETM3:
-                self._account.add(f"trace units left out: {_OLD_UNITS}", singular=f"trace unit left out: {_OLD_UNITS}")
+                self._account.add(f"trace units left out: {_OLD_UNITS}")
             elif unit.trace_id in units:
-                reason = "whose trace ID another one has"
-                self._account.add(f"trace units {reason}", singular=f"trace unit {reason}")
+                self._account.add("trace units whose trace ID another one has")
             elif fragment.raw or 0 < unit.trace_id < 0x70:
                 units[unit.trace_id] = unit
         return tuple(units.values())

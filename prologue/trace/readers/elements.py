@@ -114,9 +114,7 @@ class ElementReader:
 
     def failed(self, failure: Failed) -> None:
         """Note that decoding of a recording ended in the middle: a gap on each of its CPUs."""
-        self._reports.count_kind(
-            "recordings whose decoding ended early", f": {failure.why}", "recording whose decoding ended early"
-        )
+        self._reports.count_kind("recordings whose decoding ended early", f": {failure.why}")
         self._forget()
 
     def text(self, text: DecoderText) -> None:
@@ -127,7 +125,7 @@ class ElementReader:
         source = None if error.source is None else self._sources.get(self.naming.cpu(error.source))
         line = f"{error.name}, {error.message}" if error.message else error.name
         where = "" if error.source is None else f" on trace ID {error.source:#x}"
-        self._reports.count_kind("errors of the decoder", f"{where}: {line}", "error of the decoder")
+        self._reports.count_kind("errors of the decoder", f"{where}: {line}")
         if error.source is None:
             self._forget()
             return
@@ -227,7 +225,7 @@ class ElementReader:
 
     def _leave_out(self, ranges: TraceRanges, bad: Bool, source: SourceState) -> None:
         """Drop ranges that cannot be, by damage in the library or the pipe; the next range has a gap before it."""
-        self._account.add("ranges that cannot be: a gap", int(bad.sum()), singular="range that cannot be: a gap")
+        self._account.add("ranges that cannot be: a gap", int(bad.sum()))
         ranges["end"][bad] = 0
         ranges["flags"][1:][bad[:-1]] |= np.uint8(GAP)
         if bad[-1]:
@@ -265,7 +263,7 @@ class ElementReader:
         own = self.names.tasks[task]
         name = own.comm or "that the trace does not name"
         why = self._why_not(own.tid, vaddr) if self._why_not and task else ""
-        self._reports.count_kind("of these in processes", f": {name}{why and f' ({why})'}", "of these in processes")
+        self._reports.count_kind("of these in processes", f": {name}{why and f' ({why})'}")
 
     def _break(self, row: npt.NDArray[Any], source: SourceState, cpu: int, *, had_range: bool) -> int:
         """Count an element that leaves a gap; return ``LOST`` if data were lost, otherwise 0."""
@@ -278,8 +276,7 @@ class ElementReader:
             self._report_image(source, cpu, "bad-program-image")
         begun = kind == _END or (kind == _NO_SYNC and value in _BEGUN)
         if not begun and not (kind == _NO_SYNC and failed):
-            singular, many, rest = BREAKS[_BREAKS[kind]]
-            self._account.add(many + rest, singular=singular + rest)
+            self._account.add(BREAKS[_BREAKS[kind]])
         source.failed = False
         return LOST if kind != _TRACE_ON or value == _OVERFLOW else 0
 

@@ -209,10 +209,7 @@ class _Reader:
         if error is not None:
             self._failed(error, line)
         elif is_fatal(line):
-            self._lose(
-                "fatal errors of the decoder: what comes after is missing",
-                singular="fatal error of the decoder: what comes after is missing",
-            )
+            self._lose("fatal errors of the decoder: what comes after is missing")
         elif line.startswith(BANNER):
             # Another run, perhaps of another trace: nothing of the one before holds.
             self._sources.clear()
@@ -229,12 +226,10 @@ class _Reader:
             return
         source = None if error.source is None else self._sources.get(b"%x" % error.source)
         text = f"{error.name}, {error.message}" if error.message else error.name
+        where = "" if error.source is None else f" on trace ID {error.source:#x}"
+        self._reports.count_kind("errors of the decoder", f"{where}: {text}")
         if error.source is None:
-            self._reports.count_kind("errors of the decoder", f": {text}", "error of the decoder")
             self._forget()
-        else:
-            kind = f" on trace ID {error.source:#x}: {text}"
-            self._reports.count_kind("errors of the decoder", kind, "error of the decoder")
         if error.name in OF_IMAGE and error.source is not None:
             self._at = max(self._block.find(line, self._at), 0)
             self._report_image(source or _Source(), error.source, text, packets_before(self._block, self._at, error))
@@ -253,11 +248,9 @@ class _Reader:
         self._reports.add_image(source, cpu, why, last, packets)
 
     def _unreadable(self) -> None:
-        self._lose(
-            "lines that cannot be read: a gap on every CPU", singular="line that cannot be read: a gap on every CPU"
-        )
+        self._lose("lines that cannot be read: a gap on every CPU")
 
-    def _lose(self, name: str, *, singular: str) -> None:
+    def _lose(self, name: str, *, singular: str = "") -> None:
         """Count lost input, which may have been of any CPU, and may have changed its context."""
         self._account.add(name, singular=singular)
         self._forget()
@@ -292,7 +285,7 @@ class _Reader:
         elif element not in BESIDE:
             name = element[:40].decode("ascii", "backslashreplace")
             unknown = f" of a kind that is not known here, {name}: a gap on every CPU"
-            self._reports.count_kind("elements", unknown, "element")
+            self._reports.count_kind("elements", unknown)
             self._forget()
 
     def _break(self, source: _Source, cpu: int, element: bytes, content: bytes) -> None:
@@ -301,8 +294,7 @@ class _Reader:
             self._report_image(source, cpu, "bad-program-image", Packets())
         # A decoder that reported an error says next that it is out of synchronisation: one gap, counted once.
         if element != b"NO_SYNC" or not source.failed:
-            singular, many, rest = BREAKS[element]
-            self._account.add(many + rest, singular=singular + rest)
+            self._account.add(BREAKS[element])
         source.flags, source.last, source.failed = GAP | lost, None, False
         if element in FIRST:
             source.calls = None

@@ -38,15 +38,15 @@ TIME: Final = re.compile(rb" \[ TS=0x([0-9a-f]+)\]; (?: \[CC=\d+\]; )?")
 CYCLES: Final = re.compile(rb" \[CC=(\d{1,10})\]; ")
 ISAS: Final = frozenset((b"A64", b"A32", b"T32", b"TEE", b"Jaz", b"Cst", b"Unk"))
 BREAKS: Final = {
-    b"TRACE_ON": ("place", "places", " where tracing began (trace on)"),
-    b"NO_SYNC": ("place", "places", " without synchronisation"),
-    b"ADDR_NACC": ("place", "places", " where the decoder had no memory to follow the program"),
-    b"UNKNOWN": ("unknown element", "unknown elements", " of the decoder: a gap"),
-    b"I_RANGE_NOPATH": ("range", "ranges", " whose path the decoder does not know: a gap"),
-    b"ADDR_UNKNOWN": ("place", "places", " where the decoder did not know the address"),
-    b"EO_TRACE": ("end", "ends", " of trace"),
+    b"TRACE_ON": "places where tracing began (trace on)",
+    b"NO_SYNC": "places without synchronisation",
+    b"ADDR_NACC": "places where the decoder had no memory to follow the program",
+    b"UNKNOWN": "unknown elements of the decoder: a gap",
+    b"I_RANGE_NOPATH": "ranges whose path the decoder does not know: a gap",
+    b"ADDR_UNKNOWN": "places where the decoder did not know the address",
+    b"EO_TRACE": "ends of trace",
 }
-"""Elements that leave a gap, with their names in the summary: singular, plural, and the rest of both."""
+"""Elements that leave a gap, with their names in the summary."""
 FIRST: Final = frozenset((b"NO_SYNC", b"TRACE_ON", b"EO_TRACE"))
 """The first elements of an ID; an ID that begins with another one has damaged digits.
 

@@ -61,8 +61,7 @@ class Pairing:
             t32 = _may_be_t32(rows["ip"])
             good = rows["sample"] & (_is_possible(rows["ip"]) | t32)
             homeless = int((rows["sample"] & ~good).sum())
-            at = "at no instruction's address"
-            self._account.add(f"samples {at}", homeless, singular=f"sample {at}")
+            self._account.add("samples at no instruction's address", homeless)
             good[branch] = whole
             ranges["start"], ranges["flags"] = rows["ip"], np.where(t32, np.uint8(SAMPLE | AARCH32), np.uint8(SAMPLE))
             ranges["start"][branch] = start
@@ -99,8 +98,7 @@ class Pairing:
         joined &= whole
         for k in np.flatnonzero(np.append(first[1:], True)).tolist() if len(rows) else []:
             self._last[int(lane[k])] = _Last(int(addr[k]), int(era[k]), bool(whole[k]), int(name[k]))
-        began = "where tracing began (trace on)"
-        self._account.add(f"places {began}", int((ip == 0).sum()), singular=f"place {began}")
+        self._account.add("places where tracing began (trace on)", int((ip == 0).sum()))
         if order is None:
             return start, whole, joined
         back = np.empty_like(order)

@@ -125,8 +125,7 @@ class _Reader:
         if unlike.any():
             rows["era"] += np.cumsum(unlike).astype(np.uint32)
             self._era += int(unlike.sum())
-            reason = "with other fields than the one before: a gap on every CPU"
-            self._account.add(f"lines {reason}", int(unlike.sum()), singular=f"line {reason}")
+            self._account.add("lines with other fields than the one before: a gap on every CPU", int(unlike.sum()))
 
     def _parse_next(self, text: TextBlock, rest: I64, rows_read: BlockRows) -> I64:
         """Parse the first of the remaining lines alone, or, if it has a new shape, all lines of the shape."""
@@ -265,10 +264,7 @@ class _Reader:
             if kind is LineKind.BRANCH and line.number("addr", 16) is None:
                 self._untargeted += 1
                 rows_read.breaks.append(at)
-                self._account.add(
-                    "branches without a target: a gap on every CPU",
-                    singular="branch without a target: a gap on every CPU",
-                )
+                self._account.add("branches without a target: a gap on every CPU")
                 return
             rows_read.add(np.array([at]), self._row(line))
         elif kind is LineKind.HEAD and not line.event and self._has_event:
@@ -277,19 +273,17 @@ class _Reader:
             self._waiting, self._has_event = self._row(line), self._has_event or line.event != ""
         elif kind is LineKind.LOSS:
             rows_read.breaks.append(at)
-            self._account.add(
-                "losses that perf says: a gap on every CPU", singular="loss that perf says: a gap on every CPU"
-            )
+            self._account.add("losses that perf says: a gap on every CPU")
         elif kind in (LineKind.UNREADABLE, LineKind.BLANK):
             self._unreadable(at, rows_read)
         elif kind is LineKind.OTHER:
-            self._account.add(f"other events: {line.event}", singular=f"other event: {line.event}")
+            self._account.add(f"other events: {line.event}")
 
     def _header(self, at: int, rows_read: BlockRows) -> None:
         """Take a line of perf script --header: after rows another run begins, and no branch leads there."""
         if at != self._comment and (self.samples or rows_read.any_before(at)):
             rows_read.breaks.append(at)
-            self._account.add("other headers: a gap on every CPU", singular="other header: a gap on every CPU")
+            self._account.add("other headers: a gap on every CPU")
         self._comment = at + 1
 
     def _unreadable(self, at: int, rows_read: BlockRows) -> None:

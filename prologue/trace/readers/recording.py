@@ -195,8 +195,7 @@ class _Reader:
         size = records["count"].astype(np.uint64) * np.uint64(4)
         wrong = invalid_records(records, self._cpus)
         notes = (size == 0) & ~wrong
-        lost = "where the recorder lost data"
-        self._account.add(f"places {lost}", int(notes.sum()), singular=f"place {lost}")
+        self._account.add("places where the recorder lost data", int(notes.sum()))
         self._account.add(
             "records that make no sense: a gap on every CPU", int(wrong.sum()),
             singular="record that makes no sense: a gap on every CPU",
