@@ -21,7 +21,7 @@ import numpy as np
 from prologue.arrays import I64, Bool
 from prologue.insn.disasm import insn_text
 from prologue.insn.rows import flows
-from prologue.trace.path.branching import BL, CONDITIONAL, TRAP, UNDEFINED, B, targets
+from prologue.trace.path.branching import DIRECT, TRAP, UNDEFINED, targets
 from prologue.trace.path.filters import Selection
 from prologue.trace.path.impossible import FirstImpossible, Instant
 from prologue.trace.path.known import KnownRanges
@@ -252,7 +252,7 @@ class ImageCheck:
         program = self._programs[stale.program]
         (went, _), *others = stale.went.most_common()
         kind = int(flows(np.array([stale.word], np.uint32))[0])
-        if kind in (B, BL, CONDITIONAL):
+        if kind in DIRECT:
             target = int(targets(np.array([stale.word], np.uint32), np.array([stale.vaddr], np.uint64))[0])
             mnemonic = insn_text(stale.word, stale.vaddr).partition("#")[0].strip()
             text = f"{mnemonic} {plain_place(program, target)}"
@@ -260,7 +260,7 @@ class ImageCheck:
             text = insn_text(stale.word, stale.vaddr)
         if went == _NOT_TAKEN:
             why = "did not trap" if kind in (TRAP, UNDEFINED) else "was not taken"
-        elif kind in (B, BL, CONDITIONAL):
+        elif kind in DIRECT:
             why = f"is not what ran: execution went on at {plain_place(program, went)}"
         else:
             why = f"is not a branch, but execution went on at {plain_place(program, went)}"

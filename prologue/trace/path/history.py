@@ -19,9 +19,8 @@ from prologue.errors import InputError
 from prologue.live.pokes.convert import ARM64
 from prologue.live.pokes.recording import Flag, Recording, Rows
 from prologue.live.pokes.sources import read_any
-from prologue.trace.path.branching import never_goes_on
+from prologue.trace.path.branching import may_be_exceptions, never_goes_on, possible_steps
 from prologue.trace.path.instants import UNBOUNDED, Instants
-from prologue.trace.path.possible_steps import may_be_exceptions, possible_steps
 from prologue.trace.path.programs import Program
 from prologue.trace.ranges import TOP, Batch, Tally, shift_times
 from prologue.trace.readers.intern import Interner

@@ -19,13 +19,13 @@ from prologue.insn.decode import matches
 from prologue.insn.rows import flows
 from prologue.insn.table import pattern
 from prologue.trace.path.assign import USER, WORLD, Kernels, guest_names
-from prologue.trace.path.branching import BL, CALL, CONDITIONAL, ERET, INDIRECT, RET, UNDEFINED, B, targets
+from prologue.trace.path.branching import BL, CALL, DIRECT, ERET, INDIRECT, RET, UNDEFINED, B, targets
 from prologue.trace.path.listing import instructions
 from prologue.trace.path.programs import Program
 from prologue.trace.ranges import NO_TASK, BadImage, Batch, Onward, Reported, Tally, is_earlier, new_ranges
 from prologue.trace.readers.sources import Trace
 
-_DIRECT: Final = (B, BL)
+_ALWAYS_TAKEN: Final = (B, BL)
 _INDIRECT: Final = (INDIRECT, CALL, RET, ERET)
 _FOLLOWED: Final = 1 << 12  # instructions without a branch; no compiler makes more
 
@@ -151,7 +151,7 @@ def _follow(program: Program, start: int, bad: BadImage) -> tuple[int, int, bool
             return place, word, True
         if kind == UNDEFINED:
             return None
-        if atom == "N" or kind not in (*_DIRECT, CONDITIONAL, *_INDIRECT):
+        if atom == "N" or kind not in (*DIRECT, *_INDIRECT):
             at = place + 4
         elif kind in _INDIRECT:  # its target is in an address packet, or on the decoder's stack of calls
             if kind != RET or not calls:
@@ -182,14 +182,14 @@ def _onward(bad: BadImage, word: int) -> int | None:
     if bad.onward is Onward.NEXT:
         return bad.end
     word_array, last = np.array([word], np.uint32), np.array([bad.end - 4], np.uint64)
-    if bad.onward is Onward.TARGET and flows(word_array)[0] in (B, BL, CONDITIONAL):
+    if bad.onward is Onward.TARGET and flows(word_array)[0] in DIRECT:
         return int(targets(word_array, last)[0])
     return None
 
 
 def _is_waypoint(words: U32, why: str) -> Bool:
     """Tell at which words a decoder stops: for the next atom, or because a word is no instruction."""
-    stops: Bool = np.isin(flows(words), (*_DIRECT, *_INDIRECT, CONDITIONAL)) | matches(words, pattern("ISB"))
+    stops: Bool = np.isin(flows(words), (*DIRECT, *_INDIRECT)) | matches(words, pattern("ISB"))
     return stops | (words >> np.uint32(16) == 0) if "INVALID_OPCODE" in why else stops
 
 
@@ -197,5 +197,5 @@ def _is_described(kind: int, why: str) -> bool:
     if "INVALID_OPCODE" in why:
         return kind == UNDEFINED
     if "unconditional direct" in why:
-        return kind in _DIRECT
-    return kind in (_INDIRECT if "unconditional indirect" in why else (*_DIRECT, *_INDIRECT))
+        return kind in _ALWAYS_TAKEN
+    return kind in (_INDIRECT if "unconditional indirect" in why else (*_ALWAYS_TAKEN, *_INDIRECT))

@@ -17,23 +17,18 @@ from prologue.arrays import I64, U32, U64, Bool
 from prologue.insn import decode
 from prologue.insn.rows import flows
 from prologue.trace.path.branching import (
-    BL,
-    CALL,
+    ANYWHERE,
     CONDITIONAL,
-    ERET,
-    INDIRECT,
-    RET,
-    TRAP,
-    UNDEFINED,
-    UNKNOWN,
-    B,
+    DIRECT,
+    NEVER_ONWARD,
     find_never_goes_on,
+    may_be_exceptions,
     never_goes_on,
+    possible_steps,
     targets,
 )
 from prologue.trace.path.history import NO_TEXT
 from prologue.trace.path.known import KnownRanges
-from prologue.trace.path.possible_steps import may_be_exceptions, possible_steps
 from prologue.trace.path.steps import STEP
 from prologue.trace.ranges import RETURN
 from prologue.trace.readers.decoders import Decoder
@@ -66,14 +61,12 @@ class RangeVerdicts:
         fresh = np.arange(have, len(table))
         new, words = table[fresh], self._known.last_words(fresh)
         last, kind = new["end"] - np.uint64(4), flows(words)
-        direct = np.isin(kind, (B, BL, CONDITIONAL))
-        target = np.where(direct, targets(words, last), new["end"])
-        stops = np.isin(kind, (B, BL, TRAP, UNDEFINED))
+        target = np.where(np.isin(kind, DIRECT), targets(words, last), new["end"])
         broken, ignored = self._inside(fresh)
         self.judged = np.concatenate([self.judged, new["piece"] >= 0])
-        self.free = np.concatenate([self.free, np.isin(kind, (INDIRECT, CALL, RET, ERET, UNKNOWN))])
+        self.free = np.concatenate([self.free, np.isin(kind, ANYWHERE)])
         self.target = np.concatenate([self.target, target])
-        self.onward = np.concatenate([self.onward, np.where(stops, target, new["end"])])
+        self.onward = np.concatenate([self.onward, np.where(np.isin(kind, NEVER_ONWARD), target, new["end"])])
         self.broken = np.concatenate([self.broken, broken])
         self.ignored = np.concatenate([self.ignored, ignored])
         self.any_ignored |= bool((ignored != 0).any())
