@@ -7,13 +7,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prologue.arrays import I64, U64, Bool
-from prologue.errors import InternalError
 from prologue.trace.exports.runs import BRANCH, RunJoiner, Runs
 from prologue.trace.exports.subject import ExportSubject
 from prologue.trace.path.filters import Selection
 from prologue.trace.path.programs import Program
 from prologue.trace.ranges import TOP, Batch, count_instructions
-from prologue.trace.readers.intern import Interner, RunCounts, mix_rows
+from prologue.trace.readers.intern import DistinctRows, RunCounts
 from prologue.words import counted
 
 _WORD: Final = np.uint64(4)
@@ -31,21 +30,15 @@ class _Pairs:
     """Counts pairs of addresses; memory grows with distinct ones only."""
 
     def __init__(self) -> None:
-        self._interner, self._counts = Interner(), RunCounts()
-        self._first, self._second = np.zeros(0, np.uint64), np.zeros(0, np.uint64)
+        self._pairs, self._counts = DistinctRows([("first", "<u8"), ("second", "<u8")]), RunCounts()
 
     def add(self, first: U64, second: U64) -> None:
-        numbers, fresh = self._interner.numbers(mix_rows(first, second))
-        self._first = np.concatenate([self._first, first[fresh]])
-        self._second = np.concatenate([self._second, second[fresh]])
-        if (self._first[numbers] != first).any() or (self._second[numbers] != second).any():
-            raise InternalError("two pairs of addresses have one key")
-        self._counts.add(numbers)
+        self._counts.add(self._pairs.numbers(first, second))
 
     def counted(self) -> CountedPairs:
-        order = np.lexsort((self._second, self._first))
-        counts = self._counts.up_to(len(order))
-        return CountedPairs(self._first[order], self._second[order], counts[order])
+        order = np.lexsort((self._pairs.table["second"], self._pairs.table["first"]))
+        pairs, counts = self._pairs.table[order], self._counts.up_to(len(order))
+        return CountedPairs(pairs["first"], pairs["second"], counts[order])
 
 
 class KernelProfile:

@@ -12,7 +12,7 @@ from prologue.arrays import I64
 from prologue.insn.rows import flows
 from prologue.trace.path.branching import BL, CALL, CONDITIONAL, ERET, INDIRECT, RET, B
 from prologue.trace.path.branching import UNKNOWN as OTHER
-from prologue.trace.path.known import KnownRanges
+from prologue.trace.path.known import KnownRanges, PerNumber
 from prologue.trace.path.steps import Steps, lanes
 from prologue.trace.ranges import EXCEPTION, RETURN, SAMPLE, Batch
 from prologue.trace.readers.intern import by_lane
@@ -43,16 +43,15 @@ class RunJoiner:
     def __init__(self, known: KnownRanges) -> None:
         self._known = known
         self._steps = Steps()
-        self._kinds = np.zeros(0, np.uint8)
+        self._kinds = PerNumber(self._kinds_of, np.uint8)
         self._open: dict[int, Runs] = {}  # of each lane, its last run: shape (1,)
 
     def take(self, batch: Batch, numbers: I64) -> Iterator[Runs]:
         """Give the runs that a batch ends, an array for each lane, in the lane's order."""
         ranges = batch.ranges
         taken = self._steps.take(ranges, numbers)
-        self._learn()
         entry = np.zeros(len(ranges), np.uint8)
-        entry[taken.rows] = self._kinds[taken.numbers]
+        entry[taken.rows] = self._kinds.up_to(len(self._steps.table))[taken.numbers]
         before = self._known.table[self._steps.table["before"][taken.numbers]]
         origin, program = np.zeros(len(ranges), np.uint64), np.full(len(ranges), -1, np.int64)
         origin[taken.rows], program[taken.rows] = before["end"] - np.uint64(4), before["program"]
@@ -79,13 +78,8 @@ class RunJoiner:
         """Give the last run of each lane."""
         yield from self._open.values()
 
-    def _learn(self) -> None:
-        steps, have = self._steps.table, len(self._kinds)
-        if have < len(steps):
-            self._kinds = np.concatenate([self._kinds, self._kinds_of(steps[have:])])
-
-    def _kinds_of(self, steps: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-        table = self._known.table
+    def _kinds_of(self, numbers: I64) -> npt.NDArray[np.uint8]:
+        table, steps = self._known.table, self._steps.table[numbers]
         before, after = table[steps["before"]], table[steps["after"]]
         flow = flows(self._known.last_words(steps["before"]))
         here = before["piece"] >= 0  # of other code the words are not known

@@ -141,10 +141,8 @@ class ImageCheck:
         there = there[known]
         starts, flags = batch.ranges["start"][sequence.row(there)], sequence.flags[there]
         odd = there[~is_plain(self._ranges, before[there], starts, flags)]
-        numbers = self._steps.numbers(
-            before[odd], sequence.numbers[odd], sequence.flags[odd] & np.uint8(EXCEPTION | RETURN)
-        )
-        verdicts = self._steps.verdicts[numbers]
+        marks = sequence.flags[odd] & np.uint8(EXCEPTION | RETURN)
+        numbers, verdicts = self._steps.numbers(before[odd], sequence.numbers[odd], marks)
         maybe = int((verdicts == UNJUDGED).sum())
         self._leave_out("steps to code that is in no image, which may be exceptions", maybe)
         wrong = verdicts == IMPOSSIBLE
@@ -190,7 +188,7 @@ class ImageCheck:
         """Return every word that cannot have been executed as it is."""
         words: dict[tuple[int, int, int], StaleWord] = {}
         evident: set[tuple[int, int, int]] = set()
-        steps = self._step_runs.up_to(len(self._steps.table))
+        steps = self._step_runs.up_to(len(self._steps.steps.table))
         for number in np.flatnonzero(steps).tolist():
             program, vaddr, word, went = self._steps.word(number)
             went = _NOT_TAKEN if went == vaddr + 4 else went

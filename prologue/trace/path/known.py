@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from prologue.arrays import I64, U32, U64
-from prologue.errors import InternalError
 from prologue.trace.path.assign import Kernels
 from prologue.trace.path.history import NO_TEXT, TextHistory
 from prologue.trace.ranges import Batch
-from prologue.trace.readers.intern import Interner, mix_rows
+from prologue.trace.readers.intern import DistinctRows
 from prologue.trace.readers.sources import Trace
 
-KNOWN: Final = np.dtype([("start", "<u8"), ("end", "<u8"), ("program", "<i4"), ("piece", "<i4"), ("text", "<i8")])
+KNOWN: Final = np.dtype([("start", "<u8"), ("end", "<u8"), ("program", "<i4"), ("text", "<i8"), ("piece", "<i4")])
 """A distinct range: its program's row, or ``USER``, ``UNDECIDED`` or ``WORLD``; its piece of text, -1 if in none.
 
 ``text`` is the number of its text if that changed (``history``), otherwise ``NO_TEXT``.
 """
 _AT_ONCE: Final = 1 << 13
 """Ranges whose values are made together; each has some kilobytes of instructions while it is made."""
-Value = TypeVar("Value")
 
 
 class KnownRanges:
@@ -34,8 +32,12 @@ class KnownRanges:
         self.kernels = kernels
         self._programs = kernels.programs
         self._history = history
-        self._interner = Interner()
-        self.table: npt.NDArray[Any] = np.zeros(0, KNOWN)
+        self._rows = DistinctRows(KNOWN)
+
+    @property
+    def table(self) -> npt.NDArray[Any]:
+        """The distinct ranges, rows of ``KNOWN``."""
+        return self._rows.table
 
     def numbered(self, trace: Trace) -> Iterator[tuple[Batch, I64]]:
         """Yield the batches of a trace, and the row in ``table`` of each range; new ranges are added at its end.
@@ -53,27 +55,25 @@ class KnownRanges:
         for batch, instants in settled(trace.batches):
             program = self.kernels.rows(batch)
             texts = self._history.texts(batch, instants, np.flatnonzero(program == 0), trace.account)
-            yield batch, self._numbers(batch, program, texts)
+            yield batch, self._intern(batch.ranges["start"], batch.ranges["end"], program, texts)
         self._history.close(trace.account)
 
     def numbers(self, batch: Batch) -> I64:
         """Return the row in ``table`` of each range of a batch, by the words of the images; shape (n,)."""
-        return self._numbers(batch, self.kernels.rows(batch), None)
+        return self._intern(batch.ranges["start"], batch.ranges["end"], self.kernels.rows(batch))
 
     def parts(self, number: int, starts: list[int], ends: list[int]) -> I64:
         """Return the rows in ``table`` of the parts of a range, which keep the range's text where text changes."""
-        start, end, program, _, text = self.table[number].tolist()
-        texts = None
-        if self._history is not None:
-            texts = np.full(len(starts), NO_TEXT, np.int64)
-            if text != NO_TEXT:
-                texts[:] = [self._history.part(start, end, text, *part) for part in zip(starts, ends, strict=True)]
+        start, end, program, text, _ = self.table[number].tolist()
+        texts = None if self._history is None else np.full(len(starts), NO_TEXT, np.int64)
+        if self._history is not None and texts is not None and text != NO_TEXT:
+            texts[:] = [self._history.part(start, end, text, *part) for part in zip(starts, ends, strict=True)]
         bounds = np.array([starts, ends], np.uint64)
         return self._intern(bounds[0], bounds[1], np.full(len(starts), program, np.int64), texts)
 
     def words(self, number: int) -> U32:
         """Return the words of a range that is in an image."""
-        start, end, program, piece, text = self.table[number].tolist()
+        start, end, program, text, piece = self.table[number].tolist()
         words: U32 = self._programs[program].words(start, end, piece)
         if text == NO_TEXT or self._history is None:
             return words
@@ -107,44 +107,34 @@ class KnownRanges:
             words[k] = self.words(int(numbers[k]))[-1]
         return words
 
-    def _numbers(self, batch: Batch, program: I64, texts: I64 | None) -> I64:
-        return self._intern(batch.ranges["start"], batch.ranges["end"], program, texts)
-
-    def _intern(self, starts: U64, ends: U64, program: I64, texts: I64 | None) -> I64:
-        columns = [starts, ends, program.view(np.uint64)]
-        keys = mix_rows(*columns) if texts is None else mix_rows(*columns, texts.view(np.uint64))
-        numbers, fresh = self._interner.numbers(keys)
-        if len(fresh):
-            new = np.zeros(len(fresh), KNOWN)
-            new["start"], new["end"], new["program"] = starts[fresh], ends[fresh], program[fresh]
-            new["piece"], new["text"] = -1, NO_TEXT if texts is None else texts[fresh]
-            for row, own in enumerate(self._programs):
-                rows = new["program"] == row
-                new["piece"][rows] = own.piece_of(new["start"][rows], new["end"][rows])
-            self.table = np.concatenate([self.table, new])
-        same = self.table[numbers]
-        alike = (same["start"] == starts) & (same["end"] == ends) & (same["program"] == program)
-        if not alike.all() or (texts is not None and (same["text"] != texts).any()):
-            raise InternalError("two ranges have one key")
+    def _intern(self, starts: U64, ends: U64, program: I64, texts: I64 | None = None) -> I64:
+        have = len(self.table)
+        numbers = self._rows.numbers(starts, ends, program, *([] if texts is None else [texts]))
+        new = self.table[have:]
+        new["piece"] = -1
+        if texts is None:
+            new["text"] = NO_TEXT
+        for row, own in enumerate(self._programs if len(new) else ()):
+            rows = new["program"] == row
+            new["piece"][rows] = own.piece_of(new["start"][rows], new["end"][rows])
         return numbers
 
 
-class PerRange(Generic[Value]):
-    """A value for each distinct range, made when it is first wanted, for many at once."""
+class PerNumber:
+    """A value for each distinct range or step, by its number, made when it is first wanted, for many at once."""
 
-    def __init__(self, make: Callable[[I64], Iterable[Value]]) -> None:
-        """Start without values; ``make`` returns those of ranges by number."""
+    def __init__(self, make: Callable[[I64], Sequence[Any] | npt.NDArray[Any]], dtype: npt.DTypeLike = object) -> None:
+        """Start without values; ``make`` returns those of some numbers, which follow each other."""
         self._make = make
-        self._have: npt.NDArray[np.object_] = np.empty(0, object)
+        self._have: npt.NDArray[Any] = np.empty(0, dtype)
 
-    def up_to(self, count: int) -> npt.NDArray[np.object_]:
-        """Return the values of the first ``count`` ranges."""
+    def up_to(self, count: int) -> npt.NDArray[Any]:
+        """Return the values of the first ``count`` numbers."""
         have = len(self._have)
         if have < count:
-            new = np.empty(count - have, object)
+            new = np.empty(count - have, self._have.dtype)
             for first in range(have, count, _AT_ONCE):
                 numbers = np.arange(first, min(first + _AT_ONCE, count))
-                for number, value in zip(numbers.tolist(), self._make(numbers), strict=True):
-                    new[number - have] = value
+                new[numbers - have] = self._make(numbers)
             self._have = np.concatenate([self._have, new])
         return self._have

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-import numpy as np
-
 from prologue.arrays import I64
 from prologue.perf.address_spaces import AddressSpaces, FileMap
 from prologue.trace.path.binaries import BinaryFiles, UserBinary
 from prologue.trace.path.programs import Owner, Program, TextPiece
 from prologue.trace.ranges import TOP, Batch, Tally
-from prologue.trace.readers.intern import Interner, mix_rows
+from prologue.trace.readers.intern import DistinctRows
 
 
 class Processes:
@@ -24,8 +22,7 @@ class Processes:
         """Take all maps of code. ``pid_of`` returns the process of a thread, None if that is not sure."""
         self._spaces, self._pid_of, self._files, self._account = spaces, pid_of, files, account
         self._rows: dict[tuple[str, str, int], int] = {}
-        self._places = Interner()  # threads and addresses that were met in the trace
-        self._row_of_place = np.zeros(0, np.int64)
+        self._places = DistinctRows([("task", "<u4"), ("start", "<u8"), ("row", "<i8")])  # that were met in the trace
         self.programs: list[Program] = []
 
     def read(self, tid: int, vaddr: int) -> memoryview | None:
@@ -43,11 +40,11 @@ class Processes:
 
     def rows(self, batch: Batch, chosen: I64) -> I64:
         """Return the row in ``programs`` of each chosen range of a batch, or -1; shape of ``chosen``."""
-        ranges = batch.ranges[chosen]
-        numbers, fresh = self._places.numbers(mix_rows(ranges["task"].astype(np.uint64), ranges["start"].copy()))
-        new = [self._row(batch.tasks[task].tid, start) for task, start in ranges[["task", "start"]][fresh].tolist()]
-        self._row_of_place = np.append(self._row_of_place, np.array(new, np.int64))
-        rows: I64 = self._row_of_place[numbers]
+        ranges, have = batch.ranges[chosen], len(self._places.table)
+        numbers = self._places.numbers(ranges["task"], ranges["start"])
+        new = self._places.table[have:]
+        new["row"] = [self._row(batch.tasks[task].tid, start) for task, start, _ in new.tolist()]
+        rows: I64 = self._places.table["row"][numbers]
         return rows
 
     def open_with(self, names: Iterable[str]) -> None:

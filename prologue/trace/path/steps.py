@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from prologue.arrays import I64
 from prologue.trace.ranges import EXCEPTION, GAP, NO_CPU, RETURN, SAMPLE, TraceRanges
-from prologue.trace.readers.intern import Interner, by_lane, mix_rows
+from prologue.trace.readers.intern import DistinctRows, by_lane
 
 STEP: Final = np.dtype(
     [
@@ -91,20 +91,18 @@ class Steps:
     """The distinct steps of a trace, each with a number, batch by batch."""
 
     def __init__(self) -> None:
-        self._interner = Interner()
+        self._rows = DistinctRows(STEP)
         self._sequences = Sequences()
-        self.table: npt.NDArray[Any] = np.zeros(0, STEP)
+
+    @property
+    def table(self) -> npt.NDArray[Any]:
+        """The distinct steps, rows of ``STEP``."""
+        return self._rows.table
 
     def take(self, ranges: TraceRanges, numbers: I64) -> Taken:
         """Return the steps that lead to the ranges of a batch; ``numbers`` are those of the distinct ranges."""
         sequence = self._sequences.take(ranges, numbers)
         there = np.flatnonzero((sequence.before >= 0) & (sequence.flags & np.uint8(GAP) == 0))
-        before, after = sequence.before[there], sequence.numbers[there]
         kind = sequence.flags[there] & np.uint8(EXCEPTION | RETURN)
-        keys = mix_rows(before.view(np.uint64), after.view(np.uint64), kind.astype(np.uint64))
-        own, fresh = self._interner.numbers(keys)
-        if len(fresh):
-            new = np.zeros(len(fresh), STEP)
-            new["before"], new["after"], new["flags"] = before[fresh], after[fresh], kind[fresh]
-            self.table = np.concatenate([self.table, new])
-        return Taken(sequence.row(there), own)
+        numbers_of = self._rows.numbers(sequence.before[there], sequence.numbers[there], kind)
+        return Taken(sequence.row(there), numbers_of)

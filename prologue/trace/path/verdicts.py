@@ -28,11 +28,11 @@ from prologue.trace.path.branching import (
     targets,
 )
 from prologue.trace.path.history import NO_TEXT
-from prologue.trace.path.known import KnownRanges
+from prologue.trace.path.known import KnownRanges, PerNumber
 from prologue.trace.path.steps import STEP
 from prologue.trace.ranges import RETURN
 from prologue.trace.readers.decoders import Decoder
-from prologue.trace.readers.intern import Interner, mix_rows
+from prologue.trace.readers.intern import DistinctRows
 
 POSSIBLE, IMPOSSIBLE, UNJUDGED = range(3)
 
@@ -73,7 +73,7 @@ class RangeVerdicts:
 
     def stops(self, number: int) -> list[tuple[int, int]]:
         """Return address and word of every stop in a range, except its end."""
-        start, end, _program, piece, _text = self._known.table[number].tolist()
+        start, end, _program, _text, piece = self._known.table[number].tolist()
         if piece < 0:
             return []
         words = self._known.words(number)[:-1]
@@ -134,23 +134,16 @@ class StepVerdicts:
         self._known = known
         self._says_exceptions = says_exceptions
         self._vectors = np.concatenate([program.vectors for program in known.kernels.programs])
-        self._interner = Interner()
-        self.table: npt.NDArray[np.void] = np.zeros(0, STEP)
-        self.verdicts: npt.NDArray[np.uint8] = np.zeros(0, np.uint8)
+        self.steps = DistinctRows(STEP)
+        self._verdicts = PerNumber(self._judge, np.uint8)
 
-    def numbers(self, before: I64, after: I64, flags: npt.NDArray[np.uint8]) -> I64:
-        """Return the row in ``table`` and ``verdicts`` of each step; new steps are judged."""
-        keys = mix_rows(before.view(np.uint64), after.view(np.uint64), flags.astype(np.uint64))
-        numbers, fresh = self._interner.numbers(keys)
-        if len(fresh):
-            new = np.zeros(len(fresh), STEP)
-            new["before"], new["after"], new["flags"] = before[fresh], after[fresh], flags[fresh]
-            self.table = np.concatenate([self.table, new])
-            self.verdicts = np.concatenate([self.verdicts, self._judge(new)])
-        return numbers
+    def numbers(self, before: I64, after: I64, flags: npt.NDArray[np.uint8]) -> tuple[I64, npt.NDArray[np.uint8]]:
+        """Return the row in ``steps`` of each step, and the verdict on it."""
+        numbers = self.steps.numbers(before, after, flags)
+        return numbers, self._verdicts.up_to(len(self.steps.table))[numbers]
 
-    def _judge(self, steps: npt.NDArray[np.void]) -> npt.NDArray[np.uint8]:
-        table = self._known.table
+    def _judge(self, numbers: I64) -> npt.NDArray[np.uint8]:
+        table, steps = self._known.table, self.steps.table[numbers]
         before, after = table[steps["before"]], table[steps["after"]]
         last, words = before["end"] - np.uint64(4), self._known.last_words(steps["before"])
         possible = possible_steps(words, last, after["start"], steps["flags"], self._vectors)
@@ -160,8 +153,8 @@ class StepVerdicts:
 
     def word(self, number: int) -> tuple[int, int, int, int]:
         """Return program, address and word that a step leads from, and the address that it leads to."""
-        before, after, _ = self.table[number].tolist()
-        _, end, program, _, _ = self._known.table[before].tolist()
+        before, after, _ = self.steps.table[number].tolist()
+        _, end, program, *_ = self._known.table[before].tolist()
         word = int(self._known.last_words(np.array([before]))[0])
         return program, end - 4, word, int(self._known.table["start"][after])
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from prologue.arrays import I64, U64, Bool
+from prologue.errors import InternalError
 
 _FIRST: Final = 16  # bits of a number of slots
 _AT_ONCE: Final = 1 << 16
@@ -90,6 +91,33 @@ class Interner:
             keys, numbers, slots = keys[~placed], numbers[~placed], slots[~placed] + 1 & self._mask
 
 
+class DistinctRows:
+    """The distinct rows of some columns, in ``table``: its first fields are these columns, all others the owner's."""
+
+    def __init__(self, dtype: npt.DTypeLike) -> None:
+        self._interner = Interner()
+        self.table: npt.NDArray[Any] = np.zeros(0, dtype)
+
+    def numbers(self, *columns: npt.NDArray[Any]) -> I64:
+        """Return the row in ``table`` of each row of the columns; new rows are added at its end.
+
+        Raises:
+            InternalError: two rows have one key.
+
+        """
+        numbers, fresh = self._interner.numbers(mix_rows(*columns))
+        names = (self.table.dtype.names or ())[: len(columns)]
+        if len(fresh):
+            new = np.zeros(len(fresh), self.table.dtype)
+            for name, column in zip(names, columns, strict=True):
+                new[name] = column[fresh]
+            self.table = np.concatenate([self.table, new])
+        for name, column in zip(names, columns, strict=True):
+            if (self.table[name][numbers] != column).any():
+                raise InternalError("two different rows have one key")
+        return numbers
+
+
 class RunCounts:
     """Counts of numbers from 0 on."""
 
@@ -119,11 +147,11 @@ class RunCounts:
             self._counts, self._waiting, self._size = new, [], 0
 
 
-def mix_rows(*columns: U64) -> U64:
+def mix_rows(*columns: npt.NDArray[Any]) -> U64:
     """Mix several columns into a key for each row. Different rows may get one key (once in 2^64): compare the rest."""
     key = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
-        key = (key ^ column) * _MIX[0]
+        key = (key ^ column.astype(np.uint64, copy=False)) * _MIX[0]
         key ^= key >> np.uint64(32)
         key *= _MIX[1]
     return key

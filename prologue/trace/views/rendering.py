@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prologue.arrays import I64, U64
-from prologue.trace.path.known import KnownRanges, PerRange
+from prologue.trace.path.known import KnownRanges, PerNumber
 from prologue.trace.path.listing import objdump_lines
 from prologue.trace.path.steps import lanes
 from prologue.trace.ranges import GAP, NO_LEVEL, NO_VMID, Batch, TracedTask, TraceRanges
@@ -105,7 +105,7 @@ class PerfLines:
         self._known = known
         self._programs = known.kernels.programs
         self._lister = Lister(known)
-        self._blocks, self._tails = PerRange(self._make_blocks), PerRange(self._make_tails)
+        self._blocks, self._tails = PerNumber(self._make_blocks), PerNumber(self._make_tails)
         self._heads: dict[tuple[int, int], bytes] = {}
         self._dso = ""
         self._seen: set[int] = set()
@@ -160,8 +160,8 @@ class PerfLines:
                 blocks[row] = text.encode()
         return blocks
 
-    def _make_tails(self, numbers: I64) -> Iterator[bytes]:
-        """Yield the symbol of each last instruction."""
+    def _make_tails(self, numbers: I64) -> list[bytes]:
+        """Return the symbol of each last instruction."""
         table = self._known.table[numbers]
         lasts = table["end"] - np.uint64(4)
         where = [f"{last:x}".rjust(16) for last in lasts.tolist()]
@@ -169,7 +169,7 @@ class PerfLines:
             own = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0))
             for k, (name, offset) in zip(own.tolist(), self._programs[row].places(lasts[own]), strict=True):
                 where[k] = f"{name}+{offset:#x}" if name else where[k]
-        return (f"{place:<40} \n".encode() for place in where)
+        return [f"{place:<40} \n".encode() for place in where]
 
 
 class PlainLines:
@@ -178,7 +178,7 @@ class PlainLines:
     def __init__(self, known: KnownRanges, block: Callable[[Listed], bytes] | None = None) -> None:
         self._known, self._lister = known, Lister(known)
         self._block = block or self._plain_block
-        self._blocks = PerRange(self._make_blocks)
+        self._blocks = PerNumber(self._make_blocks)
         self._seen: set[int] = set()
 
     def render(self, batch: Batch, numbers: I64) -> Iterator[bytes]:
@@ -202,8 +202,8 @@ class PlainLines:
             for cpu, level, vmid in columns
         ]
 
-    def _make_blocks(self, numbers: I64) -> Iterator[bytes]:
-        return map(self._block, self._lister.ranges(numbers))
+    def _make_blocks(self, numbers: I64) -> list[bytes]:
+        return [self._block(listed) for listed in self._lister.ranges(numbers)]
 
     @staticmethod
     def _plain_block(listed: Listed) -> bytes:
@@ -216,7 +216,7 @@ class JsonLines:
 
     def __init__(self, known: KnownRanges) -> None:
         self._known, self._lister = known, Lister(known)
-        self._bodies = PerRange(self._make_bodies)
+        self._bodies = PerNumber(self._make_bodies)
 
     def render(self, batch: Batch, numbers: I64) -> Iterator[bytes]:
         """Yield the text of a batch, in pieces."""
@@ -234,8 +234,8 @@ class JsonLines:
             parts.append("".join(fields).encode() + body)
         yield b"".join(parts)
 
-    def _make_bodies(self, numbers: I64) -> Iterator[bytes]:
-        return map(self._body, self._lister.ranges(numbers))
+    def _make_bodies(self, numbers: I64) -> list[bytes]:
+        return [self._body(listed) for listed in self._lister.ranges(numbers)]
 
     @staticmethod
     def _body(listed: Listed) -> bytes:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from prologue.arrays import I64, Bool
-from prologue.trace.path.known import KnownRanges
+from prologue.trace.path.known import KnownRanges, PerNumber
 from prologue.trace.ranges import EXCEPTION, GAP, LOST, RETURN, Batch
 
 _BEFORE: Final = np.uint8(GAP | EXCEPTION | RETURN | LOST)
@@ -20,12 +20,11 @@ class SymbolSplit:
     def __init__(self, known: KnownRanges) -> None:
         self._known = known
         self._parts: dict[int, tuple[list[int], I64]] = {}
-        self._spans = np.zeros(0, np.bool_)
+        self._spans = PerNumber(self._goes_on, np.bool_)
 
     def take(self, batch: Batch, numbers: I64, keep: Bool) -> tuple[Batch, I64, Bool]:
         """Split the ranges of a batch; return them with the number of each and whether it is kept."""
-        self._learn()
-        spans = self._spans[numbers]
+        spans = self._spans.up_to(len(self._known.table))[numbers]
         if not spans.any():
             return batch, numbers, keep
         split = [self._split(number) for number in numbers[spans].tolist()]
@@ -41,27 +40,23 @@ class SymbolSplit:
         ranges["cycles"][inner] = 0
         own = numbers[owner]
         own[is_part] = np.concatenate([rows for _, rows in split])
-        self._learn()
         return batch._replace(ranges=ranges), own, keep[owner]
 
     def _split(self, number: int) -> tuple[list[int], I64]:
         """Return where the parts of a range begin, and the number of each."""
         if number not in self._parts:
-            start, end, program, _, _ = self._known.table[number].tolist()
+            start, end, program, *_ = self._known.table[number].tolist()
             inner = self._known.kernels.programs[program].starts_within(start + 4, end)
             starts = [start, *(vaddr for vaddr in inner if not vaddr % 4)]
             self._parts[number] = starts, self._known.parts(number, starts, [*starts[1:], end])
         return self._parts[number]
 
-    def _learn(self) -> None:
-        """Look at the distinct ranges that are new."""
-        table, have = self._known.table, len(self._spans)
-        if have == len(table):
-            return
-        fresh = np.zeros(len(table) - have, np.bool_)
+    def _goes_on(self, numbers: I64) -> Bool:
+        """Return which distinct ranges go on into another function."""
+        table, goes_on = self._known.table[numbers], np.zeros(len(numbers), np.bool_)
         for row, program in enumerate(self._known.kernels.programs):
-            own = np.flatnonzero((table["program"][have:] == row) & (table["piece"][have:] >= 0))
-            new = table[have:][own]
-            first, last = (program.place_starts(at, whole=False) for at in (new["start"], new["end"] - np.uint64(4)))
-            fresh[own] = first != last
-        self._spans = np.concatenate([self._spans, fresh])
+            own = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0))
+            ends = table["start"][own], table["end"][own] - np.uint64(4)
+            first, last = (program.place_starts(at, whole=False) for at in ends)
+            goes_on[own] = first != last
+        return goes_on

@@ -16,11 +16,11 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from prologue.arrays import I64
+from prologue.arrays import I64, U64
 from prologue.insn.rows import flows
 from prologue.trace.path.assign import USER, WORLD
 from prologue.trace.path.branching import BL, CALL, CONDITIONAL, ERET, INDIRECT, RET, B
-from prologue.trace.path.known import KnownRanges
+from prologue.trace.path.known import KnownRanges, PerNumber
 from prologue.trace.path.steps import Steps, lanes
 from prologue.trace.ranges import EXCEPTION, SAMPLE, Batch
 from prologue.trace.views.switches import TaskSwitches
@@ -62,18 +62,18 @@ class Walk:
         self._known = known
         self._programs = known.kernels.programs
         self._steps, self._switches = Steps(), TaskSwitches()
-        self._kinds = np.zeros(0, np.uint8)
-        self._dues = np.zeros(0, np.uint8)  # what a branch before an exception does to the stack
-        self._functions = np.zeros(0, np.uint64)  # of each distinct range's start
+        self._kinds = PerNumber(self._kinds_of, np.uint8)
+        self._dues = PerNumber(self._dues_of, np.uint8)  # what a branch before an exception does to the stack
+        self._functions_of = PerNumber(self._find_functions, np.uint64)
         self._stacks: dict[int, list[Frame]] = {}
 
     def changes(self, batch: Batch, numbers: I64) -> Iterator[StackChange]:
         """Yield every change in a batch, lane by lane, in order within each."""
         lane = lanes(batch.ranges)
         taken = self._steps.take(batch.ranges, numbers)
-        self._learn()
+        steps = self._steps.table
         kinds = np.where(batch.ranges["flags"] & np.uint8(SAMPLE), np.uint8(STAY), np.uint8(FORGET))
-        kinds[taken.rows] = self._kinds[taken.numbers]
+        kinds[taken.rows] = self._kinds.up_to(len(steps))[taken.numbers]
         switched = self._switches.take(batch, self._known.table["program"][numbers].astype(np.int64))
         kinds[switched & (kinds != FORGET)] = SWITCH
         rows = np.flatnonzero(kinds != STAY)
@@ -81,35 +81,34 @@ class Walk:
         table = self._known.table[numbers[rows]]
         columns = (rows, lane[rows], kinds[rows], self._functions[numbers[rows]], table["program"], table["start"])
         backs, dues = np.zeros(len(numbers), np.uint64), np.zeros(len(numbers), np.uint8)
-        dues[taken.rows] = self._dues[taken.numbers]
-        backs[taken.rows] = self._known.table["end"][self._steps.table["before"][taken.numbers]]
+        dues[taken.rows] = self._dues.up_to(len(steps))[taken.numbers]
+        backs[taken.rows] = self._known.table["end"][steps["before"][taken.numbers]]
         fields = zip(*(column.tolist() for column in (*columns, backs[rows], dues[rows])), strict=True)
         for row, own, kind, function, program, start, back, due in fields:
             stack = self._stacks.setdefault(own, [])
             done = _apply(stack, kind, Frame(function, program, back), start, due)
             yield StackChange(row, own, done, stack)
 
-    def _learn(self) -> None:
-        """Look at the distinct ranges and steps that are new."""
-        table, have = self._known.table, len(self._functions)
-        fresh = np.zeros(len(table) - have, np.uint64)
-        for row, program in enumerate(self._programs):
-            own = np.flatnonzero(table["program"][have:] == row)
-            fresh[own] = program.place_starts(table["start"][have:][own])
-        self._functions = np.concatenate([self._functions, fresh])
-        steps, have = self._steps.table, len(self._kinds)
-        if have < len(steps):
-            self._kinds = np.concatenate([self._kinds, self._kinds_of(steps[have:])])
-            self._dues = np.concatenate([self._dues, _dues_of(flows(self._known.last_words(steps["before"][have:])))])
+    @property
+    def _functions(self) -> U64:
+        """The function that each distinct range begins in."""
+        return self._functions_of.up_to(len(self._known.table))
 
-    def _kinds_of(self, steps: npt.NDArray[np.void]) -> npt.NDArray[np.uint8]:
-        table = self._known.table
+    def _find_functions(self, numbers: I64) -> U64:
+        table, functions = self._known.table[numbers], np.zeros(len(numbers), np.uint64)
+        for row, program in enumerate(self._programs):
+            own = np.flatnonzero(table["program"] == row)
+            functions[own] = program.place_starts(table["start"][own])
+        return functions
+
+    def _kinds_of(self, numbers: I64) -> npt.NDArray[np.uint8]:
+        table, steps, functions = self._known.table, self._steps.table[numbers], self._functions
         before, after = table[steps["before"]], table[steps["after"]]
         kind = flows(self._known.last_words(steps["before"]))
         kinds = np.full(len(steps), STAY, np.uint8)
-        moved = self._functions[steps["before"]] != self._functions[steps["after"]]
+        moved = functions[steps["before"]] != functions[steps["after"]]
         moved |= before["program"] != after["program"]
-        entry = after["start"] == self._functions[steps["after"]]
+        entry = after["start"] == functions[steps["after"]]
         kinds[np.isin(kind, (B, CONDITIONAL, INDIRECT)) & (moved | entry)] = REPLACE
         kinds[(before["piece"] < 0) & moved] = FORGET
         kinds[moved & (kinds == STAY)] = REPLACE  # by going on
@@ -126,6 +125,14 @@ class Walk:
         kinds[returned[~self._in_function(before[returned], _GUEST_ENTRIES)]] = REENTER
         return kinds
 
+    def _dues_of(self, numbers: I64) -> npt.NDArray[np.uint8]:
+        """Return what the branches before steps do to the stack, by their kinds."""
+        flow = flows(self._known.last_words(self._steps.table["before"][numbers]))
+        dues = np.full(len(flow), STAY, np.uint8)
+        for kinds, due in (((BL, CALL), PUSH), ((RET,), POP), ((B, CONDITIONAL, INDIRECT), REPLACE)):
+            dues[np.isin(flow, kinds)] = due
+        return dues
+
     def _in_function(self, ranges: npt.NDArray[np.void], names: tuple[str, ...]) -> npt.NDArray[np.bool_]:
         """Return which ranges end in a function of one of these names."""
         inside = np.zeros(len(ranges), np.bool_)
@@ -134,14 +141,6 @@ class Walk:
             own = np.flatnonzero(ranges["program"] == row)
             inside[own] = np.isin(program.place_starts(ranges["end"][own] - np.uint64(4)), places)
         return inside
-
-
-def _dues_of(flow: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Return what branches do to the stack, by their kinds."""
-    dues = np.full(len(flow), STAY, np.uint8)
-    for kinds, due in (((BL, CALL), PUSH), ((RET,), POP), ((B, CONDITIONAL, INDIRECT), REPLACE)):
-        dues[np.isin(flow, kinds)] = due
-    return dues
 
 
 def _find(stack: list[Frame], back: int) -> int:
