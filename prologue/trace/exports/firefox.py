@@ -11,12 +11,11 @@ import json
 from collections.abc import Iterable
 from typing import Any, BinaryIO, Final
 
-from prologue.arrays import I64, Bool
 from prologue.trace.exports.slices import Track, lane_name, task_name
 from prologue.trace.exports.spool import Spool
+from prologue.trace.exports.stack_export import StackExport
 from prologue.trace.exports.subject import ExportSubject
-from prologue.trace.ranges import Batch, TracedTask
-from prologue.trace.views.stacks import ROOT, StackSegment, StackSegments
+from prologue.trace.views.stacks import ROOT, StackSegment
 
 _VERSION: Final = 60
 _GECKO: Final = 31  # of Gecko's own format at that time
@@ -27,25 +26,16 @@ _CATEGORIES: Final = [
 ]
 
 
-class FirefoxExport:
+class FirefoxExport(StackExport):
     """Keeps the columns of each thread on disk until the end; the stacks that all share are in memory."""
 
     def __init__(self, subject: ExportSubject, stream: BinaryIO) -> None:
-        self._subject, self._stream = subject, stream
-        self._segments = StackSegments(subject.known, by_time=subject.by_time)
+        super().__init__(subject, stream)
         self._columns: Spool[tuple[Track, str]] = Spool()
         self._sizes: dict[Track, int] = {}
         self._last: dict[int, StackSegment] = {}  # of each lane
-        self._tasks: list[TracedTask] = []
 
-    def add(self, batch: Batch, numbers: I64, keep: Bool) -> None:
-        """See ``Export``."""
-        self._tasks = batch.tasks
-        self._write(self._segments.take(batch, numbers, keep))
-
-    def finish(self) -> list[str]:
-        """See ``Export``."""
-        self._write(self._segments.close())
+    def _close(self) -> None:
         for segment in self._last.values():
             self._sample(Track(segment.lane, segment.task), ROOT, segment.end, 0)
         head = json.dumps({"meta": self._meta(), "libs": [], "pages": [], "shared": self._shared()})
@@ -53,9 +43,8 @@ class FirefoxExport:
         for number, track in enumerate(sorted(self._sizes)):
             self._thread(track, first=number == 0)
         self._stream.write(b"\n]}\n")
-        return []
 
-    def _write(self, segments: Iterable[StackSegment]) -> None:
+    def _take(self, segments: Iterable[StackSegment]) -> None:
         for segment in segments:
             before = self._last.get(segment.lane)
             if before is not None and not (segment.joined and segment.task == before.task):

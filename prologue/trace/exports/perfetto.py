@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, BinaryIO, Final
 
-from prologue.arrays import I64, Bool
 from prologue.errors import InputError, how_to_install
 from prologue.trace.exports.slices import SliceEdge, Slices, Track, lane_name, task_name
+from prologue.trace.exports.stack_export import StackExport
 from prologue.trace.exports.subject import ExportSubject
-from prologue.trace.ranges import Batch, TracedTask
-from prologue.trace.views.stacks import StackSegments
+from prologue.trace.views.stacks import StackSegment
 
 _AT_ONCE: Final = 1 << 12  # packets
 _SEQUENCE: Final = 1
@@ -22,7 +21,7 @@ _COUNT: Final = 1  # number of the name "instructions"
 _ROOT: Final = 1  # uuid of the track above all
 
 
-class PerfettoExport:
+class PerfettoExport(StackExport):
     """Writes packets as the trace is read; function names and tracks once, when they are first met."""
 
     def __init__(self, subject: ExportSubject, stream: BinaryIO) -> None:
@@ -30,30 +29,23 @@ class PerfettoExport:
             from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
         except ImportError as error:
             raise InputError(f"perfetto's Python package is missing: {how_to_install('export')}") from error
+        super().__init__(subject, stream)
         self._schema: Any = schema
-        self._stream = stream
-        self._segments = StackSegments(subject.known, by_time=subject.by_time)
         self._slices = Slices(self._segments.tree)
         self._names: dict[str, int] = {}
         self._uuids: dict[Track | int, int] = {}
-        self._tasks: list[TracedTask] = []
         self._packets = schema.Trace()
         first = self._packet(clears=True)
         annotation = first.interned_data.debug_annotation_names.add()
         annotation.iid, annotation.name = _COUNT, "instructions"
         self._describe(_ROOT, 0, subject.title)
 
-    def add(self, batch: Batch, numbers: I64, keep: Bool) -> None:
-        """See ``Export``."""
-        self._tasks = batch.tasks
-        self._write(self._slices.take(self._segments.take(batch, numbers, keep)))
+    def _take(self, segments: Iterable[StackSegment]) -> None:
+        self._write(self._slices.take(segments))
 
-    def finish(self) -> list[str]:
-        """See ``Export``."""
-        self._write(self._slices.take(self._segments.close()))
+    def _close(self) -> None:
         self._write(self._slices.close())
         self._flush()
-        return []
 
     def _write(self, edges: Iterable[SliceEdge]) -> None:
         kind = self._schema.TrackEvent

@@ -1,8 +1,10 @@
-"""A profile of the kernel's file: how often each straight run and each branch was, at link-time addresses."""
+"""Profiles of the kernel's file: how often each straight run and each branch was, at link-time addresses."""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import BinaryIO, Final, NamedTuple
 
 import numpy as np
 
@@ -25,6 +27,10 @@ class CountedPairs(NamedTuple):
     second: U64
     counts: I64
 
+    def rows(self) -> Iterator[tuple[int, int, int]]:
+        """Yield them one by one."""
+        return zip(*(column.tolist() for column in self), strict=True)
+
 
 class _Pairs:
     """Counts pairs of addresses; memory grows with distinct ones only."""
@@ -41,29 +47,34 @@ class _Pairs:
         return CountedPairs(pairs["first"], pairs["second"], counts[order])
 
 
-class KernelProfile:
+class KernelProfile(ABC):
     """Takes in a trace. What is not in the host's vmlinux (modules, guests, processes) is counted and left out."""
 
-    def __init__(self, subject: ExportSubject) -> None:
-        self._program = subject.known.kernels.host
+    def __init__(self, subject: ExportSubject, stream: BinaryIO) -> None:
+        self._stream, self._program = stream, subject.known.kernels.host
         self._joiner, self._selection = RunJoiner(subject.known), Selection(apart=True)
         self._runs, self._branches = _Pairs(), _Pairs()
         self._elsewhere = 0  # instructions
 
     def add(self, batch: Batch, numbers: I64, keep: Bool) -> None:
-        """Take in a batch; a range that is not kept is a gap."""
+        """See ``Export``; a range that is not kept is a gap."""
         chosen, own = self._selection.take(batch, numbers, keep)
         self._elsewhere += int(count_instructions(chosen.ranges).sum())  # T32's are not of four bytes each
         for runs in self._joiner.take(chosen, own):
             self._add(runs)
 
-    def finish(self) -> tuple[CountedPairs, CountedPairs, list[str]]:
-        """Return runs (first and last instruction), branches (from and to), and what was left out."""
+    def finish(self) -> list[str]:
+        """See ``Export``."""
         for runs in self._joiner.close():
             self._add(runs)
+        self._write(self._runs.counted(), self._branches.counted())
         count = self._elsewhere
         note = f"{counted(count, 'instruction')} not of {self._program.name} left out: such a file is of one image"
-        return self._runs.counted(), self._branches.counted(), [note] if count else []
+        return [note] if count else []
+
+    @abstractmethod
+    def _write(self, runs: CountedPairs, branches: CountedPairs) -> None:
+        """Write runs (first and last instruction) and branches (from and to)."""
 
     def _add(self, runs: Runs) -> None:
         starts, there = linked_addresses(self._program, runs["start"], runs["end"])
@@ -74,6 +85,34 @@ class KernelProfile:
         origins, known = linked_addresses(self._program, runs["origin"], runs["origin"] + _WORD)
         known &= there & (runs["before"] == 0) & (runs["entry"] == BRANCH)
         self._branches.add(origins[known], starts[known])
+
+
+class AutofdoExport(KernelProfile):
+    """AutoFDO's text profile, which ``create_llvm_prof --profiler=text`` reads: counted ranges, addresses, branches.
+
+    google/autofdo: sample_reader.h. Addresses are relative to the first segment that is loaded, a range's end is the
+    address of its last instruction, and numbers are hexadecimal without 0x, except counts.
+    """
+
+    def _write(self, runs: CountedPairs, branches: CountedPairs) -> None:
+        segments = self._program.kernel.image.segments
+        base = segments[0].vaddr if segments else 0
+        for pairs, mark, after in ((runs, "-", "0\n"), (branches, "->", "")):  # after the runs, 0 sampled addresses
+            lines = (f"{first - base:x}{mark}{second - base:x}:{count}\n" for first, second, count in pairs.rows())
+            self._stream.write(f"{len(pairs.counts)}\n{''.join(lines)}{after}".encode())
+
+
+class BoltExport(KernelProfile):
+    """BOLT's pre-aggregated profile, which ``perf2bolt -pa`` reads: a line for each branch (B) and straight run (F).
+
+    llvm-project: bolt/include/bolt/Profile/DataAggregator.h, LLVM 19. Numbers are hexadecimal, except counts; that of
+    mispredicted branches is 0, for no trace has it.
+    """
+
+    def _write(self, runs: CountedPairs, branches: CountedPairs) -> None:
+        for pairs, kind, end in ((branches, "B", " 0"), (runs, "F", "")):
+            lines = (f"{kind} {first:x} {second:x} {count}{end}\n" for first, second, count in pairs.rows())
+            self._stream.write("".join(lines).encode())
 
 
 def linked_addresses(program: Program, starts: U64, ends: U64) -> tuple[U64, Bool]:

@@ -6,36 +6,29 @@ import json
 from collections.abc import Iterable
 from typing import BinaryIO, Final
 
-from prologue.arrays import I64, Bool
 from prologue.trace.exports.slices import SliceEdge, Slices, Track, lane_name, task_name
 from prologue.trace.exports.spool import Spool
+from prologue.trace.exports.stack_export import StackExport
 from prologue.trace.exports.subject import ExportSubject
-from prologue.trace.ranges import Batch, TracedTask
-from prologue.trace.views.stacks import StackSegments
+from prologue.trace.views.stacks import StackSegment
 
 _SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
 
 
-class SpeedscopeExport:
+class SpeedscopeExport(StackExport):
     """Keeps the events of each track on disk until the end, for they are listed track by track."""
 
     def __init__(self, subject: ExportSubject, stream: BinaryIO) -> None:
-        self._subject, self._stream = subject, stream
-        self._segments = StackSegments(subject.known, by_time=subject.by_time)
+        super().__init__(subject, stream)
         self._slices = Slices(self._segments.tree)
         self._events: Spool[Track] = Spool()
         self._spans: dict[Track, tuple[int, int]] = {}
         self._frames: dict[str, int] = {}
-        self._tasks: list[TracedTask] = []
 
-    def add(self, batch: Batch, numbers: I64, keep: Bool) -> None:
-        """See ``Export``."""
-        self._tasks = batch.tasks
-        self._write(self._slices.take(self._segments.take(batch, numbers, keep)))
+    def _take(self, segments: Iterable[StackSegment]) -> None:
+        self._write(self._slices.take(segments))
 
-    def finish(self) -> list[str]:
-        """See ``Export``."""
-        self._write(self._slices.take(self._segments.close()))
+    def _close(self) -> None:
         self._write(self._slices.close())
         frames = json.dumps([{"name": name} for name in self._frames])
         head = {"$schema": _SCHEMA, "exporter": "prologue", "name": self._subject.title}
@@ -43,7 +36,6 @@ class SpeedscopeExport:
         for number, track in enumerate(sorted(self._spans)):
             self._profile(track, first=number == 0)
         self._stream.write(b"\n]}\n")
-        return []
 
     def _write(self, edges: Iterable[SliceEdge]) -> None:
         for edge in edges:
