@@ -7,11 +7,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
+from prologue.live.probe.btf_variables import BtfVariables
 from prologue.live.probe.c_types import CType
 from prologue.live.probe.fetch import Fetch, FetchedValue, FetchError, fetch, follow
 from prologue.live.probe.language import ArgumentRequest
 from prologue.live.probe.refusals import fetch_refusal, symbol_of, type_refusal
-from prologue.live.probe.scopes import Variable
+from prologue.live.probe.scopes import Scope
 from prologue.live.probe.storage import DECLARED, Address, InMemory, InRegister, Missing, Pieces, Storage, Sum
 from prologue.words import meant
 
@@ -23,6 +24,8 @@ _RESERVED: Final = frozenset({
     "common_type", "common_flags", "common_preempt_count", "common_pid", "common_tgid",
     "__probe_ip", "__probe_ret_ip", "__probe_func",
 })  # fmt: skip
+VariablesAt = Scope | BtfVariables
+"""The variables of a function at one of its instructions."""
 ALL_VARIABLES: Final = (ArgumentRequest(asked="$vars", variable="$vars"),)
 _PARAMETERS: Final = ArgumentRequest(asked="$params", variable="$params")
 _TYPE: Final = re.compile(
@@ -73,32 +76,6 @@ class Omitted:
     reason: str
     is_mistake: bool = False
     is_partial: bool = False
-
-
-class VariablesAt(Protocol):
-    """The variables of a function at one of its instructions: ``scopes.Scope`` has them from DWARF."""
-
-    @property
-    def function_name(self) -> str:
-        """Name of the function."""
-
-    def parameters(self) -> list[Variable]:
-        """Return the function's parameters."""
-
-    def variables(self) -> list[Variable]:
-        """Return parameters and locals."""
-
-    def find(self, name: str) -> Variable | None:
-        """Return the variable of that name; None if there is none."""
-
-    def names(self) -> list[str]:
-        """Return the names that ``find`` knows."""
-
-    def return_type(self) -> CType:
-        """Return the type of the function's value."""
-
-    def global_type(self, name: str) -> CType | None:
-        """Return the type of a global variable; None if it is not known."""
 
 
 class DataSymbols(Protocol):

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from prologue.errors import UsageError
@@ -95,9 +95,8 @@ def parse_request(asked: str) -> ProbeRequest:
         if len(name) > LONGEST_NAME:
             raise UsageError(f"{name!r} is longer than the {LONGEST_NAME} characters that the kernel takes")
     place = named["place"] if named else words[0]
-    result = _place(asked, place)
-    return ProbeRequest(
-        **{field: getattr(result, field) for field in _PLACE_FIELDS},
+    return replace(
+        _place(asked, place),
         group=(named["group"] or "") if named else "",
         event=named["event"] if named else "",
         arguments=tuple(parse_argument(word) for word in words[1:]) or None,
@@ -118,11 +117,6 @@ def parse_listed(asked: str) -> ProbeRequest:
     if any(others) or request.address is not None or request.arguments or request.event:
         raise UsageError(f"{asked!r}: give FUNC, FUNC@FILE or FILE to list")
     return request
-
-
-_PLACE_FIELDS: Final = (
-    "asked", "module", "function", "file", "offset", "has_offset", "line", "pattern", "address", "returns",
-)  # fmt: skip
 
 
 def _place(asked: str, place: str) -> ProbeRequest:
