@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from prologue.kernel.binary import Binary
 from prologue.kernel.kallsyms import Kallsyms
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.tables import kprobe_blacklist
@@ -38,7 +39,7 @@ class Area(NamedTuple):
 
 def blacklisted(kernel: Kernel, kallsyms: Kallsyms, text: range) -> list[Area]:
     """List all areas, single symbols first; ``text`` is the kernel's, from _stext to _etext."""
-    result = list(_symbols(kernel, kallsyms, text))
+    result = list(listed_symbols(kernel, kallsyms, text, "the kprobe blacklist"))
     for low, high, reason in _AREAS:
         start, stop = kernel.symbols.find(low), kernel.symbols.find(high)
         if start is not None and stop is not None and start.vaddr < stop.vaddr and start.vaddr in text:
@@ -48,10 +49,10 @@ def blacklisted(kernel: Kernel, kallsyms: Kallsyms, text: range) -> list[Area]:
     return result
 
 
-def _symbols(kernel: Kernel, kallsyms: Kallsyms, text: range) -> Iterator[Area]:
+def listed_symbols(binary: Binary, kallsyms: Kallsyms, text: range, name: str) -> Iterator[Area]:
     """Yield the areas of NOKPROBE_SYMBOL: as many bytes as the symbol has, from the listed address on."""
-    entries = kprobe_blacklist(kernel)
+    entries = kprobe_blacklist(binary)
     starts, ends = kallsyms.spans(entries)
     for entry, start, end in zip(entries.tolist(), starts.tolist(), ends.tolist(), strict=True):
         if entry in text:
-            yield Area(entry, entry + end - start, "the kprobe blacklist (NOKPROBE_SYMBOL)")
+            yield Area(entry, entry + end - start, f"{name} (NOKPROBE_SYMBOL)")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import IntFlag
 from functools import cached_property
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,9 @@ from prologue.kernel.module import Module
 from prologue.kernel.tables import bug_words, exception_words, jump_labels
 from prologue.live.probe.blacklist import Area, blacklisted
 from prologue.live.probe.booted_text import BootedText, Switch, booted_text
-from prologue.live.probe.module_symbols import ModuleSymbols
 from prologue.live.probe.release import decoding_of
 
+Answer = Literal["yes", "no", "depends"]
 Reasons = npt.NDArray[np.uint16]
 _NOTRACE_CHECK: Final = b"Could not probe notrace function"
 
@@ -59,7 +59,7 @@ class Judge:
     """
 
     kernel: Kernel | Module
-    kallsyms: Kallsyms | ModuleSymbols
+    kallsyms: Kallsyms
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -86,16 +86,19 @@ class Judge:
         reasons = np.where(inside, self.reasons[at], np.uint16(Reason.NOT_TEXT))
         return reasons, np.where(inside, self.outcomes[at], np.uint8(REFUSED))
 
+    def answer(self, vaddr: int) -> Answer:
+        """Say whether a probe can be there."""
+        reasons, outcomes = self.judge(np.array([vaddr], np.uint64))
+        return "no" if reasons[0] else "depends" if outcomes[0] & REFUSED else "yes"
+
     def word(self, vaddr: int) -> int:
         """Return the word there when the kernel has booted, if no alternative replaces it."""
-        if vaddr in range(self.text.addr, self.text.addr + 4 * self._count):
-            return int(self.booted.words[(vaddr - self.text.addr) // 4])
-        return int(self.kernel.text.words(np.array([vaddr], np.uint64))[0])
+        at = self._index(np.array([vaddr], np.uint64))
+        return int(self.booted.words[at[0]] if len(at) else self.kernel.text.words(np.array([vaddr], np.uint64))[0])
 
     def replaced(self, vaddr: int) -> bool:
         """Return whether boot may put an alternative there."""
-        inside = vaddr in range(self.text.addr, self.text.addr + 4 * self._count)
-        return inside and bool(self.booted.replaced[(vaddr - self.text.addr) // 4])
+        return bool(self.booted.replaced[self._index(np.array([vaddr], np.uint64))].any())
 
     @cached_property
     def booted(self) -> BootedText:
@@ -153,7 +156,6 @@ class Judge:
 
     def _listed(self) -> list[Area]:
         assert isinstance(self.kernel, Kernel)  # noqa: S101 - a module has a judge of its own
-        assert isinstance(self.kallsyms, Kallsyms)  # noqa: S101 - and its symbols
         return blacklisted(self.kernel, self.kallsyms, self.text_range)
 
     @cached_property

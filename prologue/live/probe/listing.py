@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from prologue.elf.dwarf_entries import ends_path, text_of
 from prologue.elf.dwarf_errors import readable_dwarf
 from prologue.errors import InputError
-from prologue.insn.kprobes import REFUSED
+from prologue.live.probe.judge import Answer
 from prologue.live.probe.language import ProbeRequest
 from prologue.live.probe.places import instances
 from prologue.live.probe.probe_target import ProbeTarget
 from prologue.live.probe.statements import Sources, Statement, declared, function_statements, unit_statements
-from prologue.live.probe.verdict import Answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,12 +82,7 @@ def _lines(target: ProbeTarget, own: list[Statement], first: int, text: list[str
         ListedLine(
             number=number - first,
             text=text[number - 1] if number <= len(text) else "",
-            places=tuple((vaddr, _answer(target, vaddr)) for vaddr in sorted(by_line.get(number, ()))),
+            places=tuple((vaddr, target.judge_at(vaddr).answer(vaddr)) for vaddr in sorted(by_line.get(number, ()))),
         )
         for number in numbers
     )
-
-
-def _answer(target: ProbeTarget, vaddr: int) -> Answer:
-    reasons, outcomes = target.judge_at(vaddr).judge(np.array([vaddr], np.uint64))
-    return "no" if reasons[0] else "depends" if outcomes[0] & REFUSED else "yes"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +13,6 @@ from prologue.elf.dwarf_errors import readable_dwarf
 from prologue.errors import InputError, UsageError
 from prologue.live.probe.debug_info import Unit
 from prologue.live.probe.language import ProbeRequest
-from prologue.live.probe.probe_place import ProbePlace
 from prologue.live.probe.probe_target import ProbeTarget
 from prologue.live.probe.scopes import INSTANCES
 from prologue.live.probe.statements import (
@@ -31,6 +31,24 @@ from prologue.words import meant
 
 _VARIANTS: Final = re.compile(r"(\.(isra|constprop|llvm)\.\d+)+")  # the same function, as the compiler changed it
 _NOT_FUNCTIONS: Final = re.compile(r"(__cfi_|__pfx_|\$).*|.*\.cold(\.\d+)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbePlace:
+    """An address that a request means.
+
+    ``function`` names the event if no symbol does; ``inlined_in`` is the function that an inlined one is part of.
+    ``scope`` is the offset in ``.debug_info`` of the function, inlined or not, whose variables are meant.
+    """
+
+    asked: str
+    vaddr: int
+    ambiguous: bool = False  # the symbol names several addresses, of which this is one
+    returns: bool = False
+    function: str = ""
+    inlined_in: str = ""
+    scope: int | None = None
+    line: int | None = None  # as asked for
 
 
 class Instance(NamedTuple):

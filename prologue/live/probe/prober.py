@@ -17,8 +17,7 @@ from prologue.kernel.module import Module
 from prologue.live.probe.arguments import ALL_VARIABLES, VariablesAt, find_arguments
 from prologue.live.probe.event import EventOptions, ProbeEvent, make_event, with_unique_names, without_others
 from prologue.live.probe.language import ProbeRequest, parse_request
-from prologue.live.probe.places import find_places
-from prologue.live.probe.probe_place import ProbePlace
+from prologue.live.probe.places import ProbePlace, find_places
 from prologue.live.probe.probe_target import ProbeTarget, kernel_target, module_target
 from prologue.live.probe.scopes import Scope
 from prologue.live.probe.statements import Sources

@@ -10,10 +10,9 @@ import numpy as np
 from prologue.errors import Location
 from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED, why_refused
 from prologue.kernel.module import Module
-from prologue.live.probe.judge import KERNEL_REASONS, Judge, Reason
-from prologue.live.probe.probe_place import ProbePlace
+from prologue.live.probe.judge import KERNEL_REASONS, Answer, Judge, Reason
+from prologue.live.probe.places import ProbePlace
 
-Answer = Literal["yes", "no", "depends"]
 Stepping = Literal["stepped", "simulated", "stepped or simulated", ""]
 
 _STEPPING: Final[dict[int, Stepping]] = {
@@ -51,8 +50,7 @@ def verdict_on(judge: Judge, place: ProbePlace) -> ProbeVerdict:
     """Judge a place, and look for the nearest one that can if it cannot."""
     vaddr = place.vaddr
     bits, outcome = (int(part[0]) for part in judge.judge(np.array([vaddr], np.uint64)))
-    reasons = Reason(bits)
-    answer: Answer = "no" if reasons else "depends" if outcome & REFUSED else "yes"
+    reasons, answer = Reason(bits), judge.answer(vaddr)
     refused = reasons & KERNEL_REASONS & ~Reason.NOTRACE
     word = judge.word(vaddr)
     return ProbeVerdict(

@@ -13,8 +13,7 @@ from prologue.kernel.kernel import Kernel
 from prologue.live.probe.event import EventOptions
 from prologue.live.probe.judge import Judge, Reason
 from prologue.live.probe.language import parse_request
-from prologue.live.probe.places import find_places
-from prologue.live.probe.probe_place import ProbePlace
+from prologue.live.probe.places import ProbePlace, find_places
 from prologue.live.probe.probe_target import ProbeTarget
 from prologue.live.probe.prober import Prober
 from prologue.live.probe.verdict import ProbeVerdict, verdict_on

@@ -14,8 +14,7 @@ from prologue.live.probe.arguments import find_arguments
 from prologue.live.probe.event import EventOptions, make_event
 from prologue.live.probe.language import parse_argument, parse_request
 from prologue.live.probe.module_judge import judge_module
-from prologue.live.probe.places import find_places
-from prologue.live.probe.probe_place import ProbePlace
+from prologue.live.probe.places import ProbePlace, find_places
 from prologue.live.probe.probe_target import ProbeTarget, kernel_target
 from prologue.live.probe.verdict import verdict_on
 from tests.live.probe.made_kernel import TOOLS, make

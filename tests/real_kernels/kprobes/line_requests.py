@@ -22,7 +22,7 @@ from prologue.kernel.load import open_binary
 from prologue.live.probe.c_types import CType
 from prologue.live.probe.debug_info import Unit
 from prologue.live.probe.judge import Reason
-from prologue.live.probe.probe_place import ProbePlace
+from prologue.live.probe.places import ProbePlace
 from prologue.live.probe.prober import Prober
 from prologue.live.probe.scopes import Variable
 from prologue.live.probe.statements import Statement, declared, function_statements
