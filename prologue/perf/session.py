@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from prologue.perf.address_spaces import AddressSpaces, FileMap
-from prologue.perf.container import PerfFile, mapped_build_id, open_perf_data
+from prologue.perf.container import PerfFile, data_file, mapped_build_id, open_perf_data
 from prologue.perf.coresight import (
     HardwareId,
     TimeConversion,
@@ -41,18 +41,14 @@ from prologue.perf.layout import (
 from prologue.perf.records import PerfRecord
 from prologue.perf.sample_id import SampleId
 
-_NO_CPU: Final = -1
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuxRecord:
+class AuxRecord(NamedTuple):
     """A recording into an AUX buffer; ``offset`` counts from the buffer's start of tracing."""
 
     offset: int
     size: int
-    flags: AuxFlag
+    flags: int
     sample: SampleId
-    number: int  # in the order of the file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +148,12 @@ class Switches:
     cpus: array[int] = field(default_factory=lambda: array("i"))
     tids: array[int] = field(default_factory=lambda: array("i"))
 
+    def add(self, sample: SampleId, tid: int) -> None:
+        """Record a switch to a thread."""
+        self.times.append(sample.time)
+        self.cpus.append(sample.cpu)
+        self.tids.append(tid)
+
 
 @dataclass(slots=True, kw_only=True)
 class TraceSession:
@@ -161,19 +163,17 @@ class TraceSession:
     """
 
     path: Path  # of the file with the data
-    machine: str
-    release: str
-    build_id: str
-    units: tuple[TraceUnit, ...]
-    fragments: tuple[AuxFragment, ...]
-    ids: dict[int, HardwareId]  # by CPU; empty if the registers have them
-    conversion: TimeConversion | None
-    tasks: TaskNames
-    spaces: AddressSpaces
-    switches: Switches
-    kernel_symbols: dict[str, int]
-    pokes: int
-    counts: Counter[str]
+    build_id: str = ""
+    units: tuple[TraceUnit, ...] = ()
+    fragments: tuple[AuxFragment, ...] = ()
+    ids: dict[int, HardwareId] = field(default_factory=dict)  # by CPU; empty if the registers have them
+    conversion: TimeConversion | None = None
+    tasks: TaskNames = field(default_factory=TaskNames)
+    spaces: AddressSpaces = field(default_factory=AddressSpaces)
+    switches: Switches = field(default_factory=Switches)
+    kernel_symbols: dict[str, int] = field(default_factory=dict)
+    pokes: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
 
 
 def read_session(path: Path) -> TraceSession:
@@ -184,26 +184,20 @@ def read_session(path: Path) -> TraceSession:
 
     """
     with open_perf_data(path) as file:
-        reader = _Reader(file)
+        reader = _Reader(file, TraceSession(path=data_file(path)))
         for record in file.records():
             handler = reader.handlers.get(record.kind)
             if handler is not None:
                 handler(record)
-        return reader.session(path / "data" if path.is_dir() else path)
+        return reader.finish()
 
 
 class _Reader:
-    def __init__(self, file: PerfFile) -> None:
-        self._file = file
-        self._units: tuple[TraceUnit, ...] | None = None
+    def __init__(self, file: PerfFile, session: TraceSession) -> None:
+        self._file, self._session = file, session
         self._aux: list[AuxRecord] = []
         self._buffers: dict[tuple[int, int], list[AuxBuffer]] = {}  # by CPU and thread
-        self._ids: dict[int, HardwareId] = {}
-        self._conversion: TimeConversion | None = None
-        self._tasks, self._spaces, self._switches = TaskNames(), AddressSpaces(), Switches()
-        self._symbols: dict[str, int] = {}
-        self._pokes = 0
-        self._counts: Counter[str] = Counter()
+        self._is_traced = False
         self.handlers: dict[int, Callable[[PerfRecord], None]] = {
             RecordKind.AUXTRACE_INFO: self._info,
             RecordKind.AUX: self._aux_record,
@@ -221,44 +215,32 @@ class _Reader:
             RecordKind.TEXT_POKE: self._poke,
         }
 
-    def session(self, path: Path) -> TraceSession:
-        if self._units is None:
+    def finish(self) -> TraceSession:
+        """Return the session, after the last record."""
+        session = self._session
+        if not self._is_traced:
             raise ValueError("it has no trace of an AUX buffer: was it recorded with -e cs_etm// ?")
-        self._tasks.sort()
-        self._spaces.set_build_ids(self._file.build_ids)
-        return TraceSession(
-            path=path,
-            machine=self._file.machine,
-            release=self._file.release,
-            build_id=self._file.build_id,
-            units=self._units,
-            fragments=self._fragments(),
-            ids=self._ids,
-            conversion=self._conversion,
-            tasks=self._tasks,
-            spaces=self._spaces,
-            switches=self._switches,
-            kernel_symbols=self._symbols,
-            pokes=self._pokes,
-            counts=self._counts,
-        )
+        session.tasks.sort()
+        session.spaces.set_build_ids(self._file.build_ids)
+        session.build_id, session.fragments = self._file.build_id, self._fragments()
+        return session
 
     def _fragments(self) -> tuple[AuxFragment, ...]:
         """Place the bytes of each AUX record, in the order of time; at equal times, in that of the file."""
         for buffers in self._buffers.values():
             buffers.sort()
         placed = []
-        for record in sorted(self._aux, key=lambda record: (record.sample.time, record.number)):
+        for record in sorted(self._aux, key=lambda record: record.sample.time):
             if not record.size:
                 continue
             fragment = self._place(record)
             if fragment is None:
-                self._counts["recordings whose bytes are not in the file: a gap"] += 1
+                self._session.counts["recordings whose bytes are not in the file: a gap"] += 1
             else:
                 placed.append(fragment)
         kept = sum(fragment.size for fragment in placed)
         total = sum(buffer.size for buffers in self._buffers.values() for buffer in buffers)
-        self._counts["bytes of trace that no AUX record names"] += max(total - kept, 0)
+        self._session.counts["bytes of trace that no AUX record names"] += max(total - kept, 0)
         return tuple(placed)
 
     def _place(self, record: AuxRecord) -> AuxFragment | None:
@@ -281,32 +263,30 @@ class _Reader:
     # records
 
     def _info(self, record: PerfRecord) -> None:
-        self._units = read_units(record.body)
+        self._session.units, self._is_traced = read_units(record.body), True
 
     def _aux_record(self, record: PerfRecord) -> None:
         offset, size, flags = AUX.unpack_from(record.body)
-        sample = self._file.samples.of(record.body)
-        self._aux.append(
-            AuxRecord(offset=offset, size=size, flags=AuxFlag(flags), sample=sample, number=len(self._aux))
-        )
+        aux = AuxRecord(offset, size, flags, self._file.samples.of(record.body))
+        self._aux.append(aux)
         for flag, count in (
             (AuxFlag.TRUNCATED, "recordings cut short, as perf says (the buffer was full): a gap"),
             (AuxFlag.PARTIAL, "recordings with gaps, as perf says"),
             (AuxFlag.COLLISION, "recordings that another one collided with, as perf says"),
         ):
-            self._counts[count] += bool(flags & flag)
+            self._session.counts[count] += bool(aux.flags & flag)
 
     def _buffer(self, record: PerfRecord) -> None:
         size, offset, _, _, tid, cpu = AUXTRACE.unpack_from(record.body)
         at = record.at + RECORD.size + len(record.body)
-        key = (cpu, -1) if cpu >= 0 else (_NO_CPU, tid)
+        key = (cpu, -1) if cpu >= 0 else (-1, tid)
         self._buffers.setdefault(key, []).append(AuxBuffer(offset, size, at))
 
     def _hardware_id(self, record: PerfRecord) -> None:
-        self._ids[self._file.samples.of(record.body).cpu] = read_hardware_id(record.body)
+        self._session.ids[self._file.samples.of(record.body).cpu] = read_hardware_id(record.body)
 
     def _time_conversion(self, record: PerfRecord) -> None:
-        self._conversion = read_time_conversion(record.body)
+        self._session.conversion = read_time_conversion(record.body)
 
     def _map(self, record: PerfRecord) -> None:
         pid, _, start, size, offset = struct.unpack_from("<iiQQQ", record.body)
@@ -325,48 +305,43 @@ class _Reader:
         """Record code of a process, or the address of a kernel symbol, which the kernel's own map has."""
         mode = record.misc & CPU_MODE
         if mode == HOST_KERNEL and mapped.path.startswith(KERNEL_NAME):
-            self._symbols[mapped.path.removeprefix(KERNEL_NAME)] = mapped.offset
+            self._session.kernel_symbols[mapped.path.removeprefix(KERNEL_NAME)] = mapped.offset
         elif mode == HOST_USER and is_code:
-            self._spaces.mapped(pid, mapped, self._time(record))
+            self._session.spaces.mapped(pid, mapped, self._time(record))
 
     def _comm(self, record: PerfRecord) -> None:
         pid, tid = struct.unpack_from("<ii", record.body)
         name = record.body[8:].split(b"\0")[0].decode(errors="replace")
         time = self._time(record)
         executed = bool(record.misc & COMM_EXEC)
-        self._tasks.named(pid, tid, name, time, executed=executed)
+        self._session.tasks.named(pid, tid, name, time, executed=executed)
         if executed:
-            self._spaces.executed(pid, time)
+            self._session.spaces.executed(pid, time)
 
     def _fork(self, record: PerfRecord) -> None:
         pid, parent_pid, tid, parent, time = struct.unpack_from("<iiiiQ", record.body)
         if record.misc & FORK_EXEC:
-            self._tasks.known(pid, tid)
+            self._session.tasks.known(pid, tid)
             return
-        self._tasks.forked(pid, tid, parent, time)
+        self._session.tasks.forked(pid, tid, parent, time)
         if pid != parent_pid:
-            self._spaces.forked(pid, parent_pid, time)
+            self._session.spaces.forked(pid, parent_pid, time)
 
     def _switch(self, record: PerfRecord) -> None:
         if record.misc & SWITCH_OUT:
             return
         sample = self._file.samples.of(record.body)
-        self._switches.times.append(sample.time)
-        self._switches.cpus.append(sample.cpu)
-        self._switches.tids.append(sample.tid)
+        self._session.switches.add(sample, sample.tid)
 
     def _start(self, record: PerfRecord) -> None:
         _, tid = struct.unpack_from("<ii", record.body)
-        sample = self._file.samples.of(record.body)
-        self._switches.times.append(sample.time)
-        self._switches.cpus.append(sample.cpu)
-        self._switches.tids.append(tid)
+        self._session.switches.add(self._file.samples.of(record.body), tid)
 
     def _lost(self, record: PerfRecord) -> None:
-        self._counts["records that perf lost"] += struct.unpack_from("<QQ", record.body)[1]
+        self._session.counts["records that perf lost"] += struct.unpack_from("<QQ", record.body)[1]
 
-    def _poke(self, record: PerfRecord) -> None:
-        self._pokes += 1
+    def _poke(self, _record: PerfRecord) -> None:
+        self._session.pokes += 1
 
     def _time(self, record: PerfRecord) -> int:
         """Return the time of a record; 0 if perf made it up, without a time."""
