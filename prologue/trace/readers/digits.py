@@ -42,7 +42,7 @@ def hexadecimal(text: U64) -> tuple[U64, Bool]:
     good &= some & (letter | blank) == letter
     good &= _is_padding(blank)
     nibbles = low + letter * np.uint64(9)
-    return _join(nibbles, 4), good
+    return _join(nibbles, 16), good
 
 
 def hex16(words: npt.NDArray[Any], at: I64) -> tuple[U64, Bool]:
@@ -71,13 +71,13 @@ def _are_equal(text: U64) -> bool:
     return bool((text == text.ravel()[:1]).all())
 
 
-def _join(digits: U64, bits: int) -> U64:
-    """Join digits of ``bits`` bits in bytes, the first the most significant, to one number."""
-    weight = np.uint64(1 << bits)
+def _join(digits: U64, base: int) -> U64:
+    """Join digits in bytes, the first the most significant, to one number."""
+    weight = np.uint64(base)
     pairs = (digits & np.uint64(0x00FF00FF00FF00FF)) * weight + (digits >> np.uint64(8) & np.uint64(0x00FF00FF00FF00FF))
-    weight = np.uint64(1 << 2 * bits)
+    weight = np.uint64(base**2)
     fours = (pairs & np.uint64(0x0000FFFF0000FFFF)) * weight + (pairs >> np.uint64(16) & np.uint64(0x0000FFFF0000FFFF))
-    weight = np.uint64(1 << 4 * bits)
+    weight = np.uint64(base**4)
     return (fours & np.uint64(0xFFFFFFFF)) * weight + (fours >> np.uint64(32))
 
 
@@ -103,10 +103,4 @@ def decimal(words: npt.NDArray[Any], end: I64, width: int) -> tuple[U64, Bool]:
     good = text & _every(0xF0) == _every(0x30) - blank * np.uint64(0x10)
     good &= ((low + _every(6)) & _every(0xF0) == 0) & ((low + _every(15)) >> np.uint64(4) & blank == 0)
     good &= _is_padding(blank)
-    pairs = (low & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(10) + (
-        low >> np.uint64(8) & np.uint64(0x00FF00FF00FF00FF)
-    )
-    fours = (pairs & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(100)
-    fours += pairs >> np.uint64(16) & np.uint64(0x0000FFFF0000FFFF)
-    values = (fours & np.uint64(0xFFFFFFFF)) * np.uint64(10000) + (fours >> np.uint64(32))
-    return np.broadcast_to(values, end.shape), np.broadcast_to(good, end.shape)
+    return np.broadcast_to(_join(low, 10), end.shape), np.broadcast_to(good, end.shape)
