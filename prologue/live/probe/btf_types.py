@@ -50,8 +50,7 @@ def c_type_of_btf(btf: Btf, number: int, depth: int = 0, inside: frozenset[int] 
         return CType(kind="struct", name=name, size=own.value, find_members=lambda: tuple(_members(btf, own, within)))
     if own.kind == BtfKind.ARRAY:
         element, _, count = own.items[0]
-        made = array_of(c_type_of_btf(btf, element, depth + 1, inside), count)
-        return CType(kind="array", name=name or made.name, size=made.size, count=count, find_target=made.find_target)
+        return array_of(c_type_of_btf(btf, element, depth + 1, inside), count, name)
     return _of_kind(btf, own, name, depth)
 
 
@@ -65,8 +64,7 @@ def _of_kind(btf: Btf, own: BtfType, name: str, depth: int) -> CType:
         )
     if own.kind == BtfKind.PTR:
         target = own.value
-        made = pointer_to(lambda: c_type_of_btf(btf, target), c_type_of_btf(btf, target, depth + 1).name)
-        return CType(kind="pointer", name=name or made.name, size=8, find_target=made.find_target)
+        return pointer_to(lambda: c_type_of_btf(btf, target), c_type_of_btf(btf, target, depth + 1).name, name)
     if own.kind == BtfKind.FWD:
         return CType(kind="struct", name=name)
     if own.kind == BtfKind.FUNC_PROTO:

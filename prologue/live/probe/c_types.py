@@ -85,13 +85,14 @@ class CType:
 VOID: Final = CType(kind="void", name="void")
 
 
-def pointer_to(target: Callable[[], CType], name: str) -> CType:
-    """Make a pointer to ``target``, whose name is ``name``."""
-    return CType(kind="pointer", name=f"{name} *" if not name.endswith("*") else f"{name}*", size=8, find_target=target)
+def pointer_to(target: Callable[[], CType], name: str, own_name: str = "") -> CType:
+    """Make a pointer to ``target``, whose name is ``name``; ``own_name`` is that of a typedef."""
+    own_name = own_name or (f"{name} *" if not name.endswith("*") else f"{name}*")
+    return CType(kind="pointer", name=own_name, size=8, find_target=target)
 
 
-def array_of(element: CType, count: int) -> CType:
-    """Make an array; a ``count`` of 0 is not known."""
+def array_of(element: CType, count: int, own_name: str = "") -> CType:
+    """Make an array; a ``count`` of 0 is not known. ``own_name`` is that of a typedef."""
     size = element.size * count if element.size is not None else None
-    name = f"{element.name}[{count or ''}]"
+    name = own_name or f"{element.name}[{count or ''}]"
     return CType(kind="array", name=name, size=size, count=count, find_target=lambda: element)

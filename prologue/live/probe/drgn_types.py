@@ -62,8 +62,7 @@ def c_type_of_drgn(type_: Any) -> CType:
         )  # fmt: skip
     if type_.kind == kinds.POINTER:
         target = type_.type
-        made = pointer_to(lambda: c_type_of_drgn(target), target.type_name())
-        return CType(kind="pointer", name=name, size=8, find_target=made.find_target)
+        return pointer_to(lambda: c_type_of_drgn(target), target.type_name(), name)
     if type_.kind in (kinds.STRUCT, kinds.UNION):
         size = type_.size if type_.is_complete() else None
         return CType(kind="struct", name=name, size=size, find_members=lambda: _members(type_))

@@ -67,12 +67,10 @@ def c_type(debug: DebugInfo, entry: Any, depth: int = 0) -> CType:
 
 def _pointer(debug: DebugInfo, entry: Any, name: str, depth: int) -> CType:
     if "DW_AT_type" not in entry.attributes or depth > DEEPEST:
-        made = pointer_to(lambda: VOID, "void")
+        target = VOID
     else:
-        inner = entry.get_DIE_from_attribute("DW_AT_type")
-        target = c_type(debug, inner, depth + 1)
-        made = pointer_to(lambda: target, target.name)
-    return CType(kind="pointer", name=name or made.name, size=8, find_target=made.find_target)
+        target = c_type(debug, entry.get_DIE_from_attribute("DW_AT_type"), depth + 1)
+    return pointer_to(lambda: target, target.name, name)
 
 
 def _struct(debug: DebugInfo, entry: Any, name: str, size: int | None) -> CType:
@@ -133,9 +131,7 @@ def _array(debug: DebugInfo, entry: Any, name: str, depth: int) -> CType:
             count = child.attributes.get("DW_AT_count")
             number = count.value if count is not None else upper.value + 1 if upper is not None else 0
             counts.append(number if isinstance(number, int) and 0 <= number < 1 << 32 else 0)
-    result = element
-    for number in reversed(counts or [0]):
-        result = array_of(result, number)
-    if name:
-        return CType(kind="array", name=name, size=result.size, count=result.count, find_target=result.find_target)
-    return result
+    first, *inner = counts or [0]
+    for number in reversed(inner):
+        element = array_of(element, number)
+    return array_of(element, first, name)
