@@ -195,13 +195,7 @@ class Program:
 
     def place(self, vaddr: int) -> tuple[str, int]:
         """Return symbol and offset of an address; an empty name if no symbol is there."""
-        row = self._row_of(vaddr)
-        if row < 0:
-            return self._data_place(vaddr)
-        bounds, places = self._table(row)
-        at = int(bounds.searchsorted(np.uint64(vaddr), "right")) - 1
-        start = int(places[at]) if at >= 0 else 0
-        return (self.name_at(start), vaddr - start) if start else ("", 0)
+        return self.places(np.array([vaddr], np.uint64))[0]
 
     def _row_of(self, vaddr: int) -> int:
         """Return the row of the piece that an address is in, or -1. For one address, faster than ``piece_of``."""
