@@ -20,7 +20,7 @@ from prologue.trace.path.assign import Kernels
 from prologue.trace.path.filters import Filters
 from prologue.trace.path.history import TextHistory, read_history
 from prologue.trace.path.kernel_images import GuestImage, HostImage
-from prologue.trace.path.merging import GuestTraceFile
+from prologue.trace.path.merging import GuestTrace
 from prologue.trace.path.programs import Program
 from prologue.trace.readers.decoding import DecodedTrace
 from prologue.trace.readers.opencsd import Counter
@@ -93,13 +93,13 @@ def _counter(text: str) -> Counter:
     return Counter(ticks, number("--timestamps", f"{sign}{start}") if sign else 0)
 
 
-def _guest_trace(text: str) -> GuestTraceFile:
+def _guest_trace(text: str) -> GuestTrace:
     path, _, rest = text.rpartition("@")
     name, sign, behind = rest.partition("-" if "-" in rest else "+")
     own = _guest_number(name)
     if not path or own is None:
         raise UsageError(f"--guest-trace {text}: expected TRACE@ID, TRACE@ID+NS or TRACE@ID-NS")
-    return GuestTraceFile(path, own, number("--guest-trace", f"{sign}{behind}") if sign else 0)
+    return GuestTrace(path, own, number("--guest-trace", f"{sign}{behind}") if sign else 0)
 
 
 def _guest_number(text: str) -> int | None:

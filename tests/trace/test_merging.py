@@ -206,7 +206,7 @@ def test_times_may_begin_late(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def read(times: list[int]) -> list[int]:
         both = [timed(Trace(name="x", kind="opencsd", batches=batches(some), account=Tally())) for some in ([4], times)]
-        whole = np.concatenate([batch.ranges for batch in merge(both[0], [GuestTrace(both[1], 7, 0)])])
+        whole = np.concatenate([batch.ranges for batch in merge(both[0], [(both[1], GuestTrace("", 7, 0))])])
         return list(whole["start"][whole["vmid"] == 7])
 
     assert read([0, 0, 0, 5]) == [0, 1, 2, 3]
@@ -260,7 +260,7 @@ def test_all_ranges_come_each_cpus_in_its_order() -> None:
         return parts
 
     every = [batches(50), batches(7), batches(90)]
-    guests = [GuestTrace(iter(every[1]), 1, 0), GuestTrace(iter(every[2]), 2, -100)]
+    guests = [(iter(every[1]), GuestTrace("", 1, 0)), (iter(every[2]), GuestTrace("", 2, -100))]
     done = list(merge(iter(every[0]), guests))
     ranges = np.concatenate([batch.ranges for batch in done])
     for source, size in enumerate((50, 7, 90)):

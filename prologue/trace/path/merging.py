@@ -29,23 +29,15 @@ class GuestTrace(NamedTuple):
     ``recorded``: a VMID in it is of a guest of that guest, as in recordings.
     """
 
-    batches: Iterator[Batch]
+    name: str
     number: int
     behind: int
     recorded: bool = False
 
 
-class GuestTraceFile(NamedTuple):
-    """A guest's trace by name, its number, and the ns that its clock lags, as in ``GuestTrace``."""
-
-    name: str
-    number: int
-    behind: int
-
-
 @contextmanager
 def open_traces(
-    names: Sequence[str], guests: Sequence[GuestTraceFile], counter: Counter | None, *, needs_times: bool
+    names: Sequence[str], guests: Sequence[GuestTrace], counter: Counter | None, *, needs_times: bool
 ) -> Iterator[Trace]:
     """Open traces of one machine one after the other, and merge traces of its guests into them.
 
@@ -64,11 +56,11 @@ def open_traces(
                 _require_no_decoding(part)
             trace = join_traces([trace, *more])
         kinds, merging = {trace.kind}, []
-        for name, number, behind in guests:
-            guest = stack.enter_context(open_trace(name, trace.account.apart(), counter))
-            merging.append(GuestTrace(timed(guest), number, behind, guest.header is not None))
+        for own in guests:
+            guest = stack.enter_context(open_trace(own.name, trace.account.apart(), counter))
+            merging.append((timed(guest), own._replace(recorded=guest.header is not None)))
             _require_no_decoding(guest)
-            trace.guests.append((number, guest))
+            trace.guests.append((own.number, guest))
             kinds.add(guest.kind)
             if guest.kind == "perf":  # perf's text marks no exceptions
                 trace.kind = guest.kind
@@ -87,7 +79,7 @@ def _require_no_decoding(trace: Trace) -> None:
         raise UsageError(f"{trace.name}: perf.data and snapshots are read one at a time, and without --guest-trace")
 
 
-def merge(host: Iterator[Batch], guests: Sequence[GuestTrace]) -> Iterator[Batch]:
+def merge(host: Iterator[Batch], guests: Sequence[tuple[Iterator[Batch], GuestTrace]]) -> Iterator[Batch]:
     """Yield all ranges in the order of time, as far as each trace is in that order; each CPU's order stays.
 
     Ranges of a guest's trace get its number as VMID, and names with that number. Only ranges of its own guests are
@@ -95,7 +87,7 @@ def merge(host: Iterator[Batch], guests: Sequence[GuestTrace]) -> Iterator[Batch
     """
     names = BatchNames()
     sources = [_Source(host, 0, None, names)]
-    sources += [_Source(guest.batches, row, guest, names) for row, guest in enumerate(guests, 1)]
+    sources += [_Source(batches, row, guest, names) for row, (batches, guest) in enumerate(guests, 1)]
     while True:
         waiting = [source for source in sources if source.fill()]
         if not waiting:
