@@ -55,8 +55,8 @@ def run(args: argparse.Namespace) -> int:
 
     """
     from prologue.cli.trace_progress import steps_on_terminal
-    from prologue.trace.etm.linked_text import linked_text
     from prologue.trace.etm.snapshot import write_snapshot
+    from prologue.trace.etm.stream import linked_text
     from prologue.trace.readers.recording import invalid_records, load_recording
 
     _require_fitting(args)

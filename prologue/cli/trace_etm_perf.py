@@ -20,7 +20,6 @@ from prologue.live.system.module_files import module_files
 from prologue.live.system.running_system import RunningSystem
 from prologue.outputs import new_directory
 from prologue.report.terminal import note, warn
-from prologue.trace.etm.linked_text import linked_text, require_recorded
 from prologue.trace.etm.perf_data import KernelMap, TracedKernel, write_perf_trace
 from prologue.trace.etm.processes import (
     EXECVE,
@@ -31,7 +30,7 @@ from prologue.trace.etm.processes import (
     has_gaps,
     hide,
 )
-from prologue.trace.etm.stream import EtmStream, ProgramText
+from prologue.trace.etm.stream import EtmStream, ProgramText, linked_text, require_recorded
 from prologue.trace.etm.unit import HIGHEST_TRACED_CPU
 from prologue.trace.path.trampoline import find_trampoline
 from prologue.trace.ranges import TOP

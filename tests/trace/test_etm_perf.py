@@ -11,7 +11,7 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.live.memory.state import KernelTask
-from prologue.trace.etm.frames import pack_frames
+from prologue.trace.coresight.frames import pack_frames
 from prologue.trace.etm.perf_data import KernelMap, TracedKernel, write_perf_trace
 from prologue.trace.etm.processes import TracedProcesses
 from prologue.trace.etm.stream import ProgramText

@@ -42,7 +42,7 @@ from prologue.perf.writing import (
     sample_id,
     write_perf_file,
 )
-from prologue.trace.etm.frames import pack_frames
+from prologue.trace.coresight.frames import pack_frames
 from prologue.trace.etm.processes import TracedProcesses, hide
 from prologue.trace.etm.stream import EtmStream, ProgramText, encode
 from prologue.trace.etm.unit import is_vhe, perf_unit

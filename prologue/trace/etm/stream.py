@@ -9,14 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from prologue.arrays import U32
+from prologue.elf.image import ElfImage
+from prologue.elf.notes import gnu_build_id
+from prologue.errors import InputError
 from prologue.perf.coresight import TraceUnit
 from prologue.trace.etm.waypoints import RangeCode, Waypoint, describe
-from prologue.trace.ranges import EXCEPTION, GAP, LOST
-from prologue.trace.readers.recording import TraceRecords
+from prologue.trace.ranges import EXCEPTION, GAP, LOST, TOP
+from prologue.trace.readers.recording import RecordingHeader, TraceRecords
 
 _SYNC: Final = bytes(11) + b"\x80" + b"\x01\x01\x00"  # A-Sync; Trace Info
 _TRACE_ON: Final = b"\x04"
@@ -54,6 +60,39 @@ class ProgramText:
                 None,
             )
         return self._known[key]
+
+
+def require_recorded(image: ElfImage, header: RecordingHeader) -> None:
+    """Check that a vmlinux may be the kernel that was recorded.
+
+    Raises:
+        InputError: it has another build-id.
+
+    """
+    own = gnu_build_id(image)
+    if not header.may_be_of(own):
+        raise InputError(
+            f"is another kernel: its build-id is {own or 'unknown'}, recorded {header.build_id.hex()}", path=image.path
+        )
+
+
+def linked_text(vmlinux: Path, header: RecordingHeader) -> ProgramText:
+    """Read the text of a vmlinux, which ran ``header.slide`` bytes from where it is linked.
+
+    Raises:
+        InputError: the file is no vmlinux, or another kernel's.
+
+    """
+    image = ElfImage(vmlinux)
+    require_recorded(image, header)
+    sections = [(section.addr, image.read_at(section.addr, section.size)) for section in image.text_sections]
+    return ProgramText(
+        [
+            (vaddr + (header.slide or 0) & TOP, np.frombuffer(data[: len(data) & ~3], "<u4"))
+            for vaddr, data in sections
+            if data
+        ]
+    )
 
 
 @dataclass(slots=True, kw_only=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prologue.trace.coresight.frames import frame_ids
-from prologue.trace.etm.frames import pack_frames
+from prologue.trace.coresight.frames import frame_ids, pack_frames
 
 
 def test_ids_of_frames(tmp_path: Path) -> None:
