@@ -10,8 +10,12 @@ import numpy as np
 import pytest
 
 from prologue.elf.image import ElfImage
+from prologue.trace.path.assign import Kernels
 from prologue.trace.path.binary_names import BinaryNames
+from prologue.trace.path.filters import Filters
+from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.programs import Owner, Program, TextPiece
+from prologue.trace.ranges import NO_TASK, Batch, new_ranges
 from tests.support.needs import needs_tools
 
 SOURCE: Final = """
@@ -98,3 +102,25 @@ def test_what_has_no_symbol_at_all(library: Path, tmp_path: Path) -> None:
     assert named(image, ".text") == [".text", *(f".text+{offset:#x}" for offset in range(4, 4 * len(NAMES), 4))]
     assert BinaryNames(image).with_prefix(".text.m")[0].name == ".text.more"
     assert BinaryNames(image).function_names() == []
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "symbols"),
+    [(2, 3, {"outer", "inner"}), (3, 5, {"outer", ".text", "after"}), (4, 5, {".text", "after"}), (7, 8, {"label"})],
+)
+def test_a_range_touches_what_names_its_words(library: Path, first: int, last: int, symbols: set[str]) -> None:
+    image = ElfImage(library)
+    section = next(section for section in image.text_sections if section.name == ".text")
+    names = BinaryNames(image)
+    owner = Owner("names.so", image, names, 0)
+    program = Program("names.so", owner, [TextPiece(section.addr, image.view(section, "<u4"), owner)])
+    known = KnownRanges(Kernels(host=program))
+    ranges = new_ranges(1)
+    ranges["start"], ranges["end"], ranges["level"] = section.addr + 4 * first, section.addr + 4 * last + 4, 1
+    known.numbers(Batch(ranges, [NO_TASK], ["[kernel.kallsyms]"]))
+    touched = {
+        name
+        for name in ("outer", "inner", "after", "label", ".text")
+        if Filters.touching(known, tuple((0, place) for place in program.find(name)))[0]
+    }
+    assert touched == symbols

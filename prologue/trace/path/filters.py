@@ -157,9 +157,7 @@ class Filters:
         for row, place in places:
             program = known.kernels.programs[row]
             own = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0))
-            # A range may go on into the next function; the last symbol at or before its end decides, and all between.
-            first, last = (
-                program.place_starts(table[name][own] - np.uint64(back)) for name, back in (("start", 0), ("end", 4))
-            )
-            touching[own] |= (first <= np.uint64(place)) & (np.uint64(place) <= last)
+            starts, ends = program.extents(place)
+            ended = np.searchsorted(ends, table["start"][own], side="right")  # a range may go on into other functions
+            touching[own] |= ended < np.searchsorted(starts, table["end"][own])
         return touching

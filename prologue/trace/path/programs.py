@@ -154,6 +154,15 @@ class Program:
         low, high = np.searchsorted(bounds, np.array([start, end], np.uint64))
         return [int(vaddr) for vaddr in bounds[low:high]]
 
+    def extents(self, place: int) -> tuple[U64, U64]:
+        """Return where what a symbol names begins and ends, ascending: several parts if other symbols are inside."""
+        row = self._row_of(place)
+        if row < 0:
+            return np.zeros(0, np.uint64), np.zeros(0, np.uint64)
+        bounds, places = self._table(row)
+        own = places == np.uint64(place)
+        return bounds[own], np.append(bounds[1:], self._starts[row] + self._sizes[row])[own]
+
     def _table(self, row: int) -> tuple[U64, U64]:
         """Return addresses in a piece where another symbol names what follows, ascending, and where each begins."""
         if row not in self._tables:
