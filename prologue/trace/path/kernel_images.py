@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from prologue.elf.image import ElfImage
 from prologue.elf.notes import gnu_build_id, matches_perf
+from prologue.elf.symbols import Symbols
 from prologue.errors import InputError, UsageError
 from prologue.live.memory.base import Memory
 from prologue.live.memory.sources import open_memory
@@ -21,7 +23,6 @@ from prologue.trace.path.programs import (
     decoder_text,
     linked_program,
     running_program,
-    slide_by_symbols,
 )
 from prologue.trace.readers.decoding import DecodedTrace
 from prologue.trace.readers.sources import Trace
@@ -157,7 +158,14 @@ def _slide(vmlinux: Path, host: HostImage, trace: Trace) -> int:
     if trace.header is not None:
         return trace.header.slide or 0
     known = trace.decoded.kernel_symbols if trace.decoded is not None else {}
-    return (slide_by_symbols(vmlinux, known) if known else None) or 0
+    return _slide_by_symbols(vmlinux, known) if known else 0
+
+
+def _slide_by_symbols(vmlinux: Path, known: Mapping[str, int]) -> int:
+    """Return the slide of a kernel by run-time addresses of symbols; 0 if it has none of them."""
+    symbols = Symbols(ElfImage(vmlinux))
+    own = ((vaddr, symbols.find(name)) for name, vaddr in known.items())
+    return next((vaddr - symbol.vaddr for vaddr, symbol in own if symbol is not None), 0)
 
 
 def _open_guest(guest: GuestImage, trace: Trace) -> GuestKernel:

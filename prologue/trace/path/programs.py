@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import compress
@@ -270,21 +270,6 @@ def linked_program(vmlinux: Path, slide: int, hyp_text: int | None = None) -> Pr
     if hyp_text is not None:
         pieces += _hyp_pieces(image, owner.symbols, hyp_text)
     return Program(str(vmlinux), owner, pieces + _trampoline(owner, pieces))
-
-
-def slide_by_symbols(vmlinux: Path, known: Mapping[str, int]) -> int | None:
-    """Return the slide of a kernel by run-time addresses of symbols; None if it has none of them.
-
-    Raises:
-        InputError: the file is no unstripped vmlinux.
-
-    """
-    symbols = Symbols(ElfImage(vmlinux))
-    for name, vaddr in known.items():
-        own = symbols.find(name)
-        if own is not None:
-            return vaddr - own.vaddr
-    return None
 
 
 def decoder_text(program: Program, memory: Memory | None) -> list[tuple[int, U32]]:
