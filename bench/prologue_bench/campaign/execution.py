@@ -82,7 +82,7 @@ def plan_campaign(plan: Plan, link: Link, target: Target) -> Campaign:
         evidence=target.evidence,
         machine=facts,
         kernel=kernel,
-        workloads=tuple(replace(m.workload, pattern=m.pattern) for m in target.measures(plan.task.workloads)),
+        workloads=target.measures(plan.task.workloads),
         variants=(base, control, *variants[1:]) if control else variants,
         base=base.label,
         aa=control.label if control else None,

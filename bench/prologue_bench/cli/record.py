@@ -26,9 +26,9 @@ from prologue_bench.recorder.reader import SUFFIXES
 from prologue_bench.recorder.record import Record, make_record
 from prologue_bench.recorder.sampling import sample_sites
 from prologue_bench.recorder.script import script
-from prologue_bench.recorder.task import Measured, Task
+from prologue_bench.recorder.task import Task
 from prologue_bench.recorder.writer import appending
-from prologue_bench.results.model import Workload
+from prologue_bench.results.model import Direction, Workload
 
 
 def add_options(added: argparse.ArgumentParser) -> None:
@@ -91,7 +91,7 @@ def run(args: Namespace) -> int:
     return 0 if record.void is None else 1
 
 
-def _workloads(args: Namespace) -> tuple[Measured, ...]:
+def _workloads(args: Namespace) -> tuple[Workload, ...]:
     if bool(args.workload) == bool(args.command):
         raise BenchError("give either --workload SPEC or --command COMMAND")
     described = (args.pattern, args.unit, args.direction)
@@ -103,8 +103,8 @@ def _workloads(args: Namespace) -> tuple[Measured, ...]:
         return parse_workloads(args.workload)
     if any(described) and not all(described):
         raise BenchError("--pattern, --unit and --direction go together; without them the wall time is measured")
-    workload = Workload(args.command, args.command, args.unit or "seconds", args.direction or "lower")
-    return (Measured(workload, args.pattern),)
+    direction: Direction = args.direction or "lower"
+    return (Workload(args.command, args.command, args.unit or "seconds", direction, args.pattern),)
 
 
 def _print_script(task: Task, label: str) -> int:
@@ -142,7 +142,7 @@ def _show(task: Task) -> Callable[[str], None]:
     def show(line: str) -> None:
         event = parse_line(line, TOKEN)
         if event is not None and event.name == "value":
-            name = task.workloads[event.data["workload"]].workload.name
+            name = task.workloads[event.data["workload"]].name
             note(f"{name}: run {event.data['run']} of {task.runs}: {event.data['value']}")
 
     return show if sys.stderr.isatty() else lambda line: None
@@ -150,9 +150,9 @@ def _show(task: Task) -> Callable[[str], None]:
 
 def _summary(record: Record, path: Path) -> list[str]:
     lines = [f"{path}: boot {record.boot_id} recorded as {record.label}"]
-    for measured in record.workloads:
-        values = ", ".join(f"{value:g}" for value in record.values[measured.workload.name])
-        lines.append(f"{measured.workload.name}: {values} {measured.workload.unit}")
+    for workload in record.workloads:
+        values = ", ".join(f"{value:g}" for value in record.values[workload.name])
+        lines.append(f"{workload.name}: {values} {workload.unit}")
     if record.readback is not None:
         seen = record.readback
         lines.append(f"read back: {seen.mov} MOV, {seen.nop} NOP in {counted(seen.sites, 'site')}")

@@ -42,7 +42,7 @@ from prologue_bench.targets.qemu import QemuTarget
 
 if TYPE_CHECKING:
     from prologue_bench.links.recorded import RecordedLink
-    from prologue_bench.recorder.task import Measured
+    from prologue_bench.results.model import Workload
     from prologue_bench.targets.base import SeveralBoards, Target
 
 # What a campaign's own command says even if it is the default, so that another default changes no campaign.
@@ -202,7 +202,7 @@ def _planned(vmlinux: Path, kinds: Sequence[VariantKind]) -> Variants:
 def _opened(
     args: Namespace,
     variants: Variants,
-    workloads: tuple[Measured, ...],
+    workloads: tuple[Workload, ...],
     machine: tuple[Target, SeveralBoards | None],
     recorded: RecordedLink | None,
 ) -> Iterator[Execution]:

@@ -69,7 +69,7 @@ def _require_success(events: Sequence[Event], task: Task) -> None:
         if event.name == "failed":
             fields = Fields(event.data, "the recorder's output")
             index = fields.integer("workload")
-            name = task.workloads[index].workload.name if index < len(task.workloads) else f"workload {index}"
+            name = task.workloads[index].name if index < len(task.workloads) else f"workload {index}"
             last = _text(fields.data.get("last"))
             ending = f"; last line of its output: {last}" if last else "; it printed nothing"
             raise BenchError(f"{name}: run {fields.integer('run')}: {_text(fields.data.get('why'))}{ending}")
@@ -99,8 +99,8 @@ def _values(events: Sequence[Event], task: Task) -> dict[str, tuple[float, ...]]
             fields = Fields(event.data, "the recorder's output")
             samples[fields.integer("workload"), fields.integer("run")] = _number(fields)
     return {
-        measured.workload.name: tuple(samples[k, run] for run in range(1, task.runs + 1) if (k, run) in samples)
-        for k, measured in enumerate(task.workloads)
+        workload.name: tuple(samples[k, run] for run in range(1, task.runs + 1) if (k, run) in samples)
+        for k, workload in enumerate(task.workloads)
     }
 
 
@@ -113,11 +113,11 @@ def _counters(events: Sequence[Event], task: Task) -> dict[str, EventReadings]:
             of_workload = runs.setdefault(fields.integer("workload"), {})
             of_workload[fields.integer("run")] = parse_counters(fields.texts("counters"), fields.where)
     return {
-        measured.workload.name: MappingProxyType({
+        workload.name: MappingProxyType({
             name: tuple(of_run[name] for _, of_run in sorted(runs[k].items()) if name in of_run)
             for name in dict.fromkeys(name for of_run in runs[k].values() for name in of_run)
         })
-        for k, measured in enumerate(task.workloads)
+        for k, workload in enumerate(task.workloads)
         if k in runs
     }  # fmt: skip
 

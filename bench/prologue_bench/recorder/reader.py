@@ -12,13 +12,14 @@ from prologue_bench.host.events import Event, parse_line
 from prologue_bench.recorder.gate import evidence
 from prologue_bench.recorder.output import TOKEN, read_facts, read_recorded
 from prologue_bench.recorder.record import Record, blank_record, decode_record, make_record
-from prologue_bench.recorder.task import Task, decode_workloads
+from prologue_bench.recorder.task import Task
 from prologue_bench.recorder.tries import join_tries
 from prologue_bench.results.append_only import split_lines, torn_note
 from prologue_bench.results.fields import Fields, parse, read_file
-from prologue_bench.results.merge import differences, differing
+from prologue_bench.results.merge import differences
 from prologue_bench.results.model import Campaign, ResultSet, Variant
 from prologue_bench.results.settings import require_alike
+from prologue_bench.results.store import decode_workloads
 
 SUFFIXES: Final = (".jsonl", ".log")
 _SAME_MEMORY: Final = 0.01  # what boots of one machine may differ in: it depends on where KASLR puts things
@@ -60,7 +61,7 @@ def _setup(record: Record) -> Campaign:
         evidence=evidence(record.machine),
         machine=record.machine,
         kernel=record.kernel,
-        workloads=tuple(measured.workload for measured in record.workloads),
+        workloads=record.workloads,
         variants=(),
         base="",
         runs_per_boot=record.runs,
@@ -73,13 +74,8 @@ def _require_one_setup(first: Record, other: Record) -> None:
     if abs(sizes[0] - sizes[1]) <= _SAME_MEMORY * sizes[0] and "memory" in machine:
         machine["memory"] = first.machine.get("memory", "")
     unlike = list(differences(_setup(first), _setup(replace(other, machine=machine))))
-    unlike += differing("pattern of workload ", _patterns(first), _patterns(other))
     if unlike:
         raise BenchError(f"{first.where} and {other.where} are not of one setup: {'; '.join(unlike)}")
-
-
-def _patterns(record: Record) -> dict[str, str]:
-    return {measured.workload.name: measured.pattern or "none, the wall time" for measured in record.workloads}
 
 
 def _kilobytes(record: Record) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -12,11 +12,11 @@ from prologue.words import counted
 from prologue_bench.errors import BenchError
 from prologue_bench.recorder.gate import void_reason
 from prologue_bench.recorder.output import Recorded
-from prologue_bench.recorder.task import Measured, Task, decode_workloads, encode_workloads
+from prologue_bench.recorder.task import Task
 from prologue_bench.results.counters import EventReadings, decode_counters, encode_counters
 from prologue_bench.results.fields import Fields
-from prologue_bench.results.model import NOTHING, Readback
-from prologue_bench.results.store import decode_readback, encode_readback, read_time
+from prologue_bench.results.model import NOTHING, Readback, Workload
+from prologue_bench.results.store import decode_readback, decode_workloads, encode_readback, read_time
 
 SCHEMA: Final = "prologue.bench-record/1"
 _OF_THE_BOOT: Final = ("label", "release", "boot_id", "build_id", "started", "clock")  # facts, but not of the machine
@@ -30,7 +30,7 @@ class Record:
     boot_id: str
     machine: Mapping[str, str]
     kernel: Mapping[str, str]
-    workloads: tuple[Measured, ...]
+    workloads: tuple[Workload, ...]
     runs: int
     started: str
     readback: Readback | None
@@ -101,7 +101,7 @@ def encode_record(record: Record) -> str:
         "boot_id": record.boot_id,
         "machine": dict(record.machine),
         "kernel": dict(record.kernel),
-        "workloads": encode_workloads(record.workloads),
+        "workloads": list(map(asdict, record.workloads)),
         "runs": record.runs,
         "started": record.started,
         "readback": encode_readback(record.readback),
@@ -125,7 +125,7 @@ def decode_record(fields: Fields) -> Record:
     workloads, values, gate = decode_workloads(fields), fields.below("values"), fields.below("gate")
     void = fields.optional_text("void")
     # A void boot may have ended before all workloads were run.
-    names = [m.workload.name for m in workloads if void is None or m.workload.name in values.data]
+    names = [m.name for m in workloads if void is None or m.name in values.data]
     return Record(
         label=fields.text("label"),
         boot_id=fields.text("boot_id"),

@@ -34,9 +34,9 @@ def script(task: Task, label: str = "") -> str:
         "governor": task.governor or "",
         "counter": _printable(task.counter),
     }
-    for k, measured in enumerate(task.workloads):
-        settings[f"command_{k}"] = measured.workload.command
-        settings[f"extract_{k}"] = _extraction(measured.pattern)
+    for k, workload in enumerate(task.workloads):
+        settings[f"command_{k}"] = workload.command
+        settings[f"extract_{k}"] = _extraction(workload.pattern)
     lines = [f"{name}={shlex.quote(value)}" for name, value in settings.items()]
     parts = [files("prologue_bench.recorder").joinpath(name).read_text("utf-8") for name in ("count.sh", "record.sh")]
     return "\n".join(["#!/bin/sh", *lines, *parts])

@@ -65,7 +65,7 @@ def _require_distinct(tries: Sequence[Record]) -> None:
 
 def _boot(position: int, parts: Sequence[Record]) -> Boot:
     first, last = parts[0], parts[-1]
-    names = [measured.workload.name for measured in first.workloads]
+    names = [workload.name for workload in first.workloads]
     values = {name: tuple(value for part in parts for value in part.values.get(name, ())) for name in names}
     return Boot(
         block=None,

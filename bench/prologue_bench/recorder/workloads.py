@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from prologue_bench.errors import BenchError
-from prologue_bench.recorder.task import Measured
 from prologue_bench.results.fields import Fields, read_file
 from prologue_bench.results.model import Workload
 from prologue_bench.results.store import decode_workload
@@ -27,10 +26,10 @@ _SECONDS: Final = r"\([0-9][0-9]*\.[0-9]*\)"
 _NUMBER: Final = re.compile(r"[1-9][0-9]*")
 FORMS: Final = "hackbench:..., perf-messaging:..., kernel-build:TREE, time:COMMAND, FILE.toml or boot (qemu)"
 # No script can run it: the machine that is to measure it has not booted yet.
-BOOT: Final = Measured(Workload("boot", "boot", "seconds", "lower"), None)
+BOOT: Final = Workload("boot", "boot", "seconds", "lower")
 
 
-def parse_workload(text: str) -> Measured:
+def parse_workload(text: str) -> Workload:
     """Parse one ``--workload``.
 
     Raises:
@@ -45,19 +44,19 @@ def parse_workload(text: str) -> Measured:
     raise BenchError(f"workload {text!r}: unknown; expected {FORMS}")
 
 
-def parse_workloads(texts: Sequence[str], *, boot: bool = False) -> tuple[Measured, ...]:
+def parse_workloads(texts: Sequence[str], *, boot: bool = False) -> tuple[Workload, ...]:
     """Parse all; the same one twice is refused, and ``boot`` if it cannot be measured."""
     if "boot" in texts and not boot:
         raise BenchError("workload 'boot': a boot is measured by --target qemu only, and counted by icount without it")
     workloads = tuple(BOOT if text == "boot" else parse_workload(text) for text in texts)
-    names = [measured.workload.name for measured in workloads]
+    names = [workload.name for workload in workloads]
     for name in names:
         if names.count(name) > 1:
             raise BenchError(f"workload {name!r} is named twice")
     return workloads
 
 
-def _hackbench(text: str, rest: str) -> Measured:
+def _hackbench(text: str, rest: str) -> Workload:
     modes, numbers = _options(text, rest, {"g": "10", "l": "100"}, ("g", "l", "f", "s"))
     flags = [f"-{name} {value}" for name, value in numbers.items()]
     flags.append("-T" if "thread" in modes else "-P")
@@ -66,7 +65,7 @@ def _hackbench(text: str, rest: str) -> Measured:
     return _seconds(_name("hackbench", modes, numbers), f"hackbench {' '.join(flags)}", f"^Time: *{_SECONDS}")
 
 
-def _messaging(text: str, rest: str) -> Measured:
+def _messaging(text: str, rest: str) -> Workload:
     modes, numbers = _options(text, rest, {"g": "10", "l": "100"}, ("g", "l"))
     flags = [f"-{name} {value}" for name, value in numbers.items()]
     flags += ["-t"] if "thread" in modes else []
@@ -75,7 +74,7 @@ def _messaging(text: str, rest: str) -> Measured:
     return _seconds(_name("perf messaging", modes, numbers), command, f"Total time: *{_SECONDS}")
 
 
-def _kernel_build(text: str, rest: str) -> Measured:
+def _kernel_build(text: str, rest: str) -> Workload:
     tree, *options = rest.split(",")
     if not tree:
         raise BenchError(f"workload {text!r}: which tree? kernel-build:TREE[,j=N][,config=NAME]")
@@ -96,13 +95,13 @@ def _kernel_build(text: str, rest: str) -> Measured:
                     r"^built in \([0-9]*\.[0-9]*\)")  # fmt: skip
 
 
-def _time(text: str, rest: str) -> Measured:
+def _time(text: str, rest: str) -> Workload:
     if not rest.strip():
         raise BenchError(f"workload {text!r}: which command? time:COMMAND")
     return _seconds(rest.strip(), rest.strip(), None)
 
 
-_PARSERS: Final[dict[str, Callable[[str, str], Measured]]] = {
+_PARSERS: Final[dict[str, Callable[[str, str], Workload]]] = {
     "hackbench": _hackbench,
     "perf-messaging": _messaging,
     "kernel-build": _kernel_build,
@@ -110,8 +109,8 @@ _PARSERS: Final[dict[str, Callable[[str, str], Measured]]] = {
 }
 
 
-def _seconds(name: str, command: str, pattern: str | None) -> Measured:
-    return Measured(Workload(name, command, "seconds", "lower"), pattern)
+def _seconds(name: str, command: str, pattern: str | None) -> Workload:
+    return Workload(name, command, "seconds", "lower", pattern)
 
 
 def _options(text: str, rest: str, defaults: dict[str, str], known: tuple[str, ...]) -> tuple[set[str], dict[str, str]]:
@@ -139,13 +138,13 @@ def _name(program: str, modes: set[str], numbers: dict[str, str]) -> str:
     return f"{program} {' '.join(f'{name}={value}' for name, value in numbers.items())}, {tasks}, {channel}"
 
 
-def _from_file(path: Path) -> Measured:
+def _from_file(path: Path) -> Workload:
     content = read_file(path)
     try:
         data: dict[str, Any] = tomllib.loads(content.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BenchError(f"{path}: not TOML: {error}") from error
-    fields = Fields.of(data, str(path))
+    fields = Fields.of({"pattern": None, **data}, str(path))
     known = ("name", "command", "unit", "direction", "pattern")
     if unknown := [name for name in data if name not in known]:
         raise BenchError(f"{path}: {unknown[0]}: is not one of {', '.join(known)}")
@@ -156,4 +155,4 @@ def _from_file(path: Path) -> Measured:
         raise BenchError(f"{path}: without a pattern the wall time is measured: unit seconds, direction lower")
     if pattern is not None and pattern.count(r"\(") != 1:
         raise BenchError(rf"{path}: pattern: expected one group \(...\) around the number, found {pattern!r}")
-    return Measured(decode_workload(fields), pattern)
+    return decode_workload(fields)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from prologue_bench.errors import BenchError
-from prologue_bench.results.model import Boot, Campaign, ResultSet
+from prologue_bench.results.model import UNKNOWN_PATTERN, Boot, Campaign, ResultSet
 from prologue_bench.results.settings import require_alike
 
 _ABSENT: Final = "(nothing)"
@@ -124,7 +124,7 @@ def differences(first: Campaign, second: Campaign) -> Iterator[str]:
     yield from differing("kernel ", first.kernel, second.kernel)
     for noun in ("workload", "variant"):
         yield from differing(f"{noun} ", _listed(first, noun), _listed(second, noun))
-    yield from differing("pattern of ", *_known_patterns(first, second))
+    yield from differing("pattern of workload ", *_known_patterns(first, second))
     for label in ("base", "aa", "runs_per_boot"):
         yield from differing(label, {"": str(getattr(first, label))}, {"": str(getattr(second, label))})
 
@@ -138,10 +138,14 @@ def differing(prefix: str, first: Mapping[str, str], second: Mapping[str, str]) 
 
 
 def _known_patterns(*campaigns: Campaign) -> Iterator[dict[str, str]]:
-    """Yield the patterns of each campaign, of workloads that have one in all: plans did not always say theirs."""
-    patterns = [{w.name: w.pattern for w in campaign.workloads if w.pattern} for campaign in campaigns]
-    for known in patterns:
-        yield {name: pattern for name, pattern in known.items() if all(name in other for other in patterns)}
+    """Yield the patterns of each campaign, of workloads whose pattern is known of all."""
+    patterns = [{w.name: w.pattern for w in campaign.workloads} for campaign in campaigns]
+    for own in patterns:
+        yield {
+            name: pattern or "none, the wall time"
+            for name, pattern in own.items()
+            if all(other.get(name, UNKNOWN_PATTERN) != UNKNOWN_PATTERN for other in patterns)
+        }
 
 
 def _listed(campaign: Campaign, noun: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
@@ -13,20 +13,21 @@ from prologue_bench.results.counters import EventReadings
 Evidence = Literal["exact", "timing", "smoke"]
 Direction = Literal["lower", "higher"]
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+UNKNOWN_PATTERN: Final = ""  # of a plan that did not say it
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
     """A workload, and how its numbers are to be read: ``direction`` is the better one.
 
-    ``pattern`` finds them in the command's output; None for the wall time, or if a plan did not say it.
+    ``pattern`` is a basic regular expression with one group, tried on each line of the command's output: the last line
+    that matches gives the number, where it matches first. None: the wall time of the command, in seconds.
     """
 
     name: str
     command: str
     unit: str
     direction: Direction
-    _: KW_ONLY
     pattern: str | None = None
 
 

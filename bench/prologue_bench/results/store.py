@@ -19,6 +19,7 @@ from prologue_bench.results.append_only import split_lines, torn_note
 from prologue_bench.results.counters import decode_counters, encode_counters
 from prologue_bench.results.fields import Fields, parse, read_file
 from prologue_bench.results.model import (
+    UNKNOWN_PATTERN,
     Boot,
     Campaign,
     Direction,
@@ -90,9 +91,7 @@ def decode_campaign(fields: Fields) -> Campaign:
 
     """
     fields.schema(CAMPAIGN_SCHEMA)
-    workloads = tuple(
-        replace(decode_workload(row), pattern=row.optional_text("pattern")) for row in fields.rows("workloads")
-    )
+    workloads = decode_workloads(fields)
     variants = tuple(
         Variant(
             row.text("label"), row.choice("kind", "nop-nop", "boot", "build"), row.text("image_sha256"),
@@ -132,9 +131,17 @@ def _require_control(fields: Fields, variants: tuple[Variant, ...], base: str, a
         raise BenchError(f"{fields.where}: aa: {aa!r} is not the same image as the base {base!r}")
 
 
+def decode_workloads(fields: Fields) -> tuple[Workload, ...]:
+    """Make workloads of the field of that name."""
+    return tuple(map(decode_workload, fields.rows("workloads")))
+
+
 def decode_workload(fields: Fields) -> Workload:
-    """Make a workload of its four fields."""
-    return Workload(fields.text("name"), fields.text("command"), fields.text("unit"), read_direction(fields))
+    """Make a workload of its fields; plans did not always say their patterns."""
+    pattern = fields.optional_text("pattern") if "pattern" in fields.data else UNKNOWN_PATTERN
+    return Workload(
+        fields.text("name"), fields.text("command"), fields.text("unit"), read_direction(fields), pattern
+    )  # fmt: skip
 
 
 def read_direction(fields: Fields) -> Direction:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from prologue_bench.errors import GuestLostError
     from prologue_bench.recorder.output import Recorded
-    from prologue_bench.recorder.task import Measured, Task
-    from prologue_bench.results.model import Evidence
+    from prologue_bench.recorder.task import Task
+    from prologue_bench.results.model import Evidence, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Target(Protocol):
 
         """
 
-    def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
+    def measures(self, asked: tuple[Workload, ...]) -> tuple[Workload, ...]:
         """Return what a boot will give for the workloads that were asked for: these, or counts of them."""
 
     def boot(self, attempt: Attempt, task: Task) -> Recorded:

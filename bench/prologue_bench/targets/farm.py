@@ -20,8 +20,8 @@ from prologue_bench.targets.seat import FarmRequest, Seat
 
 if TYPE_CHECKING:
     from prologue_bench.recorder.output import Recorded
-    from prologue_bench.recorder.task import Measured, Task
-    from prologue_bench.results.model import Evidence
+    from prologue_bench.recorder.task import Task
+    from prologue_bench.results.model import Evidence, Workload
     from prologue_bench.targets.base import Attempt
 
 
@@ -64,7 +64,7 @@ class FarmTarget:
             self._facts = self._settle()
         return self._facts
 
-    def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
+    def measures(self, asked: tuple[Workload, ...]) -> tuple[Workload, ...]:
         """Return the workloads that were asked for."""
         return asked
 

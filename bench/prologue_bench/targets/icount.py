@@ -16,7 +16,6 @@ from prologue_bench.exact.workload import NO_RANDOM_MAPS, Argv, Bench, Run
 from prologue_bench.guest.initramfs import describe_guest
 from prologue_bench.guest.vm import Machine, qemu_version
 from prologue_bench.recorder.output import Recorded
-from prologue_bench.recorder.task import Measured
 from prologue_bench.results.model import NOTHING, Workload
 
 if TYPE_CHECKING:
@@ -73,24 +72,24 @@ class IcountTarget:
             "guest": describe_guest(packages, inside),
         }
 
-    def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
+    def measures(self, asked: tuple[Workload, ...]) -> tuple[Workload, ...]:
         """Return counts of the boot, and three for each workload; all are better if lower.
 
         Raises:
             BenchError: a workload that the guest cannot run, or that has the name of another count.
 
         """
-        self._bench.require_runnable([read_argv(measured.workload.command) for measured in asked])
+        self._bench.require_runnable([read_argv(workload.command) for workload in asked])
         boot = [(name, "boot", unit) for name, unit in BOOT.items()]
         counts = [
-            (name, measured.workload.command, "entries" if name.endswith("prologues") else "instructions")
-            for measured in asked
-            for name in _names(measured)
+            (name, workload.command, "entries" if name.endswith("prologues") else "instructions")
+            for workload in asked
+            for name in _names(workload)
         ]
         names = [name for name, *_ in (*boot, *counts)]
         if repeated := next((name for name in names if names.count(name) > 1), None):
             raise BenchError(f"workload {repeated!r}: another count has that name: name it otherwise")
-        return tuple(Measured(Workload(name, command, unit, "lower"), None) for name, command, unit in [*boot, *counts])
+        return tuple(Workload(name, command, unit, "lower") for name, command, unit in [*boot, *counts])
 
     def boot(self, attempt: Attempt, task: Task) -> Recorded:
         """Make one boot; see ``Target.boot``. Entered functions are in ``LOG.entered.json``, without the log's suffix.
@@ -100,11 +99,11 @@ class IcountTarget:
 
         """
         stem = attempt.log.with_suffix("")
-        argvs = [read_argv(measured.workload.command) for measured in task.workloads]
+        argvs = [read_argv(workload.command) for workload in task.workloads]
         run = self._bench.run(attempt.image, argvs, stem, attempt.timeout)
         for raw in (".json", ".spans"):  # all of it is in what we return, or in the file of entries
             stem.with_name(stem.name + raw).unlink(missing_ok=True)
-        names = [measured.workload.name for measured in task.workloads]
+        names = [workload.name for workload in task.workloads]
         entered = {name: counts.entered for name, counts in zip(names, run.workloads, strict=True)}
         write_entered(attempt.log.with_suffix(SUFFIX), entered)
         readback = run.readback if run.workloads else None  # a boot alone says nothing of itself
@@ -137,8 +136,8 @@ def read_argv(command: str) -> Argv:
     return words
 
 
-def _names(measured: Measured) -> tuple[str, str, str]:
-    name = measured.workload.name
+def _names(workload: Workload) -> tuple[str, str, str]:
+    name = workload.name
     return name, f"{name}, in the kernel", f"{name}, prologues"
 
 
@@ -148,5 +147,5 @@ def _values(run: Run, task: Task) -> Iterator[tuple[str, int]]:
     values = [boot.instructions, boot.ftrace_init, boot.relocation, words.total, words.first, lines.read, lines.written]
     values += [getattr(boot.ftrace_init_maintenance, name) for name in _MAINTENANCE]
     yield from zip(BOOT, values, strict=True)
-    for measured, counts in zip(task.workloads, run.workloads, strict=True):
-        yield from zip(_names(measured), (counts.instructions, counts.kernel, counts.prologues), strict=True)
+    for workload, counts in zip(task.workloads, run.workloads, strict=True):
+        yield from zip(_names(workload), (counts.instructions, counts.kernel, counts.prologues), strict=True)

@@ -48,8 +48,8 @@ except ImportError as missing:
 
 if TYPE_CHECKING:
     from prologue_bench.recorder.output import Recorded
-    from prologue_bench.recorder.task import Measured, Task
-    from prologue_bench.results.model import Evidence
+    from prologue_bench.recorder.task import Task
+    from prologue_bench.results.model import Evidence, Workload
     from prologue_bench.targets.base import Attempt
 
 _FACTS_TIMEOUT: Final = 600.0  # seconds for the boot with the user's own kernel
@@ -93,7 +93,7 @@ class LabgridTarget:
             self._facts = {"target": "labgrid", "board": self._name, **facts}
         return self._facts
 
-    def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
+    def measures(self, asked: tuple[Workload, ...]) -> tuple[Workload, ...]:
         """Return the workloads that were asked for."""
         return asked
 

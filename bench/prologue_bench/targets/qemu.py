@@ -19,8 +19,8 @@ from prologue_bench.recorder.workloads import BOOT
 if TYPE_CHECKING:
     from prologue_bench.guest.vm import GuestRun
     from prologue_bench.recorder.output import Recorded
-    from prologue_bench.recorder.task import Measured, Task
-    from prologue_bench.results.model import Evidence
+    from prologue_bench.recorder.task import Task
+    from prologue_bench.results.model import Evidence, Workload
     from prologue_bench.targets.base import Attempt
 
 ACCELERATORS: Final = {"tcg": "tcg,thread=multi", "tcg-single": "tcg,thread=single", "kvm": "kvm"}
@@ -62,7 +62,7 @@ class QemuTarget:
             "guest": describe_guest(packages, (inside[name] for name in sorted(inside))),
         }
 
-    def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
+    def measures(self, asked: tuple[Workload, ...]) -> tuple[Workload, ...]:
         """Return the workloads that were asked for."""
         return asked
 
@@ -73,7 +73,7 @@ class QemuTarget:
             BenchError: QEMU refuses the machine, or its kernel has no driver for the results' port.
 
         """
-        run = replace(task, workloads=tuple(measured for measured in task.workloads if measured != BOOT))
+        run = replace(task, workloads=tuple(workload for workload in task.workloads if workload != BOOT))
         initramfs, results = (attempt.log.with_suffix(suffix) for suffix in (".cpio", ".results"))
         # The kernel unpacks archives that follow each other as one.
         content = build_initramfs(self._port_modules()).read_bytes() + pack({"record.sh": script(run).encode()})
@@ -108,7 +108,7 @@ def _with_boot(recorded: Recorded, seen: GuestRun) -> Recorded:
     """Add the one sample that a boot gives of itself."""
     if seen.reached is None:  # a run that ended well has said so
         raise BenchError(f"{seen.log}: the guest reported nothing")
-    return replace(recorded, values={**recorded.values, BOOT.workload.name: (seen.reached,)})
+    return replace(recorded, values={**recorded.values, BOOT.name: (seen.reached,)})
 
 
 def require_kvm() -> None:

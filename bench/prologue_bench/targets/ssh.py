@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prologue_bench.recorder.output import Recorded
-    from prologue_bench.recorder.task import Measured, Task
-    from prologue_bench.results.model import Evidence
+    from prologue_bench.recorder.task import Task
+    from prologue_bench.results.model import Evidence, Workload
     from prologue_bench.targets.base import Attempt
 
 _ASKED: Final = 300  # seconds for a task without workloads; it waits for a machine at rest
@@ -73,7 +73,7 @@ class SshTarget:
             self._facts = read_board(answer.lines, self._remote.host)
         return self._facts
 
-    def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
+    def measures(self, asked: tuple[Workload, ...]) -> tuple[Workload, ...]:
         """Return the workloads that were asked for."""
         return asked
 

@@ -11,12 +11,12 @@ from prologue_bench.campaign.execution import Execution, FinishedBoot, Plan, pla
 from prologue_bench.campaign.variants import Image, Link
 from prologue_bench.errors import GuestLostError
 from prologue_bench.recorder.output import Recorded
-from prologue_bench.recorder.task import Measured, Task
+from prologue_bench.recorder.task import Task
 from prologue_bench.results.journal import hold, open_journal
 from prologue_bench.results.model import Evidence, Readback, Variant, Workload
 from prologue_bench.targets.base import Attempt
 
-MEASURED = Measured(Workload("work", "work", "seconds", "lower"), None)
+MEASURED = Workload("work", "work", "seconds", "lower")
 PLAN = Plan(
     task=Task(workloads=(MEASURED,), runs=2),
     blocks=3,
@@ -52,7 +52,7 @@ class Machine:
     def facts(self) -> Mapping[str, str]:
         return {"target": "made up"}
 
-    def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
+    def measures(self, asked: tuple[Workload, ...]) -> tuple[Workload, ...]:
         return asked
 
     def boot(self, attempt: Attempt, task: Task) -> Recorded:

@@ -179,17 +179,19 @@ def test_the_governor_is_part_of_the_plan(tmp_path: Path) -> None:
 
 def test_numbers_that_another_pattern_finds_are_of_another_plan(tmp_path: Path) -> None:
     """As after a change of the file that describes a workload."""
-    (measured,) = PLAN.task.workloads
-    first, other = (
-        replace(PLAN, task=replace(PLAN.task, workloads=(replace(measured, pattern=pattern),)))
-        for pattern in (r"mean \([0-9]*\)", r"max \([0-9]*\)")
+    (workload,) = PLAN.task.workloads
+    first, other, timed = (
+        replace(PLAN, task=replace(PLAN.task, workloads=(replace(workload, pattern=pattern),)))
+        for pattern in (r"mean \([0-9]*\)", r"max \([0-9]*\)", None)
     )
     record(tmp_path, Machine(), first)
     assert record(tmp_path, Machine(), first) == []
-    with pytest.raises(BenchError, match=r"begun with another plan \(pattern of .*: mean .* and max "):
+    with pytest.raises(BenchError, match=r"\(pattern of workload .*: mean .* and none, the wall time\)"):
+        record(tmp_path, Machine(), timed)
+    with pytest.raises(BenchError, match=r"begun with another plan \(pattern of workload .*: mean .* and max "):
         record(tmp_path, Machine(), other)
     plan = tmp_path / CAMPAIGN
-    plan.write_text(re.sub(r'"pattern": ".*"', '"pattern": null', plan.read_text()))  # as plans were before
+    plan.write_text(re.sub(r',\s*"pattern": ".*"', "", plan.read_text()))  # as plans were before
     assert record(tmp_path, Machine(), other) == []
 
 

@@ -15,8 +15,8 @@ from prologue.cli.main import main
 from prologue.plan.variants import KINDS
 from prologue_bench.cli import run as run_command
 from prologue_bench.recorder.output import Recorded
-from prologue_bench.recorder.task import Measured, Task
-from prologue_bench.results.model import Evidence, Readback
+from prologue_bench.recorder.task import Task
+from prologue_bench.results.model import Evidence, Readback, Workload
 from prologue_bench.results.store import CAMPAIGN, read_results
 from prologue_bench.targets.base import Attempt
 from tests.mini_kernel.build import Spec
@@ -37,13 +37,13 @@ class Machine:
     def facts(self) -> Mapping[str, str]:
         return {"target": "made up"}
 
-    def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
+    def measures(self, asked: tuple[Workload, ...]) -> tuple[Workload, ...]:
         return asked
 
     def boot(self, attempt: Attempt, task: Task) -> Recorded:
         self.boots.append(attempt.label)
         readback = Readback("5eed", 9, 0, 9) if len(self.boots) in self.wrong else None
-        values = {measured.workload.name: (1.5,) * task.runs for measured in task.workloads}
+        values = {workload.name: (1.5,) * task.runs for workload in task.workloads}
         return Recorded(machine={}, readback=readback, gate_before={}, gate_after={}, values=values)
 
 

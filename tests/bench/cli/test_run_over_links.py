@@ -15,8 +15,8 @@ from prologue.cli.main import main
 from prologue_bench.cli import run as run_command
 from prologue_bench.errors import GuestLostError
 from prologue_bench.recorder.output import Recorded
-from prologue_bench.recorder.task import Measured, Task
-from prologue_bench.results.model import Evidence
+from prologue_bench.recorder.task import Task
+from prologue_bench.results.model import Evidence, Workload
 from prologue_bench.results.store import CAMPAIGN, RESULTS, read_results
 from prologue_bench.targets.base import Attempt
 from tests.support.kbuild_tree import kbuild_tree
@@ -40,7 +40,7 @@ class Board:
     def facts(self) -> Mapping[str, str]:
         return {"target": "made up"}
 
-    def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
+    def measures(self, asked: tuple[Workload, ...]) -> tuple[Workload, ...]:
         return asked
 
     def boot(self, attempt: Attempt, task: Task) -> Recorded:
@@ -51,7 +51,7 @@ class Board:
         value = 10 + int(link[-1]) + 0.01 * self.rng.standard_normal() + 0.1 * (attempt.label == "build")
         if self.evidence == "exact":
             value = 1000 * int(link[-1]) + (attempt.label == "build")
-        values = {measured.workload.name: (round(float(value), 4),) * task.runs for measured in task.workloads}
+        values = {workload.name: (round(float(value), 4),) * task.runs for workload in task.workloads}
         return Recorded(machine={}, readback=None, gate_before={}, gate_after={}, values=values)
 
 

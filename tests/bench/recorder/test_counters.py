@@ -11,7 +11,7 @@ from prologue_bench.errors import BenchError
 from prologue_bench.recorder.output import Recorded, read_recorded
 from prologue_bench.recorder.record import decode_record, encode_record, make_record
 from prologue_bench.recorder.script import script
-from prologue_bench.recorder.task import Measured, Task
+from prologue_bench.recorder.task import Task
 from prologue_bench.results.counters import CounterReading, parse_counters
 from prologue_bench.results.fields import parse
 from prologue_bench.results.model import Workload
@@ -31,7 +31,7 @@ NOTHING = """#!/bin/sh
 echo 'instructions - %s
 cycles - %s' >"$1"
 """
-GREETING = Measured(Workload("greeting", "echo took 2.5", "seconds", "lower"), r"took \([0-9.]*\)")
+GREETING = Workload("greeting", "echo took 2.5", "seconds", "lower", r"took \([0-9.]*\)")
 
 
 @pytest.fixture(params=one_quick(*shells()))

@@ -18,12 +18,12 @@ from prologue_bench.recorder.output import read_recorded
 from prologue_bench.recorder.reader import read_records
 from prologue_bench.recorder.record import Record, encode_record
 from prologue_bench.recorder.script import script
-from prologue_bench.recorder.task import Measured, Task
+from prologue_bench.recorder.task import Task
 from prologue_bench.recorder.writer import appending
 from prologue_bench.results.model import Readback, Workload
 from tests.support.machine_tree import make_tree, run_script
 
-WORK: Final = (Measured(Workload("hackbench", "hackbench -g 10", "seconds", "lower"), r"Time: \([0-9.]*\)"),)
+WORK: Final = (Workload("hackbench", "hackbench -g 10", "seconds", "lower", r"Time: \([0-9.]*\)"),)
 MACHINE: Final = {
     "arch": "aarch64",
     "cpus": "4",
@@ -73,7 +73,7 @@ def test_a_record_survives(tmp_path: Path) -> None:
     campaign, (first, second) = results.campaign, results.boots
     assert (campaign.evidence, campaign.base, campaign.aa, campaign.runs_per_boot) == ("timing", "base", None, 2)
     assert [(v.label, v.kind, v.image_sha256) for v in campaign.variants] == [("base", None, None), ("mov", None, None)]
-    assert (campaign.machine, campaign.kernel, campaign.workloads) == (MACHINE, KERNEL, (WORK[0].workload,))
+    assert (campaign.machine, campaign.kernel, campaign.workloads) == (MACHINE, KERNEL, (WORK[0],))
     assert (first.block, first.position, first.number, first.started) == (None, 0, 1, "2026-11-21T10:00:00Z")
     assert (second.values, second.variant) == ({"hackbench": (6.0, 6.01)}, "mov")
     assert second.readback == Readback("ab" * 20, 256, 256, 0)
@@ -95,7 +95,7 @@ def test_reports_are_made_of_several_files(tmp_path: Path, capsys: pytest.Captur
     assert (tmp_path / "a.svg").stat().st_size > 1000
 
 
-OTHER_COMMAND: Final = replace(WORK[0], workload=replace(WORK[0].workload, command="hackbench -g 9"))
+OTHER_COMMAND: Final = replace(WORK[0], command="hackbench -g 9")
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_a_log_of_many_boots(tmp_path: Path) -> None:
     log = ""
     commands = (("nop", "echo 5.0"), ("mov", "echo 5.1"), ("nop", "echo no memory; exit 2"), ("mov", "echo 5.2"))
     for k, (label, command) in enumerate(commands):
-        task = Task(workloads=(Measured(replace(WORK[0].workload, command="x"), r"\([0-9.]*\)$"),), runs=2)
+        task = Task(workloads=(replace(WORK[0], command="x", pattern=r"\([0-9.]*\)$"),), runs=2)
         tree = make_tree(tmp_path / "machine", {"proc/sys/kernel/random/boot_id": f"boot-{k}\n"})
         text = script(task).replace("command_0=x", f"command_0='{command}'")
         log += "[    1.0] noise\r\n" + run_script("dash", text, tree, tmp_path / "programs", {"LABEL": label}).stdout
@@ -315,7 +315,7 @@ def test_a_log_of_many_boots(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_a_torn_line_in_a_log_keeps_its_boot_apart_from_the_next(tmp_path: Path) -> None:
-    task = Task(workloads=(Measured(replace(WORK[0].workload, command="x"), r"\([0-9.]*\)$"),), runs=2)
+    task = Task(workloads=(replace(WORK[0], command="x", pattern=r"\([0-9.]*\)$"),), runs=2)
     log = ""
     for k, (label, value) in enumerate((("boot", "5.0"), ("boot", "5.1"), ("build", "5.2"))):
         tree = make_tree(tmp_path / "machine", {"proc/sys/kernel/random/boot_id": f"boot-{k}\n"})
@@ -333,7 +333,7 @@ def test_a_torn_line_in_a_log_keeps_its_boot_apart_from_the_next(tmp_path: Path)
 
 
 def test_two_values_of_one_run_are_refused(tmp_path: Path) -> None:
-    task = Task(workloads=(Measured(replace(WORK[0].workload, command="echo 5"), r"\([0-9.]*\)$"),), runs=1)
+    task = Task(workloads=(replace(WORK[0], command="echo 5", pattern=r"\([0-9.]*\)$"),), runs=1)
     lines = run_script("dash", script(task), make_tree(tmp_path / "machine"), tmp_path / "programs").stdout.splitlines()
     value = next(k for k, line in enumerate(lines) if '"event": "value"' in line)
     assert read_recorded(lines, task).values == {"hackbench": (5.0,)}
@@ -343,7 +343,7 @@ def test_two_values_of_one_run_are_refused(tmp_path: Path) -> None:
 
 def test_what_a_boot_says_once_is_not_taken_from_another(tmp_path: Path) -> None:
     """A boot that died in its first run, and one whose first line a kernel message tore."""
-    task = Task(workloads=(Measured(replace(WORK[0].workload, command="echo 5"), r"\([0-9.]*\)$"),), runs=1)
+    task = Task(workloads=(replace(WORK[0], command="echo 5", pattern=r"\([0-9.]*\)$"),), runs=1)
     log = ""
     for boot, label in enumerate(("boot", "build")):
         tree = make_tree(tmp_path / "machine", {"proc/sys/kernel/random/boot_id": f"boot-{boot}\n"})
@@ -358,7 +358,7 @@ def test_what_a_boot_says_once_is_not_taken_from_another(tmp_path: Path) -> None
 
 @pytest.mark.thorough
 def test_a_log_without_a_label(tmp_path: Path) -> None:
-    task = Task(workloads=(Measured(WORK[0].workload, None),), runs=0)
+    task = Task(workloads=(replace(WORK[0], pattern=None),), runs=0)
     done = run_script("dash", script(task), make_tree(tmp_path / "machine"), tmp_path / "programs")
     (tmp_path / "a.log").write_text("\n" + done.stdout)
     with pytest.raises(BenchError, match=r"a.log:2: no label: which variant was this\?"):

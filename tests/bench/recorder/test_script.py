@@ -17,7 +17,7 @@ from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.recorder.gate import evidence, void_reason
 from prologue_bench.recorder.output import Recorded, read_recorded
 from prologue_bench.recorder.script import script
-from prologue_bench.recorder.task import Measured, Task
+from prologue_bench.recorder.task import Task
 from prologue_bench.results.model import Workload
 from tests.support.cases import one_quick
 from tests.support.machine_tree import (
@@ -45,8 +45,8 @@ def shell(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def measured(command: str, pattern: str | None = None, name: str | None = None) -> Measured:
-    return Measured(Workload(name or command, command, "seconds", "lower"), pattern)
+def measured(command: str, pattern: str | None = None, name: str | None = None) -> Workload:
+    return Workload(name or command, command, "seconds", "lower", pattern)
 
 
 def events(output: str) -> Iterator[dict[str, Any]]:

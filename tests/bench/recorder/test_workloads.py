@@ -13,8 +13,9 @@ import pytest
 from prologue_bench.errors import BenchError
 from prologue_bench.recorder.output import read_recorded
 from prologue_bench.recorder.script import script
-from prologue_bench.recorder.task import Measured, Task
+from prologue_bench.recorder.task import Task
 from prologue_bench.recorder.workloads import BOOT, parse_workload, parse_workloads
+from prologue_bench.results.model import Workload
 from tests.support.machine_tree import make_tree
 
 # As rt-tests 2.4 and perf 6.1 print it.
@@ -37,13 +38,13 @@ def environment(directory: Path) -> dict[str, str]:
     return {**os.environ, "PROLOGUE_ROOT": str(make_tree(directory / "machine"))}
 
 
-def extracted(measured: Measured, output: Path) -> float:
+def extracted(workload: Workload, output: Path) -> float:
     """What the recorder takes from a program's output."""
-    instead = replace(measured, workload=replace(measured.workload, command=f"cat {output}"))
+    instead = replace(workload, command=f"cat {output}")
     task = Task(workloads=(instead,), runs=1)
     done = subprocess.run(["sh"], input=script(task), capture_output=True, text=True, check=True,
                           env=environment(output.parent))  # fmt: skip
-    (value,) = read_recorded(done.stdout.splitlines(), task).values[measured.workload.name]
+    (value,) = read_recorded(done.stdout.splitlines(), task).values[workload.name]
     return value
 
 
@@ -70,7 +71,7 @@ def extracted(measured: Measured, output: Path) -> float:
     ],
 )
 def test_what_is_run(text: str, name: str, command: str) -> None:
-    workload = parse_workload(text).workload
+    workload = parse_workload(text)
     assert (workload.name, workload.command) == (name, command)
     assert (workload.unit, workload.direction) == ("seconds", "lower")
 
@@ -92,16 +93,16 @@ def test_a_kernel_build_times_only_the_build(tmp_path: Path) -> None:
     days = tmp_path / "days"
     date.write_text(f"#!/bin/sh\necho >>{days}; echo $((1900000000 - 86400 * $(wc -l <{days}))).000000001\n")
     date.chmod(0o755)
-    measured = parse_workload(f"kernel-build:{tmp_path},j=2")
-    task = Task(workloads=(measured,), runs=1)
+    workload = parse_workload(f"kernel-build:{tmp_path},j=2")
+    task = Task(workloads=(workload,), runs=1)
     programs = {**environment(tmp_path), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     begin = time.monotonic()
     done = subprocess.run(["sh"], input=script(task), capture_output=True, text=True, check=True, env=programs)
     elapsed = time.monotonic() - begin
     # The two steps before it sleep for a second each; on a busy machine everything else may take any time.
-    assert 0.2 <= read_recorded(done.stdout.splitlines(), task).values[measured.workload.name][0] < elapsed - 2
-    assert "-j2" in measured.workload.name
-    assert "-j$(nproc)" in parse_workload(f"kernel-build:{tmp_path}").workload.command
+    assert 0.2 <= read_recorded(done.stdout.splitlines(), task).values[workload.name][0] < elapsed - 2
+    assert "-j2" in workload.name
+    assert "-j$(nproc)" in parse_workload(f"kernel-build:{tmp_path}").command
 
 
 def test_a_workload_in_a_file(tmp_path: Path) -> None:
@@ -110,12 +111,12 @@ def test_a_workload_in_a_file(tmp_path: Path) -> None:
         'name = "loopback"\ncommand = "iperf3 -c localhost"\nunit = "Gbit/s"\ndirection = "higher"\n'
         "pattern = '\\([0-9.]*\\) Gbits'\n"
     )
-    measured = parse_workload(str(path))
-    assert (measured.workload.unit, measured.workload.direction) == ("Gbit/s", "higher")
+    workload = parse_workload(str(path))
+    assert (workload.unit, workload.direction) == ("Gbit/s", "higher")
     (tmp_path / "output").write_text(
         "[  5]  0.0-1.0 sec  1.1 GBytes  9.4 Gbits/sec\n[SUM]  0.0-10.0 sec  9.41 Gbits/sec\n"
     )
-    assert extracted(measured, tmp_path / "output") == 9.41
+    assert extracted(workload, tmp_path / "output") == 9.41
 
 
 @pytest.mark.parametrize(
@@ -162,7 +163,7 @@ def test_the_same_twice_is_refused() -> None:
 
 
 def test_a_boot_is_no_command() -> None:
-    (measured,) = parse_workloads(["boot"], boot=True)
-    assert measured == BOOT
+    (workload,) = parse_workloads(["boot"], boot=True)
+    assert workload == BOOT
     with pytest.raises(BenchError, match="a boot is measured by --target qemu only"):
         parse_workloads(["time:true", "boot"])

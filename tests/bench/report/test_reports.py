@@ -311,7 +311,7 @@ def test_a_long_command_is_broken_between_words() -> None:
 @pytest.mark.parametrize("pairs", [6, 20])
 def test_how_many_boots_would_see_a_millisecond(pairs: int, tmp_path: Path, capsys: Said) -> None:
     """Four times the boots see half of it; the made boots take 5.7 s."""
-    make(tmp_path / "boots", Made(pairs=pairs, workloads=(BOOT.workload,)))
+    make(tmp_path / "boots", Made(pairs=pairs, workloads=(BOOT,)))
     text = " ".join(bench(capsys, "compare", str(tmp_path / "boots")).split())
     report = json.loads(bench(capsys, "compare", str(tmp_path / "boots"), "--json"))
     (workload,) = report["workloads"]

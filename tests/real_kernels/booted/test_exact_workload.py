@@ -11,7 +11,7 @@ from prologue.kernel.kernel import Kernel
 from prologue_bench.errors import BenchError
 from prologue_bench.exact.entered import read_entered
 from prologue_bench.exact.workload import WorkloadCounts, count_workload
-from prologue_bench.recorder.task import Measured, Task
+from prologue_bench.recorder.task import Task
 from prologue_bench.results.model import Workload
 from prologue_bench.targets.base import Attempt
 from prologue_bench.targets.icount import IcountTarget
@@ -62,8 +62,8 @@ def test_a_workload_that_fails(vmlinux: Path, tmp_path: Path) -> None:
 
 
 def test_a_target_of_campaigns(vmlinux: Path, tmp_path: Path) -> None:
-    sockets = Measured(Workload("sockets", " ".join(HACKBENCH), "seconds", "lower"), r"Time: *\([0-9.]*\)")
-    shell = Measured(Workload("shell", "busybox sh -c 'echo a | cat'", "seconds", "lower"), None)
+    sockets = Workload("sockets", " ".join(HACKBENCH), "seconds", "lower", r"Time: *\([0-9.]*\)")
+    shell = Workload("shell", "busybox sh -c 'echo a | cat'", "seconds", "lower")
     task = Task(workloads=(sockets, shell), runs=1)
     kernel = Kernel(vmlinux)
     values, density = {}, []
@@ -73,7 +73,7 @@ def test_a_target_of_campaigns(vmlinux: Path, tmp_path: Path) -> None:
     assert (facts["target"], facts["cpus"]) == ("icount", "1")
     assert "nokaslr" in facts["command line"]
     assert "rt-tests" in facts["guest"]
-    names = [measured.workload.name for measured in target.measures(task.workloads)]
+    names = [workload.name for workload in target.measures(task.workloads)]
     for kind in ("boot", "build", "nop-nop"):
         variant, image = tmp_path / kind, tmp_path / f"Image.{kind}"
         assert main(["variant", str(vmlinux), "--kind", kind, "-o", str(variant)]) == 0
@@ -110,12 +110,12 @@ def test_workloads_that_cannot_be_counted_are_refused_before_the_first_boot(vmli
     target = IcountTarget(vmlinux)
     for command, message in (("perf bench sched messaging", "no such program"), ("hackbench | tee x", "shell")):
         with pytest.raises(BenchError, match=message):
-            target.measures((Measured(Workload("it", command, "seconds", "lower"), None),))
+            target.measures((Workload("it", command, "seconds", "lower"),))
 
 
 def test_a_workload_with_the_name_of_another_count_is_refused(vmlinux: Path) -> None:
     target = IcountTarget(vmlinux)
     for names in (("ftrace_init",), ("it", "it, prologues")):
-        asked = [Measured(Workload(name, "busybox true", "seconds", "lower"), None) for name in names]
+        asked = [Workload(name, "busybox true", "seconds", "lower") for name in names]
         with pytest.raises(BenchError, match=f"workload '{names[-1]}': another count has that name"):
             target.measures(tuple(asked))

@@ -18,7 +18,7 @@ from prologue.kernel.kernel import Kernel
 from prologue_bench.errors import GuestLostError
 from prologue_bench.guest.initramfs import pack
 from prologue_bench.guest.modules import load_order
-from prologue_bench.recorder.task import Measured, Task
+from prologue_bench.recorder.task import Task
 from prologue_bench.results.model import Workload
 from prologue_bench.targets.base import Attempt
 from tests.support.board.machine import free_port, make_key
@@ -54,9 +54,7 @@ images:
 """
 SERIAL = """ShellDriver: {prompt: 'board# ', login_prompt: 'login: ', username: root, login_timeout: 200}
       ShellStrategy: {}"""
-HACKBENCH = Measured(
-    Workload("hackbench", "hackbench -g 1 -l 5", "seconds", "lower"), r"^Time: *\([0-9][0-9]*\.[0-9]*\)"
-)
+HACKBENCH = Workload("hackbench", "hackbench -g 1 -l 5", "seconds", "lower", r"^Time: *\([0-9][0-9]*\.[0-9]*\)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from prologue_bench.recorder.gate import evidence, void_reason
 from prologue_bench.recorder.output import Recorded, read_recorded
 from prologue_bench.recorder.sampling import sample_sites
 from prologue_bench.recorder.script import script
-from prologue_bench.recorder.task import Measured, Task
+from prologue_bench.recorder.task import Task
 from prologue_bench.results.model import Workload
 from tests.support.needs import needs_kernel, needs_tools
 
@@ -34,8 +34,8 @@ for shell in 'busybox ash' dash; do
 done
 poweroff -f
 """
-HACKBENCH: Final = Measured(Workload("hackbench", "hackbench -g 1 -l 5", "seconds", "lower"), r"^Time: \([0-9.]*\)")
-NAP: Final = Measured(Workload("nap", "sleep 0.2", "seconds", "lower"), None)
+HACKBENCH: Final = Workload("hackbench", "hackbench -g 1 -l 5", "seconds", "lower", r"^Time: \([0-9.]*\)")
+NAP: Final = Workload("nap", "sleep 0.2", "seconds", "lower")
 
 
 def guest(record: str) -> bytes:
