@@ -179,11 +179,7 @@ class Execution:
             seen = self.target.boot(Attempt(self._image(place), log, self.plan.timeout, place.variant), self.plan.task)
         except GuestLostError as error:
             return replace(blank, void=f"lost: {_first_words(error)}"), error
-        boot = replace(
-            blank, values=seen.values, readback=seen.readback, gate_before=seen.gate_before,
-            gate_after=seen.gate_after, counters=seen.counters,
-        )  # fmt: skip
-        judged = _judged(boot, self.campaign, self._wrong_kernel(place, seen))
+        judged = _judged(seen.added_to(blank), self.campaign, self._wrong_kernel(place, seen))
         return void_unlike((*self.journal.boots, judged))[-1], None
 
     def _wrong_kernel(self, place: PlannedBoot, seen: Recorded) -> str | None:

@@ -86,9 +86,9 @@ def run(args: Namespace) -> int:
         _look(task, args.vmlinux)
         record = make_record(record_here(task, _show(task)), task, args.label, str(args.output))
         append(record)
-    if record.void is not None or not args.quiet:
+    if record.boot.void is not None or not args.quiet:
         print("\n".join(_summary(record, args.output)))
-    return 0 if record.void is None else 1
+    return 0 if record.boot.void is None else 1
 
 
 def _workloads(args: Namespace) -> tuple[Workload, ...]:
@@ -149,17 +149,17 @@ def _show(task: Task) -> Callable[[str], None]:
 
 
 def _summary(record: Record, path: Path) -> list[str]:
-    lines = [f"{path}: boot {record.boot_id} recorded as {record.label}"]
-    for workload in record.workloads:
-        values = ", ".join(f"{value:g}" for value in record.values[workload.name])
+    boot = record.boot
+    lines = [f"{path}: boot {boot.boot_id} recorded as {boot.variant}"]
+    for workload in record.setup.workloads:
+        values = ", ".join(f"{value:g}" for value in boot.values[workload.name])
         lines.append(f"{workload.name}: {values} {workload.unit}")
-    if record.readback is not None:
-        seen = record.readback
+    if (seen := boot.readback) is not None:
         lines.append(f"read back: {seen.mov} MOV, {seen.nop} NOP in {counted(seen.sites, 'site')}")
     else:
-        lines.append(f"not read back: {record.gate_before.get('unread')}")
-    if record.void is not None:
-        lines.append(f"void, does not count: {record.void}")
+        lines.append(f"not read back: {boot.gate_before.get('unread')}")
+    if boot.void is not None:
+        lines.append(f"void, does not count: {boot.void}")
     return lines
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from prologue_bench.recorder.cpus import count_cpus, summarise_midrs
 from prologue_bench.recorder.task import Task
 from prologue_bench.results.counters import CounterReading, EventReadings, parse_counters
 from prologue_bench.results.fields import SAMPLE, Fields, is_sample
-from prologue_bench.results.model import NOTHING, Readback
+from prologue_bench.results.model import NOTHING, Boot, Readback
 
 TOKEN: Final = "prologue"  # noqa: S105 - what marks a line as ours
 
@@ -32,6 +32,13 @@ class Recorded:
     values: Mapping[str, tuple[float, ...]]
     stub: tuple[int, ...] = ()
     counters: Mapping[str, EventReadings] = field(default_factory=lambda: NOTHING)  # by workload
+
+    def added_to(self, boot: Boot) -> Boot:
+        """Return a boot with all that it gave."""
+        return replace(
+            boot, values=self.values, readback=self.readback, gate_before=self.gate_before, gate_after=self.gate_after,
+            counters=self.counters,
+        )  # fmt: skip
 
 
 def read_recorded(lines: Sequence[str], task: Task) -> Recorded:

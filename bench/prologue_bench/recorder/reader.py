@@ -9,7 +9,6 @@ from typing import Final
 
 from prologue_bench.errors import BenchError
 from prologue_bench.host.events import Event, parse_line
-from prologue_bench.recorder.gate import evidence
 from prologue_bench.recorder.output import TOKEN, read_facts, read_recorded
 from prologue_bench.recorder.record import Record, blank_record, decode_record, make_record
 from prologue_bench.recorder.task import Task
@@ -44,42 +43,28 @@ def read_records(paths: Sequence[Path]) -> ResultSet:
             raise BenchError(f"{path}: contains no record")
         records += of_file
         notes += left_out
-    counted = [record for record in records if record.void is None] or records[:1]
+    counted = [record for record in records if record.boot.void is None] or records[:1]
     for record in counted[1:]:
         _require_one_setup(counted[0], record)
-    require_alike((record.where, record.gate_before) for record in counted)
+    require_alike((record.where, record.boot.gate_before) for record in counted)
     _require_one_treatment(counted)
     boots, of_tries = join_tries(records)
     labels = tuple(dict.fromkeys(boot.variant for boot in sorted(boots, key=lambda boot: boot.void is not None)))
-    campaign = replace(_setup(counted[0]), variants=tuple(Variant(label) for label in labels), base=labels[0])
+    campaign = replace(counted[0].setup, variants=tuple(Variant(label) for label in labels), base=labels[0])
     return ResultSet(campaign=campaign, boots=boots, notes=(*notes, *of_tries))
 
 
-def _setup(record: Record) -> Campaign:
-    """Return the fields that must agree between records; they have their labels to differ in."""
-    return Campaign(
-        evidence=evidence(record.machine),
-        machine=record.machine,
-        kernel=record.kernel,
-        workloads=record.workloads,
-        variants=(),
-        base="",
-        runs_per_boot=record.runs,
-    )
-
-
 def _require_one_setup(first: Record, other: Record) -> None:
-    machine = dict(other.machine)
-    sizes = [_kilobytes(record) for record in (first, other)]
+    machine = dict(other.setup.machine)
+    sizes = [_kilobytes(record.setup) for record in (first, other)]
     if abs(sizes[0] - sizes[1]) <= _SAME_MEMORY * sizes[0] and "memory" in machine:
-        machine["memory"] = first.machine.get("memory", "")
-    unlike = list(differences(_setup(first), _setup(replace(other, machine=machine))))
-    if unlike:
+        machine["memory"] = first.setup.machine.get("memory", "")
+    if unlike := list(differences(first.setup, replace(other.setup, machine=machine))):
         raise BenchError(f"{first.where} and {other.where} are not of one setup: {'; '.join(unlike)}")
 
 
-def _kilobytes(record: Record) -> int:
-    number = record.machine.get("memory", "").partition(" ")[0]
+def _kilobytes(setup: Campaign) -> int:
+    number = setup.machine.get("memory", "").partition(" ")[0]
     return int(number) if number.isdigit() else 0
 
 
@@ -87,12 +72,13 @@ def _require_one_treatment(records: Sequence[Record]) -> None:
     """Check that boots of one label ran one image: a label given to the wrong boot shows here."""
     seen: dict[str, tuple[str, str]] = {}
     for record in records:
-        if record.readback is None:
+        label, readback = record.boot.variant, record.boot.readback
+        if readback is None:
             continue
-        word = "MOV" if record.readback.mov else "NOP"
-        first, where = seen.setdefault(record.label, (word, record.where))
+        word = "MOV" if readback.mov else "NOP"
+        first, where = seen.setdefault(label, (word, record.where))
         if first != word:
-            raise BenchError(f"label {record.label!r}: {where} ran with {first}, {record.where} with {word}")
+            raise BenchError(f"label {label!r}: {where} ran with {first}, {record.where} with {word}")
 
 
 def _read(path: Path) -> tuple[list[Record], list[str]]:
@@ -126,4 +112,5 @@ def _read_part(lines: Sequence[str], begin: Event, where: str) -> Record:
         return make_record(read_recorded(lines, task), task, where=where)
     except BenchError as error:
         reason = error.message.splitlines()[0].partition("; its end:")[0]
-        return replace(blank_record(read_facts(begin.data, {}), task, "", where), void=reason)
+        blank = blank_record(read_facts(begin.data, {}), task, "", where)
+        return replace(blank, boot=replace(blank.boot, void=reason))

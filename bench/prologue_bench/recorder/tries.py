@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from prologue_bench.errors import BenchError
@@ -20,7 +21,7 @@ def join_tries(records: Sequence[Record]) -> tuple[tuple[Boot, ...], tuple[str, 
     """
     by_boot: dict[str, list[Record]] = {}
     for record in records:
-        by_boot.setdefault(record.boot_id, []).append(record)
+        by_boot.setdefault(str(record.boot.boot_id), []).append(record)
     boots: list[Boot] = []
     notes: list[str] = []
     for position, tries in enumerate(by_boot.values()):
@@ -29,8 +30,8 @@ def join_tries(records: Sequence[Record]) -> tuple[tuple[Boot, ...], tuple[str, 
         _require_distinct(kept)
         boots.append(_boot(position, kept))
         if len(kept) < len(tries):
-            voids = [record for record in tries if record.void is not None]
-            notes += [f"{v.where}: a try that is void ({v.void}) was left out; its boot counts" for v in voids]
+            voids = [record for record in tries if record.boot.void is not None]
+            notes += [f"{v.where}: a try that is void ({v.boot.void}) was left out; its boot counts" for v in voids]
     return tuple(boots), tuple(notes)
 
 
@@ -40,17 +41,19 @@ def _counting_tries(tries: list[Record]) -> list[Record]:
     A try is void for what the gate saw, not for its numbers, so that leaving it out chooses nothing. But a kernel that
     was tainted in one is not the kernel that others measured: its boot is void as a whole.
     """
-    if any(t.void is not None and t.gate_before.get("taint") != t.gate_after.get("taint") for t in tries):
+    boots = [record.boot for record in tries]
+    if any(b.void is not None and b.gate_before.get("taint") != b.gate_after.get("taint") for b in boots):
         return tries
-    return [record for record in tries if record.void is None] or tries
+    return [record for record in tries if record.boot.void is None] or tries
 
 
 def _require_one_label(tries: Sequence[Record]) -> None:
+    first = tries[0]
     for record in tries:
-        if record.label != tries[0].label:
+        if record.boot.variant != first.boot.variant:
             raise BenchError(
-                f"{record.where}: boot {record.boot_id} is {record.label!r} here and {tries[0].label!r} in "
-                f"{tries[0].where}: one boot is of one variant"
+                f"{record.where}: boot {record.boot.boot_id} is {record.boot.variant!r} here and "
+                f"{first.boot.variant!r} in {first.where}: one boot is of one variant"
             )
 
 
@@ -58,26 +61,22 @@ def _require_distinct(tries: Sequence[Record]) -> None:
     # Two that started in the same second are one, copied; void ones may fail as fast, and have nothing to add.
     seen: dict[str, str] = {}
     for record in tries:
-        first = record.where if record.void is not None else seen.setdefault(record.started, record.where)
-        if first != record.where:
-            raise BenchError(f"{record.where}: boot {record.boot_id}, started {record.started}, is in {first} already")
+        boot, where = record.boot, record.where
+        first = where if boot.void is not None else seen.setdefault(boot.started, where)
+        if first != where:
+            raise BenchError(f"{where}: boot {boot.boot_id}, started {boot.started}, is in {first} already")
 
 
 def _boot(position: int, parts: Sequence[Record]) -> Boot:
-    first, last = parts[0], parts[-1]
-    names = [workload.name for workload in first.workloads]
-    values = {name: tuple(value for part in parts for value in part.values.get(name, ())) for name in names}
-    return Boot(
-        block=None,
+    boots = [part.boot for part in parts]
+    names = [workload.name for workload in parts[0].setup.workloads]
+    values = {name: tuple(value for boot in boots for value in boot.values.get(name, ())) for name in names}
+    return replace(
+        boots[0],
         position=position,
-        variant=first.label,
         number=position + 1,
-        started=first.started,
-        boot_id=first.boot_id,
         values=MappingProxyType({name: numbers for name, numbers in values.items() if numbers}),
-        readback=first.readback,
-        gate_before=first.gate_before,
-        gate_after=last.gate_after,
-        counters=join_counters([part.counters for part in parts]),
-        void=next((part.void for part in parts if part.void is not None), None),
+        gate_after=boots[-1].gate_after,
+        counters=join_counters([boot.counters for boot in boots]),
+        void=next((boot.void for boot in boots if boot.void is not None), None),
     )

@@ -60,7 +60,7 @@ def _document(report: Report) -> dict[str, Any]:
 
 def _workload(report: WorkloadReport, margin: float) -> dict[str, Any]:
     return {
-        **asdict(report.workload),
+        **{name: getattr(report.workload, name) for name in ("name", "command", "unit", "direction")},
         "aa_difference": report.floor,
         "base_spread": report.base_spread,
         "variants": [_variant(series) for series in report.series],

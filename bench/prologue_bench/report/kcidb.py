@@ -18,7 +18,7 @@ from typing import Any, Final
 from prologue.errors import how_to_install
 from prologue_bench.errors import BenchError, MissingToolError
 from prologue_bench.results.model import Boot, Campaign, ResultSet, Variant, Workload
-from prologue_bench.results.store import encode_readback
+from prologue_bench.results.store import encode_machine
 
 try:
     from jsonschema.exceptions import ValidationError
@@ -194,8 +194,7 @@ def _test_facts(campaign: Campaign, boot: Boot, workload: Workload, values: tupl
         "block": boot.block,
         "position": boot.position,
         "samples": list(values),
-        "readback": encode_readback(boot.readback),
-        "gate": {"before": dict(boot.gate_before), "after": dict(boot.gate_after)},
+        **encode_machine(boot),
     }
 
 

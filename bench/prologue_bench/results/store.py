@@ -19,6 +19,7 @@ from prologue_bench.results.append_only import split_lines, torn_note
 from prologue_bench.results.counters import decode_counters, encode_counters
 from prologue_bench.results.fields import Fields, parse, read_file
 from prologue_bench.results.model import (
+    NOTHING,
     UNKNOWN_PATTERN,
     Boot,
     Campaign,
@@ -160,33 +161,47 @@ def decode_boot(fields: Fields, campaign: Campaign) -> Boot:
     """
     fields.schema(BOOT_SCHEMA)
     variant = fields.choice("variant", *(variant.label for variant in campaign.variants))
-    void, values = fields.optional_text("void"), fields.below("values")
+    values = fields.below("values")
     known = {workload.name for workload in campaign.workloads}
     if unknown := sorted(set(values.data) - known):
         raise BenchError(f"{values.where}: {unknown[0]!r} is not a workload of this campaign")
-    # A void boot may have ended before all workloads were run.
-    names = [w.name for w in campaign.workloads if void is None or w.name in values.data]
-    gate = fields.below("gate")
-    boot = Boot(
+    blank = Boot(
         block=fields.optional_integer("block"),
         position=fields.integer("position"),
         variant=variant,
         number=fields.integer("boot"),
-        started=read_time(fields),
-        values=MappingProxyType({name: values.numbers(name) for name in names}),
-        readback=decode_readback(fields),
-        gate_before=gate.below("before").data,
-        gate_after=gate.below("after").data,
-        void=void,
+        started="",
+        values=NOTHING,
         board=fields.optional_text("board"),
-        counters=decode_counters(fields),
     )
-    reason = None if void is not None else contradiction(boot, campaign)
+    boot = decode_measured(fields, blank, campaign.workloads)
+    reason = None if boot.void is not None else contradiction(boot, campaign)
     return boot if reason is None else replace(boot, void=reason)
 
 
-def read_time(fields: Fields) -> str:
-    """Read the time when a boot started, as it was written."""
+def decode_measured(fields: Fields, boot: Boot, workloads: Sequence[Workload]) -> Boot:
+    """Return a boot with what its line says of it; ``encode_measured`` wrote that.
+
+    Raises:
+        BenchError: a field is absent or wrong.
+
+    """
+    void, values, gate = fields.optional_text("void"), fields.below("values"), fields.below("gate")
+    # A void boot may have ended before all workloads were run.
+    names = [workload.name for workload in workloads if void is None or workload.name in values.data]
+    return replace(
+        boot,
+        started=_time(fields),
+        values=MappingProxyType({name: values.numbers(name) for name in names}),
+        readback=_decode_readback(fields),
+        gate_before=gate.below("before").data,
+        gate_after=gate.below("after").data,
+        void=void,
+        counters=decode_counters(fields),
+    )
+
+
+def _time(fields: Fields) -> str:
     text = fields.text("started")
     try:
         datetime.fromisoformat(text)
@@ -195,8 +210,7 @@ def read_time(fields: Fields) -> str:
     return text
 
 
-def decode_readback(fields: Fields) -> Readback | None:
-    """Read what the running machine showed; None if nothing was read."""
+def _decode_readback(fields: Fields) -> Readback | None:
     if fields.data.get("readback") is None:
         return None
     row = fields.below("readback")
@@ -231,18 +245,21 @@ def encode_boot(boot: Boot) -> str:
         "position": boot.position,
         "variant": boot.variant,
         "boot": boot.number,
-        "started": boot.started,
-        "values": {name: list(values) for name, values in boot.values.items()},
-        "readback": encode_readback(boot.readback),
-        "gate": {"before": dict(boot.gate_before), "after": dict(boot.gate_after)},
-        "void": boot.void,
         "board": boot.board,
     }
-    if boot.counters:
-        data["counters"] = encode_counters(boot.counters)
-    return json.dumps(data) + "\n"
+    return json.dumps(data | encode_measured(boot)) + "\n"
 
 
-def encode_readback(seen: Readback | None) -> dict[str, Any] | None:
-    """Write the field of that name."""
-    return None if seen is None else asdict(seen)
+def encode_measured(boot: Boot) -> dict[str, Any]:
+    """Return the fields that lines of result sets and of record files have in common."""
+    counters = {"counters": encode_counters(boot.counters)} if boot.counters else {}
+    values = {name: list(samples) for name, samples in boot.values.items()}
+    return {"started": boot.started, "values": values, **encode_machine(boot), "void": boot.void, **counters}
+
+
+def encode_machine(boot: Boot) -> dict[str, Any]:
+    """Return the fields with what the machine said of itself in a boot."""
+    return {
+        "readback": None if boot.readback is None else asdict(boot.readback),
+        "gate": {"before": dict(boot.gate_before), "after": dict(boot.gate_after)},
+    }

@@ -14,9 +14,9 @@ import pytest
 from prologue.cli.main import main
 from prologue_bench.analysis.sources import open_results
 from prologue_bench.errors import BenchError, GuestLostError
-from prologue_bench.recorder.output import read_recorded
+from prologue_bench.recorder.output import Recorded, read_recorded
 from prologue_bench.recorder.reader import read_records
-from prologue_bench.recorder.record import Record, encode_record
+from prologue_bench.recorder.record import Record, encode_record, make_record
 from prologue_bench.recorder.script import script
 from prologue_bench.recorder.task import Task
 from prologue_bench.recorder.writer import appending
@@ -37,25 +37,26 @@ KERNEL: Final = {"release": "6.12.1", "build_id": "ab" * 20}
 
 def one(label: str = "base", boot: int = 0, value: float = 5.0, mov: bool = False) -> Record:
     readback = Readback("ab" * 20, 256, 256 * mov, 256 * (not mov))
-    return Record(
-        label=label,
-        boot_id=f"boot-{boot}",
-        machine=MACHINE,
-        kernel=KERNEL,
-        workloads=WORK,
-        runs=2,
-        started=f"2026-11-21T10:00:{boot:02}Z",
+    facts = {**MACHINE, **KERNEL, "boot_id": f"boot-{boot}", "started": f"2026-11-21T10:00:{boot:02}Z"}
+    recorded = Recorded(
+        machine=facts,
         readback=readback,
         gate_before={"taint": 0},
         gate_after={"taint": 0},
         values={"hackbench": (value, value + 0.01)},
-        void=None,
     )
+    return make_record(recorded, Task(workloads=WORK, runs=2), label)
+
+
+def changed(record: Record, **change: Any) -> Record:
+    """Another setup, or another boot."""
+    setup = {name: change.pop(name) for name in ("machine", "kernel", "workloads", "runs_per_boot") if name in change}
+    return replace(record, setup=replace(record.setup, **setup), boot=replace(record.boot, **change))
 
 
 def later(record: Record) -> Record:
     """More of the same boot."""
-    return replace(record, started=record.started.replace("T10", "T11"))
+    return changed(record, started=record.boot.started.replace("T10", "T11"))
 
 
 def save(path: Path, *records: Record) -> Path:
@@ -106,13 +107,13 @@ OTHER_COMMAND: Final = replace(WORK[0], command="hackbench -g 9")
         ({"machine": {**MACHINE, "compatible": "linux,dummy-virt"}}, "evidence class: timing and smoke"),
         ({"kernel": {**KERNEL, "release": "6.12.2"}}, "kernel release: 6.12.1 and 6.12.2"),
         ({"kernel": {**KERNEL, "build_id": "cd" * 20}}, f"kernel build_id: {'ab' * 20} and {'cd' * 20}"),
-        ({"runs": 3}, "runs_per_boot: 2 and 3"),
+        ({"runs_per_boot": 3}, "runs_per_boot: 2 and 3"),
         ({"workloads": (OTHER_COMMAND,)}, "hackbench -g 10 (seconds, lower is better) and hackbench -g 9"),
         ({"workloads": (replace(WORK[0], pattern=r"Max: \([0-9.]*\)"),)}, r"hackbench: Time: \([0-9.]*\) and Max: \("),
     ],
 )
 def test_unlike_records_are_refused(change: dict[str, Any], said: str, tmp_path: Path) -> None:
-    a, b = save(tmp_path / "a.jsonl", one()), save(tmp_path / "b.jsonl", replace(one("mov", 1), **change))
+    a, b = save(tmp_path / "a.jsonl", one()), save(tmp_path / "b.jsonl", changed(one("mov", 1), **change))
     with pytest.raises(BenchError) as refused:
         read_records([a, b])
     assert refused.value.message.startswith(f"{a}:1 and {b}:1 are not of one setup: ")
@@ -126,21 +127,21 @@ def test_boots_whose_settings_differ_are_refused(tmp_path: Path) -> None:
     """A governor is worth more than any prologue, and the labels would get the blame."""
     path = tmp_path / "a.jsonl"
     slow = {**SET, "governors": ["powersave"]}
-    records = [replace(r, gate_before=slow if r.label == "mov" else SET) for r in ten_of_each()]
+    records = [changed(r, gate_before=slow if r.boot.variant == "mov" else SET) for r in ten_of_each()]
     save(path, *records)
     with pytest.raises(BenchError) as refused:
         read_records([path])
     assert refused.value.message == (f"{path}:2: settings differ: governors: powersave, but performance in {path}:1")
-    save(path, replace(one(), gate_before=SET), later(replace(one(), gate_before=slow)))
+    save(path, changed(one(), gate_before=SET), later(changed(one(), gate_before=slow)))
     with pytest.raises(BenchError, match=r"a.jsonl:2: settings differ: governors"):  # one boot, two parts
         read_records([path])
-    save(path, replace(one(), gate_before=SET), replace(one("mov", 1), gate_before=slow, void="throttled"))
+    save(path, changed(one(), gate_before=SET), changed(one("mov", 1), gate_before=slow, void="throttled"))
     assert len(read_records([path]).boots) == 2
 
 
 def test_settings_that_are_not_known_of_every_boot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    records = [replace(r, gate_before=SET) for r in ten_of_each()]
-    records[3] = replace(records[3], gate_before={**SET, "governors": [], "boost": None})
+    records = [changed(r, gate_before=SET) for r in ten_of_each()]
+    records[3] = changed(records[3], gate_before={**SET, "governors": [], "boost": None})
     assert main(["bench", "compare", str(save(tmp_path / "a.jsonl", *records))]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "mov: different" in said
@@ -148,7 +149,7 @@ def test_settings_that_are_not_known_of_every_boot(tmp_path: Path, capsys: pytes
 
 
 def test_memory_may_differ_a_little(tmp_path: Path) -> None:
-    other = replace(one("mov", 1), machine={**MACHINE, "memory": "4005100 kB"})
+    other = changed(one("mov", 1), machine={**MACHINE, "memory": "4005100 kB"})
     assert len(read_records([save(tmp_path / "a.jsonl", one(), other)]).boots) == 2
 
 
@@ -168,7 +169,7 @@ def test_one_boot_may_be_recorded_twice(tmp_path: Path) -> None:
 @pytest.mark.parametrize("void_first", [True, False])
 def test_a_try_that_is_void_leaves_the_others_of_its_boot_alone(void_first: bool, tmp_path: Path) -> None:
     """It is left out for what the gate saw, whatever its numbers were, and named."""
-    void = replace(one("mov", 1, 9.0), void="other work used 2.0 CPUs before the first run")
+    void = changed(one("mov", 1, 9.0), void="other work used 2.0 CPUs before the first run")
     good = one("mov", 1)
     tries = [void, later(good)] if void_first else [good, later(void)]
     path = save(tmp_path / "a.jsonl", one(), *tries)
@@ -181,18 +182,18 @@ def test_a_try_that_is_void_leaves_the_others_of_its_boot_alone(void_first: bool
 
 
 def test_a_boot_whose_tries_are_all_void_is_void(tmp_path: Path) -> None:
-    void = replace(one("mov", 1), void="throttled")
-    results = read_records([save(tmp_path / "a.jsonl", one(), void, replace(later(void), void="busy"))])
+    void = changed(one("mov", 1), void="throttled")
+    results = read_records([save(tmp_path / "a.jsonl", one(), void, changed(later(void), void="busy"))])
     assert [boot.void for boot in results.boots] == [None, "throttled"]
     assert results.notes == ()
 
 
 def test_a_kernel_that_was_tainted_in_one_try_is_void_in_all(tmp_path: Path) -> None:
     """What runs after an Oops runs on a damaged kernel, though the gate sees the same before and after."""
-    oops = replace(one("mov", 1), gate_after={"taint": 128}, void="kernel's taint changed: 0 before, 128 after")
-    again = replace(later(one("mov", 1)), gate_before={"taint": 128}, gate_after={"taint": 128})
+    oops = changed(one("mov", 1), gate_after={"taint": 128}, void="kernel's taint changed: 0 before, 128 after")
+    again = changed(later(one("mov", 1)), gate_before={"taint": 128}, gate_after={"taint": 128})
     results = read_records([save(tmp_path / "a.jsonl", one(), oops, again)])
-    assert [boot.void for boot in results.boots] == [None, oops.void]
+    assert [boot.void for boot in results.boots] == [None, oops.boot.void]
 
 
 def test_the_same_record_twice_is_refused(tmp_path: Path) -> None:
@@ -207,7 +208,7 @@ def test_the_same_record_twice_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_base_is_the_first_label_that_counts(tmp_path: Path) -> None:
-    broken = replace(one("bsae"), values={}, void="hackbench: run 1: exit status 127")
+    broken = changed(one("bsae"), values={}, void="hackbench: run 1: exit status 127")
     path = save(tmp_path / "a.jsonl", broken, one("base", 1), one("mov", 2, mov=True))
     assert [variant.label for variant in read_records([path]).campaign.variants] == ["base", "mov", "bsae"]
     save(path, broken, later(one("base")), one("mov", 2, mov=True))

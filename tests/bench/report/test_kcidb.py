@@ -13,7 +13,7 @@ import pytest
 
 from prologue.cli.main import main
 from prologue_bench.results.store import RESULTS
-from tests.bench.recorder.test_reader import one, save
+from tests.bench.recorder.test_reader import changed, one, save
 from tests.support.needs import needs_module
 from tests.support.result_sets import BASE, BUILD, CONTROL, HACKBENCH, MESSAGING, Made, boots, campaign, make, write
 
@@ -82,7 +82,7 @@ def test_the_same_results_have_the_same_identifiers(tmp_path: Path, capsys: Said
 
 
 def test_boots_of_a_board_without_a_clock_are_several(tmp_path: Path, capsys: Said) -> None:
-    records = [replace(one("base", boot), started="1970-01-01T00:00:12Z") for boot in (1, 2)]
+    records = [changed(one("base", boot), started="1970-01-01T00:00:12Z") for boot in (1, 2)]
     path = save(tmp_path / "boots.jsonl", *records)
     tests = export(capsys, path)["tests"]
     assert len({test["id"] for test in tests}) == len(tests) == 2
