@@ -23,21 +23,25 @@ from typing import Final
 import numpy as np
 
 from prologue.errors import how_to_install
-from prologue_bench.analysis.stats import ALPHA, NO_WIDTH, Estimate, Floats, paired
+from prologue_bench.analysis.stats import ALPHA, LEAST, NO_WIDTH, Estimate, Floats, paired
 from prologue_bench.errors import MissingToolError
 
 LEAST_OF_BOARD: Final = 2  # pairs: one has no spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoardEffect:
-    """Effect that one board shows by itself: a ratio to the base with its interval; None from a single pair."""
+class GroupEffect:
+    """Effect that one board, or one link, shows by itself: a ratio to the base with its interval; None from one pair.
 
-    board: str
+    ``different`` is the verdict of a plain comparison of this group; None if it has too few pairs for one.
+    """
+
+    name: str
     units: int
     ratio: float
-    low: float | None
-    high: float | None
+    low: float | None = None
+    high: float | None = None
+    different: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +52,7 @@ class Boards:
     estimated: then the comparison is that of ``used``, the only board with enough pairs.
     """
 
-    parts: tuple[BoardEffect, ...]
+    parts: tuple[GroupEffect, ...]
     used: tuple[str, ...]
     spread: float | None
 
@@ -57,17 +61,12 @@ class Boards:
         """Degrees of freedom of statements on all boards."""
         return len(self.used) - 1
 
-    @property
-    def known_to(self) -> tuple[float, float]:
-        """Factors: 95% of samples of so many boards have a true spread between so many times theirs.
-
-        At best: this is chi-squared of boards whose effects were known exactly. The noise of boots makes it wider.
-        """
-        return known_to(self.freedom)
-
 
 def known_to(freedom: int) -> tuple[float, float]:
-    """Return the factors to which a standard deviation is known with so many degrees of freedom (95%)."""
+    """Return the factors to which a standard deviation is known with so many degrees of freedom (95%).
+
+    At best: this is chi-squared of groups whose effects were known exactly. The noise of boots makes it wider.
+    """
     from scipy import stats
 
     low, high = (float((freedom / stats.chi2.ppf(q, freedom)) ** 0.5) for q in (0.975, 0.025))
@@ -84,8 +83,8 @@ def over_boards(differences: Mapping[str, Floats]) -> tuple[Estimate | None, Boa
         MissingToolError: statsmodels is not installed.
 
     """
-    parts = tuple(_estimate_alone(board, values) for board, values in differences.items())
-    used = tuple(part.board for part in parts if part.units >= LEAST_OF_BOARD)
+    parts = tuple(effect_alone(board, values) for board, values in differences.items())
+    used = tuple(part.name for part in parts if part.units >= LEAST_OF_BOARD)
     if len(used) < 2:
         estimate = paired(differences[used[0]]) if used else None
         return estimate, Boards(parts=parts, used=used, spread=None)
@@ -97,12 +96,15 @@ def over_boards(differences: Mapping[str, Floats]) -> tuple[Estimate | None, Boa
     return estimate, Boards(parts=parts, used=used, spread=spread)
 
 
-def _estimate_alone(board: str, values: Floats) -> BoardEffect:
-    if len(values) < LEAST_OF_BOARD:
-        return BoardEffect(board=board, units=len(values), ratio=float(np.exp(values.mean())), low=None, high=None)
-    estimate = paired(values)
-    ratio, low, high = (float(np.exp(value)) for value in (estimate.centre, estimate.low, estimate.high))
-    return BoardEffect(board=board, units=len(values), ratio=ratio, low=low, high=high)
+def effect_alone(name: str, pairs: Floats) -> GroupEffect:
+    """Return what the pairs of one board, or of one link, show by themselves."""
+    ratio = float(np.exp(pairs.mean()))
+    if len(pairs) < LEAST_OF_BOARD:
+        return GroupEffect(name=name, units=len(pairs), ratio=ratio)
+    estimate = paired(pairs)
+    low, high = float(np.exp(estimate.low)), float(np.exp(estimate.high))
+    different = bool(estimate.different) if len(pairs) >= LEAST else None
+    return GroupEffect(name=name, units=len(pairs), ratio=ratio, low=low, high=high, different=different)
 
 
 def variances_of_means(chosen: Sequence[Floats]) -> Floats:

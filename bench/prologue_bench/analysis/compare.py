@@ -232,7 +232,7 @@ def _paired(base: Series, series: Series, workload: Workload) -> _Estimated:
     by_board = paired_differences(base, series, workload.name)
     if by_board and len({boot.board for boot in (*base.boots, *series.boots)}) > 1:
         estimate, boards = over_boards({board or "(not named)": values for board, values in by_board.items()})
-        units = sum(part.units for part in boards.parts if part.board in boards.used)
+        units = sum(part.units for part in boards.parts if part.name in boards.used)
         return boards, estimate, "random effect" if len(boards.used) > 1 else "sign flips", units
     differences = np.concatenate([*by_board.values(), np.empty(0)])
     return None, paired(differences) if len(differences) > 1 else None, "sign flips", len(differences)

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from prologue_bench.analysis.boards import combined, variances_of_means, without_width
+from prologue_bench.analysis.boards import GroupEffect, combined, effect_alone, variances_of_means, without_width
 from prologue_bench.analysis.stats import (
     ALPHA,
     LEAST,
@@ -24,26 +24,10 @@ from prologue_bench.analysis.stats import (
     Floats,
     as_often,
     over_links,
-    paired,
     quantile,
 )
 
 _MOST: Final = 10_000  # links that are counted
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayoutEffect:
-    """Effect that one link shows by itself: a ratio to the base with its interval; None from a single pair.
-
-    ``different`` is the verdict of a plain comparison of this link; None if it has too few pairs for one.
-    """
-
-    link: str
-    units: int
-    ratio: float
-    low: float | None = None
-    high: float | None = None
-    different: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +38,7 @@ class LayoutEffects:
     boots; None if that cannot be separated (single pairs). ``deviation`` is that of the links' effects as measured.
     """
 
-    parts: tuple[LayoutEffect, ...]
+    parts: tuple[GroupEffect, ...]
     spread: float | None
     deviation: float
 
@@ -96,7 +80,7 @@ def over_layouts(differences: Mapping[str, Floats]) -> tuple[Estimate, LayoutEff
     """
     values = list(differences.values())
     centres = np.array([pairs.mean() for pairs in values])
-    parts = tuple(_alone(link, pairs) for link, pairs in differences.items())
+    parts = tuple(effect_alone(link, pairs) for link, pairs in differences.items())
     if not np.ptp(centres) > NO_WIDTH:
         return without_width(float(centres.mean())), LayoutEffects(parts=parts, spread=None, deviation=0.0)
     deviation = float(centres.std(ddof=1))
@@ -114,13 +98,3 @@ def spread_between(groups: list[Floats]) -> float | None:
         return None
     _, spread = combined(np.array([values.mean() for values in groups]), variances_of_means(groups))
     return spread
-
-
-def _alone(link: str, pairs: Floats) -> LayoutEffect:
-    ratio = float(np.exp(pairs.mean()))
-    if len(pairs) < 2:
-        return LayoutEffect(link=link, units=len(pairs), ratio=ratio)
-    estimate = paired(pairs)
-    low, high = float(np.exp(estimate.low)), float(np.exp(estimate.high))
-    different = bool(estimate.different) if len(pairs) >= LEAST else None
-    return LayoutEffect(link=link, units=len(pairs), ratio=ratio, low=low, high=high, different=different)

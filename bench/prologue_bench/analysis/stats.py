@@ -61,19 +61,8 @@ class Estimate:
 
 def paired(differences: Floats) -> Estimate:
     """Estimate from the differences of pairs of boots, at least two: t interval, p by sign flips."""
-    from scipy import stats
-
     n = differences.shape[-1]
-    centre, error = differences.mean(axis=-1), np.asarray(stats.sem(differences, axis=-1))
-    half = quantile(1 - ALPHA / 2, n - 1) * error
-    seen = FEW.get(n, (quantile(1 - ALPHA / 2, n - 1) + quantile(POWER, n - 1)) / n**0.5)  # standard deviations
-    return Estimate(
-        centre=centre,
-        low=centre - half,
-        high=centre + half,
-        p=flip_p(differences),
-        detectable=seen * n**0.5 * as_often(error, n - 1),
-    )
+    return _of_mean(differences, flip_p(differences), FEW[n] * n**0.5 if n in FEW else None)
 
 
 def over_links(effects: Floats) -> Estimate:
@@ -83,17 +72,20 @@ def over_links(effects: Floats) -> Estimate:
     """
     from scipy import stats
 
-    n = effects.shape[-1]
-    centre, error = effects.mean(axis=-1), np.asarray(stats.sem(effects, axis=-1))
-    half = quantile(1 - ALPHA / 2, n - 1) * error
-    power = quantile(1 - ALPHA / 2, n - 1) + quantile(POWER, n - 1)
-    return Estimate(
-        centre=centre,
-        low=centre - half,
-        high=centre + half,
-        p=np.asarray(stats.ttest_1samp(effects, 0, axis=-1).pvalue),
-        detectable=power * as_often(error, n - 1) if n >= LEAST else np.full_like(error, np.nan),
-    )
+    p = np.asarray(stats.ttest_1samp(effects, 0, axis=-1).pvalue)
+    return _of_mean(effects, p, None if effects.shape[-1] >= LEAST else np.nan)
+
+
+def _of_mean(values: Floats, p: Floats, seen: float | None) -> Estimate:
+    """Estimate a mean; ``seen`` are the standard errors of a detectable difference, None for those of the t test."""
+    from scipy import stats
+
+    freedom = values.shape[-1] - 1
+    centre, error = values.mean(axis=-1), np.asarray(stats.sem(values, axis=-1))
+    reach = quantile(1 - ALPHA / 2, freedom)
+    half, seen = reach * error, float(reach + quantile(POWER, freedom)) if seen is None else seen
+    detectable = np.asarray(seen * as_often(error, freedom))
+    return Estimate(centre=centre, low=centre - half, high=centre + half, p=p, detectable=detectable)
 
 
 def unpaired(base: Floats, other: Floats) -> Estimate:

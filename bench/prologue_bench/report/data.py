@@ -5,10 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import asdict
 from typing import Any, Final
 
-from prologue_bench.analysis.boards import Boards
+from prologue_bench.analysis.boards import Boards, GroupEffect
 from prologue_bench.analysis.compare import Comparison, Report, WorkloadReport
 from prologue_bench.analysis.layouts import LayoutEffects
 from prologue_bench.analysis.series import Series
@@ -101,14 +100,19 @@ def _comparison(comparison: Comparison, margin: float) -> dict[str, Any]:
 
 
 def _layouts(layouts: LayoutEffects, margin: float) -> dict[str, Any]:
-    parts = [asdict(part) for part in layouts.parts]
+    parts = [_part("link", part) | {"different": part.different} for part in layouts.parts]
     return {
         "parts": parts, "spread": layouts.spread, "deviation": layouts.deviation, "to_decide": layouts.to_decide(margin)
     }  # fmt: skip
 
 
 def _boards(boards: Boards) -> dict[str, Any]:
-    return {"used": list(boards.used), "spread": boards.spread, "parts": [asdict(part) for part in boards.parts]}
+    parts = [_part("board", part) for part in boards.parts]
+    return {"used": list(boards.used), "spread": boards.spread, "parts": parts}
+
+
+def _part(noun: str, part: GroupEffect) -> dict[str, Any]:
+    return {noun: part.name, "units": part.units, "ratio": part.ratio, "low": part.low, "high": part.high}
 
 
 def to_csv(report: Report) -> str:

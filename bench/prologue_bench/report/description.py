@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from prologue_bench.analysis.describe import OUTLIER_RULE, Description, describe
 from prologue_bench.report import words
-from prologue_bench.report.board_words import boards_used
 from prologue_bench.report.data import setup
+from prologue_bench.report.group_words import boards_used
 from prologue_bench.report.layout import command_lines, markdown, markdown_table, text_table, wrapped
 from prologue_bench.report.rounding import rounded
 from prologue_bench.report.text import title

@@ -29,7 +29,7 @@ from prologue_bench.analysis.compare import Comparison, Report, WorkloadReport, 
 from prologue_bench.analysis.series import Series, by_link
 from prologue_bench.analysis.stats import outliers
 from prologue_bench.report import words
-from prologue_bench.report.board_words import boards_used
+from prologue_bench.report.group_words import boards_used
 from prologue_bench.report.layout import mail
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from prologue_bench.analysis.compare import Comparison, Report, WorkloadReport
 from prologue_bench.analysis.series import Series
 from prologue_bench.report import words
-from prologue_bench.report.board_words import board_sentences, boards_used
+from prologue_bench.report.group_words import board_sentences, boards_used, layout_sentences
 from prologue_bench.report.layout import command_lines, markdown, markdown_table, text_table, wrapped
-from prologue_bench.report.layout_words import layout_sentences
 from prologue_bench.report.rounding import rounded
 from prologue_bench.results.model import Workload
 

@@ -13,11 +13,12 @@ import pytest
 from scipy import stats
 
 from prologue.cli.main import main
+from prologue_bench.analysis.boards import GroupEffect
 from prologue_bench.analysis.compare import compare
-from prologue_bench.analysis.layouts import LayoutEffect, LayoutEffects, over_layouts, spread_between
+from prologue_bench.analysis.layouts import LayoutEffects, over_layouts, spread_between
 from prologue_bench.analysis.sources import open_results
 from prologue_bench.analysis.stats import ALPHA, LEAST, POWER, Floats, over_links, paired, unpaired
-from prologue_bench.report.layout_words import layout_sentences
+from prologue_bench.report.group_words import layout_sentences
 from prologue_bench.results.model import Readback
 from prologue_bench.results.store import read_results
 from tests.bench.analysis.test_calibration import CAMPAIGNS, three_sigma
@@ -204,7 +205,7 @@ def test_layouts_of_two_kinds(layout: float) -> None:
 def test_the_number_of_links_that_decide(margin: float) -> None:
     """With that many, 80% of campaigns call no difference equivalent, and one of the margin different."""
     rng, layout, pairs = np.random.default_rng(12), 0.006, 3
-    parts = tuple(LayoutEffect(link=str(k), units=pairs, ratio=1.0) for k in range(12))
+    parts = tuple(GroupEffect(name=str(k), units=pairs, ratio=1.0) for k in range(12))
     effects = made_pairs(rng, (CAMPAIGNS, 12, pairs), 0.0, layout).mean(axis=-1)
     counts = [
         LayoutEffects(parts=parts, spread=None, deviation=sd).to_decide(margin) for sd in effects[:400].std(-1, ddof=1)
