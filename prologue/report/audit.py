@@ -19,7 +19,7 @@ from prologue.live.audit.run import KERNEL, LIVE_RULES, Audit, AuditedFile, Unkn
 from prologue.report.closing import counts
 from prologue.report.findings import finding_data, finding_lines
 from prologue.report.printable import printable
-from prologue.report.render import Format
+from prologue.report.render import Format, render_cases
 from prologue.report.undecided import (
     agreement_lines,
     counted_undecided,
@@ -53,8 +53,7 @@ def render_audit(
     unread = {f"words of {look.source}": "; ".join(why_undecided(look)) for look in left}
     if kind == "sarif":
         return json.dumps(_sarif(audit, notes, unread), indent=2)
-    from prologue.report.junit import findings_junit
-    from prologue.report.ktap import findings_ktap
+    from prologue.report.cases import CheckedFiles
 
     files = [name_in(look.source, file.path) for look in audits for file in look.files]
     for look in audits:
@@ -62,12 +61,12 @@ def render_audit(
             name = name_in(look.source, error.path or "modules")
             unread[name] = f"{unread[name]}; {error}" if name in unread else str(error)
     live: frozenset[Input] = frozenset({"C"})
-    write = findings_junit if kind == "junit" else findings_ktap
-    left_out = dict.fromkeys(files, audit.left_out)
-    return write(
-        [*files, *unread], [finding.named for finding in every_finding(audit)], notes, FAILING, LIVE_RULES,
-        inputs=dict.fromkeys(files, live), left_out=left_out, unreadable=unread,
+    checked = CheckedFiles(
+        files=[*files, *unread], findings=[finding.named for finding in every_finding(audit)], notes=notes,
+        failing=FAILING, rules=LIVE_RULES, inputs=dict.fromkeys(files, live),
+        left_out=dict.fromkeys(files, audit.left_out), unreadable=unread,
     )  # fmt: skip
+    return render_cases(checked, kind)
 
 
 def _sarif(audit: Audit, notes: list[str], unread: dict[str, str]) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from prologue.errors import InternalError
@@ -51,51 +51,49 @@ def _fix(finding: Finding) -> str:
     return f"see {', '.join(finding.follows_from)}" if finding.follows_from else finding.fix
 
 
-def cases_by_file(  # noqa: PLR0913  # what a report is made of
-    files: Iterable[str],
-    findings: list[Finding],
-    failing: tuple[Severity, ...],
-    rules: tuple[Rule, ...],
-    *,
-    inputs: Inputs | None,
-    left_out: WhyNot,
-) -> dict[str, list[Case]]:
-    """Make the cases of all files; a file that is named twice counts once.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedFiles:
+    """Files, what was found in them, and the rules that looked: a report of test cases.
 
-    Raises:
-        InternalError: a finding that belongs to no case and would be lost.
-
+    Rules that were ``left_out`` are skipped, and so are, with ``inputs``, those that do not apply to a file. No rule
+    looked at the ``unreadable`` ones, which have an error instead.
     """
-    groups: dict[tuple[str, str], list[Finding]] = {}
-    for finding in findings:
-        groups.setdefault((finding.path, finding.code), []).append(finding)
-    cases = {
-        path: list(_cases(path, groups, failing, rules, inputs=inputs, left_out=left_out.get(path, {})))
-        for path in dict.fromkeys(files)
-    }
-    for path, code in groups:
-        raise InternalError(f"a finding of {code}, which did not run", path=path)
-    return cases
 
+    files: Sequence[str]
+    findings: Sequence[Finding]
+    notes: Sequence[str]
+    failing: tuple[Severity, ...]
+    rules: tuple[Rule, ...]
+    inputs: Inputs | None = None
+    left_out: WhyNot = field(default_factory=dict)
+    unreadable: Mapping[str, str] = field(default_factory=dict)
 
-def _cases(  # noqa: PLR0913  # as above
-    path: str,
-    groups: dict[tuple[str, str], list[Finding]],
-    failing: tuple[Severity, ...],
-    rules: tuple[Rule, ...],
-    *,
-    inputs: Inputs | None,
-    left_out: Mapping[str, str],
-) -> Iterator[Case]:
-    """Yield the cases of a file, and remove their findings from the groups."""
-    for rule in rules:
-        findings = tuple(groups.pop((path, rule.code), ()))
-        why = left_out.get(rule.code)
-        if why is None and inputs is not None and inputs[path].isdisjoint(rule.inputs):
-            why = "needs " + " or ".join(INPUTS[kind] for kind in rule.inputs)
-        yield Case(
-            rule,
-            findings,
-            tuple(f for f in findings if f.severity in failing),
-            None if findings or why is None else printable(why),
-        )
+    def cases(self) -> dict[str, list[Case]]:
+        """Make the cases of each file that was read; a file that is named twice counts once.
+
+        Raises:
+            InternalError: a finding of a file or rule that was not named, which would be lost.
+
+        """
+        groups: dict[tuple[str, str], list[Finding]] = {}
+        for finding in self.findings:
+            groups.setdefault((finding.path, finding.code), []).append(finding)
+        readable = dict.fromkeys(path for path in self.files if path not in self.unreadable)
+        cases = {path: list(self._cases(path, groups)) for path in readable}
+        for path, code in groups:
+            raise InternalError(f"a finding of {code}, which did not run", path=path)
+        return cases
+
+    def _cases(self, path: str, groups: dict[tuple[str, str], list[Finding]]) -> Iterator[Case]:
+        """Yield the cases of a file, and remove their findings from the groups."""
+        for rule in self.rules:
+            findings = tuple(groups.pop((path, rule.code), ()))
+            why = self.left_out.get(path, {}).get(rule.code)
+            if why is None and self.inputs is not None and self.inputs[path].isdisjoint(rule.inputs):
+                why = "needs " + " or ".join(INPUTS[kind] for kind in rule.inputs)
+            yield Case(
+                rule,
+                findings,
+                tuple(f for f in findings if f.severity in self.failing),
+                None if findings or why is None else printable(why),
+            )

@@ -4,45 +4,32 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import PurePath
 from xml.etree import ElementTree as ET
 
-from prologue.report.cases import UNREAD, Case, Inputs, WhyNot, cases_by_file
+from prologue.report.cases import UNREAD, Case, CheckedFiles, WhyNot
 from prologue.report.closing import severities
 from prologue.report.printable import printable
-from prologue.rules.base import Finding, Rule, Severity
 from prologue.words import counted
 
 
-def findings_junit(  # noqa: PLR0913  # what a report is made of
-    files: list[str],
-    findings: list[Finding],
-    notes: list[str],
-    failing: tuple[Severity, ...],
-    rules: tuple[Rule, ...],
-    *,
-    inputs: Inputs | None = None,
-    left_out: WhyNot | None = None,
-    unreadable: Mapping[str, str] | None = None,
-) -> str:
+def findings_junit(checked: CheckedFiles) -> str:
     """Make the XML document: a test suite for each file, with a case for each rule; the first suite has the notes.
 
     Only rules that ran have a case: CI servers refuse large files (GitLab: 30 MB), and a release has thousands of
     modules. For the same reason class names leave out the directory that all files are in. Rules that were left out
-    are among the notes, with the reason; rules that, with ``inputs``, do not apply to a file are not named. The suite
-    of an unreadable file is one case with an error: no rule ran.
+    are among the notes, with the reason; rules that do not apply to a file are not named. The suite of an unreadable
+    file is one case with an error: no rule ran.
 
     Raises:
         InternalError: a finding of a file or rule that was not named.
 
     """
     root = ET.Element("testsuites", name="prologue")
-    errors = unreadable or {}
-    readable = [path for path in files if path not in errors]
-    cases = cases_by_file(readable, findings, failing, rules, inputs=inputs, left_out=left_out or {})
-    shared = _shared_directory(files)
-    for path in dict.fromkeys(files):
+    errors, cases = checked.unreadable, checked.cases()
+    shared = _shared_directory(checked.files)
+    for path in dict.fromkeys(checked.files):
         suite = ET.SubElement(root, "testsuite", name=printable(path))
         # Of two files named vmlinux, each has a history of its own.
         classname = printable(f"prologue.{path.removeprefix(shared)}")
@@ -56,7 +43,7 @@ def findings_junit(  # noqa: PLR0913  # what a report is made of
     suites = list(root)
     for key in ("tests", "failures", "errors"):
         root.set(key, str(sum(int(suite.attrib[key]) for suite in suites)))
-    lines = [*(f"note: {note}" for note in notes), *_not_run(left_out or {}, len(suites))]
+    lines = [*(f"note: {note}" for note in checked.notes), *_not_run(checked.left_out, len(suites))]
     if suites and lines:
         ET.SubElement(suites[0], "system-out").text = "\n".join(map(printable, lines))
     ET.indent(root)

@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from prologue.report.cases import UNREAD, Case, Inputs, WhyNot, cases_by_file
+from prologue.report.cases import UNREAD, Case, CheckedFiles
 from prologue.report.printable import printable
-from prologue.rules.base import Finding, Rule, Severity
 
 
-def findings_ktap(  # noqa: PLR0913  # what a report is made of
-    files: list[str],
-    findings: list[Finding],
-    notes: list[str],
-    failing: tuple[Severity, ...],
-    rules: tuple[Rule, ...],
-    *,
-    inputs: Inputs | None = None,
-    left_out: WhyNot | None = None,
-    unreadable: Mapping[str, str] | None = None,
-) -> str:
+def findings_ktap(checked: CheckedFiles) -> str:
     """Make a test for each file, with a subtest for each rule; findings are diagnostics before the result.
 
-    Rules that were left out are skipped, and so are, with ``inputs``, those that do not apply to a file. An unreadable
-    file has one subtest, which fails: no rule ran.
+    An unreadable file has one subtest, which fails: no rule ran.
 
     Raises:
         InternalError: a finding of a file or rule that was not named.
 
     """
-    errors = unreadable or {}
-    named = list(dict.fromkeys(files))
-    readable = [path for path in named if path not in errors]
-    by_file = cases_by_file(readable, findings, failing, rules, inputs=inputs, left_out=left_out or {})
-    lines = ["KTAP version 1", f"1..{len(named)}", *(f"# note: {printable(note)}" for note in notes)]
+    errors, by_file = checked.unreadable, checked.cases()
+    named = list(dict.fromkeys(checked.files))
+    lines = ["KTAP version 1", f"1..{len(named)}", *(f"# note: {printable(note)}" for note in checked.notes)]
     for number, path in enumerate(named, 1):
         cases = by_file.get(path, [])
         inner = _unread(errors[path]) if path in errors else _subtests(cases)

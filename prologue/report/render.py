@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from prologue.gate.verdict import Verdict
 from prologue.rules.registry import RULES
+
+if TYPE_CHECKING:
+    from prologue.report.cases import CheckedFiles
 
 Format = Literal["text", "json", "sarif", "junit", "ktap"]
 
@@ -22,7 +25,15 @@ def render(verdict: Verdict, kind: Format, *, show_all: bool) -> str:
         from prologue.report.findings import findings_data
 
         return json.dumps(findings_data(verdict), indent=2)
-    return _sarif(verdict) if kind == "sarif" else _cases(verdict, kind)
+    return _sarif(verdict) if kind == "sarif" else render_cases(_checked(verdict), kind)
+
+
+def render_cases(checked: CheckedFiles, kind: Literal["junit", "ktap"]) -> str:
+    """Return files and their findings as test cases."""
+    from prologue.report.junit import findings_junit
+    from prologue.report.ktap import findings_ktap
+
+    return findings_junit(checked) if kind == "junit" else findings_ktap(checked)
 
 
 def _sarif(verdict: Verdict) -> str:
@@ -41,17 +52,15 @@ def _sarif(verdict: Verdict) -> str:
     return json.dumps(log, indent=2)
 
 
-def _cases(verdict: Verdict, kind: Literal["junit", "ktap"]) -> str:
-    from prologue.report.junit import findings_junit
-    from prologue.report.ktap import findings_ktap
+def _checked(verdict: Verdict) -> CheckedFiles:
+    from prologue.report.cases import CheckedFiles
 
-    write = findings_junit if kind == "junit" else findings_ktap
-    return write(
-        verdict.files,
-        verdict.findings + verdict.refused,
-        [*verdict.notes, *verdict.exceptions],
-        verdict.failing,
-        (*RULES, *verdict.gate_rules),
+    return CheckedFiles(
+        files=verdict.files,
+        findings=verdict.findings + verdict.refused,
+        notes=[*verdict.notes, *verdict.exceptions],
+        failing=verdict.failing,
+        rules=(*RULES, *verdict.gate_rules),
         inputs=verdict.inputs,
         left_out={
             path: {left.rule.code: left.why for left in settings.left_out}

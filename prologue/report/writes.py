@@ -12,7 +12,7 @@ from prologue.live.pokes.write_groups import PriorRun, WriteGroup
 from prologue.report.closing import counts
 from prologue.report.findings import finding_data, finding_lines
 from prologue.report.printable import printable
-from prologue.report.render import Format
+from prologue.report.render import Format, render_cases
 from prologue.rules.base import FAILING, Input
 from prologue.words import counted
 
@@ -108,13 +108,14 @@ def render_writes(judged: JudgedWrites, kind: Format, *, show_all: bool) -> str:
         from prologue.report.sarif import findings_sarif
 
         return json.dumps(findings_sarif([*files, *left], findings, notes, (), left), indent=2)
-    from prologue.report.junit import findings_junit
-    from prologue.report.ktap import findings_ktap
+    from prologue.report.cases import CheckedFiles
 
     recorded: frozenset[Input] = frozenset({"W"})
-    write = findings_junit if kind == "junit" else findings_ktap
-    inputs = dict.fromkeys(files, recorded)
-    return write([*files, *left], findings, notes, FAILING, WRITE_RULES, inputs=inputs, unreadable=left)
+    checked = CheckedFiles(
+        files=[*files, *left], findings=findings, notes=notes, failing=FAILING, rules=WRITE_RULES,
+        inputs=dict.fromkeys(files, recorded), unreadable=left,
+    )  # fmt: skip
+    return render_cases(checked, kind)
 
 
 def _text(judged: JudgedWrites, *, show_all: bool) -> str:

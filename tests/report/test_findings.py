@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from prologue.report.cases import CheckedFiles
 from prologue.report.findings import finding_lines
 from prologue.report.html.causes import causes_part
 from prologue.report.junit import findings_junit
@@ -25,7 +26,9 @@ def test_a_rule_is_as_severe_as_its_worst_finding() -> None:
     assert finding_lines(mixed, show_all=False)[0] == f"vmlinux: {ERROR.code} {ERROR.slug} (error, warn): 2"
     (cause,) = causes_part(mixed).causes
     assert (cause.severity, cause.count) == ("error", "2 findings in 1 file: 1 error, 1 warn")
-    failing = findings_junit(["vmlinux"], mixed, [], ("fatal", "error", "warn"), (ERROR,))
+    failing = findings_junit(
+        CheckedFiles(files=["vmlinux"], findings=mixed, notes=[], failing=("fatal", "error", "warn"), rules=(ERROR,))
+    )
     assert 'type="error"' in failing
     assert 'type="warn"' not in failing
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given
 
 from prologue.errors import InternalError
+from prologue.report.cases import CheckedFiles
 from prologue.report.junit import findings_junit
 from prologue.rules.base import Input, Severity
 from prologue.rules.registry import RULES as ALL_RULES
 from tests.support.made_findings import ERROR, FATAL, INFO, NASTY, RULES, WARN, finding
 
 FAILING: tuple[Severity, ...] = ("fatal", "error")
+
+
+def junit_of(*what: Any, **more: Any) -> str:
+    names = ("files", "findings", "notes", "failing", "rules")
+    return findings_junit(CheckedFiles(**dict(zip(names, what, strict=True)), **more))
 
 
 def parse(xml: str) -> ET.Element:
@@ -26,7 +33,7 @@ def case(suite: ET.Element, code: str) -> ET.Element:
 
 
 def test_a_suite_for_each_file_and_a_case_for_each_rule() -> None:
-    root = parse(findings_junit(["out/vmlinux", "ext4.ko"], [], [], FAILING, RULES))
+    root = parse(junit_of(["out/vmlinux", "ext4.ko"], [], [], FAILING, RULES))
     assert root.tag == "testsuites"
     assert [suite.attrib["name"] for suite in root] == ["out/vmlinux", "ext4.ko"]
     for suite, classname in zip(root, ("prologue.out/vmlinux", "prologue.ext4.ko"), strict=True):
@@ -37,14 +44,14 @@ def test_a_suite_for_each_file_and_a_case_for_each_rule() -> None:
 
 
 def test_it_parses_whatever_encoding_standard_output_has() -> None:
-    xml = findings_junit(["é名.ko"], [], [], FAILING, RULES)
+    xml = junit_of(["é名.ko"], [], [], FAILING, RULES)
     assert xml.isascii()
     assert parse(xml)[0].attrib["name"] == "é名.ko"
 
 
 def test_failures_and_other_findings() -> None:
     findings = [finding(FATAL), finding(FATAL, symbol="other", message="second"), finding(WARN), finding(INFO)]
-    root = parse(findings_junit(["vmlinux", "clean"], findings, [], FAILING, RULES))
+    root = parse(junit_of(["vmlinux", "clean"], findings, [], FAILING, RULES))
     suite, clean = root
     failure = case(suite, "PL203").find("failure")
     assert failure is not None
@@ -62,13 +69,13 @@ def test_failures_and_other_findings() -> None:
 
 def test_what_fails_is_the_callers_choice() -> None:
     release: tuple[Severity, ...] = ("fatal", "error", "warn")
-    root = parse(findings_junit(["vmlinux"], [finding(WARN)], [], release, RULES))
+    root = parse(junit_of(["vmlinux"], [finding(WARN)], [], release, RULES))
     assert root.attrib["failures"] == "1"
 
 
 def test_long_lists_are_cut_and_counted() -> None:
     findings = [finding(ERROR, offset=4 * k) for k in range(1234)]
-    root = parse(findings_junit(["vmlinux"], findings, [], FAILING, RULES))
+    root = parse(junit_of(["vmlinux"], findings, [], FAILING, RULES))
     failure = case(root[0], "PL105").find("failure")
     assert failure is not None
     assert failure.attrib["message"].startswith("1,234 findings; ")
@@ -79,14 +86,14 @@ def test_long_lists_are_cut_and_counted() -> None:
 
 def test_rules_that_do_not_apply_have_no_case() -> None:
     inputs = {"vmlinux": frozenset("V"), "ext4.ko": frozenset("K")}
-    root = parse(findings_junit(["vmlinux", "ext4.ko"], [], [], FAILING, RULES, inputs=inputs))  # type: ignore[arg-type]  # letters are the literals
+    root = parse(junit_of(["vmlinux", "ext4.ko"], [], [], FAILING, RULES, inputs=inputs))
     assert [[c.attrib["name"][:5] for c in suite] for suite in root] == [["PL203", "PL105", "PL109"]] * 2
     assert [suite.attrib["tests"] for suite in root] == ["3", "3"]
 
 
 def test_rules_that_were_left_out_are_named_once() -> None:
     left_out = {"vmlinux": {"PL203": "ignored by the command line"}}
-    root = parse(findings_junit(["vmlinux", "other"], [], ["one"], FAILING, RULES, left_out=left_out))
+    root = parse(junit_of(["vmlinux", "other"], [], ["one"], FAILING, RULES, left_out=left_out))
     assert [len(list(suite.iter("testcase"))) for suite in root] == [3, 4]
     assert root[0].findtext("system-out") == "note: one\nnot run: PL203: ignored by the command line (1 file)"
 
@@ -95,13 +102,13 @@ def test_rules_that_were_left_out_are_named_once() -> None:
 def test_a_release_of_modules_stays_below_what_gitlab_takes() -> None:
     files = [f"/build/tree/debian/modules/lib/modules/6.12.117/kernel/drivers/some/vendor/{k}.ko" for k in range(4351)]
     modules = dict.fromkeys(files, frozenset[Input](("K",)))
-    xml = findings_junit(files, [], [], FAILING, ALL_RULES, inputs=modules)
+    xml = junit_of(files, [], [], FAILING, ALL_RULES, inputs=modules)
     assert len(xml.encode()) < 30_000_000
     assert xml.count("<testsuite ") == len(files)
 
 
 def test_an_unreadable_file_has_one_error_and_no_pass() -> None:
-    root = parse(findings_junit(["gone", "vmlinux"], [], [], FAILING, RULES, unreadable={"gone": "gone: no\0file"}))
+    root = parse(junit_of(["gone", "vmlinux"], [], [], FAILING, RULES, unreadable={"gone": "gone: no\0file"}))
     gone, vmlinux = root
     (only,) = gone
     error = only.find("error")
@@ -114,7 +121,7 @@ def test_an_unreadable_file_has_one_error_and_no_pass() -> None:
 
 
 def test_files_of_one_name_differ() -> None:
-    root = parse(findings_junit(["a/vmlinux", "b/vmlinux"], [], [], FAILING, RULES))
+    root = parse(junit_of(["a/vmlinux", "b/vmlinux"], [], [], FAILING, RULES))
     assert [{c.attrib["classname"] for c in suite} for suite in root] == [
         {"prologue.a/vmlinux"},
         {"prologue.b/vmlinux"},
@@ -132,29 +139,29 @@ def test_files_of_one_name_differ() -> None:
     ],
 )
 def test_thousands_of_cases_do_not_repeat_the_directory(files: list[str], names: list[str]) -> None:
-    root = parse(findings_junit(files, [], [], FAILING, RULES))
+    root = parse(junit_of(files, [], [], FAILING, RULES))
     assert [suite.attrib["name"] for suite in root] == files
     assert [{c.attrib["classname"] for c in suite} for suite in root] == [{f"prologue.{name}"} for name in names]
 
 
 def test_notes_are_shown() -> None:
-    root = parse(findings_junit(["vmlinux", "ext4.ko"], [], ["one", "two"], FAILING, RULES))
+    root = parse(junit_of(["vmlinux", "ext4.ko"], [], ["one", "two"], FAILING, RULES))
     assert root[0].findtext("system-out") == "note: one\nnote: two"
 
 
 def test_no_finding_is_lost() -> None:
-    root = parse(findings_junit(["vmlinux", "vmlinux"], [finding()], [], FAILING, RULES))
+    root = parse(junit_of(["vmlinux", "vmlinux"], [finding()], [], FAILING, RULES))
     assert (root.attrib["tests"], root.attrib["failures"]) == ("4", "1")
     for stray in (finding(path="elsewhere"), finding(WARN)):
         with pytest.raises(InternalError, match=f"{stray.path}: a finding of {stray.code}, which did not run"):
-            findings_junit(["vmlinux"], [stray], [], FAILING, (FATAL,))
+            junit_of(["vmlinux"], [stray], [], FAILING, (FATAL,))
 
 
 @pytest.mark.thorough
 @given(path=NASTY, symbol=NASTY, message=NASTY)
 def test_any_name_gives_well_formed_xml(path: str, symbol: str, message: str) -> None:
     findings = [finding(rule, path=path, symbol=symbol, message=message) for rule in (FATAL, WARN)]
-    root = parse(findings_junit([path], findings, [message], FAILING, RULES))
+    root = parse(junit_of([path], findings, [message], FAILING, RULES))
     failure = case(root[0], "PL203").find("failure")
     assert failure is not None
     assert failure.text is not None

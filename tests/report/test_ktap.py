@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from prologue.report.cases import CheckedFiles
 from prologue.report.ktap import findings_ktap
 from prologue.rules.base import Severity
 from tests.support.made_findings import ERROR, FATAL, INFO, NASTY, RULES, WARN, finding
 
 FAILING: tuple[Severity, ...] = ("fatal", "error")
 RESULT = re.compile(r"(ok|not ok) ([1-9][0-9]*)(?: ([^#]*[^# ]))?(?: # (SKIP)(?: (.+))?)?")
+
+
+def ktap_of(*what: Any, **more: Any) -> str:
+    names = ("files", "findings", "notes", "failing", "rules")
+    return findings_ktap(CheckedFiles(**dict(zip(names, what, strict=True)), **more))
 
 
 @dataclass
@@ -75,7 +82,7 @@ def check_parents(tests: list[Parsed]) -> None:
 
 
 def test_a_test_for_each_file_and_a_subtest_for_each_rule() -> None:
-    tests = parse(findings_ktap(["out/vmlinux", "ext4.ko"], [], [], FAILING, RULES))
+    tests = parse(ktap_of(["out/vmlinux", "ext4.ko"], [], [], FAILING, RULES))
     assert [test.name for test in tests] == ["out/vmlinux", "ext4.ko"]
     for test in tests:
         assert [s.name for s in test.subtests] == [f"{rule.code} {rule.slug}" for rule in RULES]
@@ -84,7 +91,7 @@ def test_a_test_for_each_file_and_a_subtest_for_each_rule() -> None:
 
 
 def test_the_text_as_a_whole() -> None:
-    text = findings_ktap(["vmlinux"], [finding(FATAL), finding(WARN)], ["a note"], FAILING, (FATAL, WARN))
+    text = ktap_of(["vmlinux"], [finding(FATAL), finding(WARN)], ["a note"], FAILING, (FATAL, WARN))
     place = "schedule+0x4 (.text+0x10004, 0xffff800008010004)"
     assert text.split("\n") == [
         "KTAP version 1",
@@ -103,7 +110,7 @@ def test_the_text_as_a_whole() -> None:
 
 def test_failures_bubble_up_in_their_file_only() -> None:
     findings = [finding(ERROR, "a"), finding(INFO, "b")]
-    first, second = parse(findings_ktap(["a", "b"], findings, [], FAILING, RULES))
+    first, second = parse(ktap_of(["a", "b"], findings, [], FAILING, RULES))
     check_parents([first, second])
     assert [s.ok for s in first.subtests] == [True, False, True, True]
     assert second.ok
@@ -111,28 +118,28 @@ def test_failures_bubble_up_in_their_file_only() -> None:
 
 
 def test_long_lists_are_cut_and_counted() -> None:
-    (test,) = parse(findings_ktap(["vmlinux"], [finding(WARN)] * 150, [], FAILING, (WARN,)))
+    (test,) = parse(ktap_of(["vmlinux"], [finding(WARN)] * 150, [], FAILING, (WARN,)))
     assert len(test.subtests[0].said) == 101
     assert test.subtests[0].said[-1] == "... and 50 more"
 
 
 def test_rules_that_do_not_apply_are_skipped() -> None:
     inputs = {"ext4.ko": frozenset("K")}
-    (test,) = parse(findings_ktap(["ext4.ko"], [], [], FAILING, (WARN, INFO), inputs=inputs))  # type: ignore[arg-type]  # letters are the literals
+    (test,) = parse(ktap_of(["ext4.ko"], [], [], FAILING, (WARN, INFO), inputs=inputs))
     assert [s.skip for s in test.subtests] == [None, "needs pair before/after"]
     assert test.skip is None
-    (test,) = parse(findings_ktap(["ext4.ko"], [], [], FAILING, (INFO,), inputs=inputs))  # type: ignore[arg-type]
+    (test,) = parse(ktap_of(["ext4.ko"], [], [], FAILING, (INFO,), inputs=inputs))
     assert (test.ok, test.skip) == (True, "no rule applies")
 
 
 def test_rules_that_were_left_out_are_skipped() -> None:
     left_out = {"vmlinux": {"PL203": "ignored by # SKIP.toml"}}
-    (test,) = parse(findings_ktap(["vmlinux"], [], [], FAILING, (FATAL, WARN), left_out=left_out))
+    (test,) = parse(ktap_of(["vmlinux"], [], [], FAILING, (FATAL, WARN), left_out=left_out))
     assert [s.skip for s in test.subtests] == ["ignored by # SKIP.toml", None]
 
 
 def test_an_unreadable_file_fails_and_passes_nothing() -> None:
-    tests = parse(findings_ktap(["gone", "vmlinux"], [], [], FAILING, RULES, unreadable={"gone": "gone: no\nfile"}))
+    tests = parse(ktap_of(["gone", "vmlinux"], [], [], FAILING, RULES, unreadable={"gone": "gone: no\nfile"}))
     check_parents(tests)
     gone, vmlinux = tests
     (only,) = gone.subtests
@@ -142,7 +149,7 @@ def test_an_unreadable_file_fails_and_passes_nothing() -> None:
 
 
 def test_a_hash_sign_in_a_path_is_no_directive() -> None:
-    (test,) = parse(findings_ktap(["a # SKIP"], [finding(path="a # SKIP")], [], FAILING, RULES))
+    (test,) = parse(ktap_of(["a # SKIP"], [finding(path="a # SKIP")], [], FAILING, RULES))
     assert (test.name, test.ok, test.skip) == (r"a \x23 SKIP", False, None)
 
 
@@ -155,7 +162,7 @@ def test_any_name_gives_sound_ktap(paths: list[str], symbol: str, message: str) 
         for path in dict.fromkeys(paths)
         for rule in (ERROR, WARN)
     ]
-    tests = parse(findings_ktap(paths, findings, [message], FAILING, RULES))
+    tests = parse(ktap_of(paths, findings, [message], FAILING, RULES))
     assert len(tests) == len(set(paths))
     check_parents(tests)
     for test in tests:
@@ -176,7 +183,7 @@ def test_any_name_gives_sound_ktap(paths: list[str], symbol: str, message: str) 
     ],
 )
 def test_the_parser_is_strict(old: str, new: str) -> None:
-    text = findings_ktap(["vmlinux"], [], [], FAILING, (FATAL, WARN))
+    text = ktap_of(["vmlinux"], [], [], FAILING, (FATAL, WARN))
     assert text.count(old) == 1
     with pytest.raises(AssertionError):
         parse(text.replace(old, new))
