@@ -10,7 +10,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from prologue.cli.arguments import number
+from prologue.cli.arguments import add_json, number
 from prologue.cli.subcommands import Subcommand
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError, UsageError
@@ -25,10 +25,9 @@ from prologue.live.probe.prober import Failure, Probe, Prober
 from prologue.live.probe.release import rules_of
 from prologue.releases import PROBES_COMPARED
 from prologue.report.printable import printable
-from prologue.report.probe import event_lines, probe_data, probe_text
+from prologue.report.probe import DEFAULT_GROUP, event_lines, probe_data, probe_text, script
 from prologue.report.probe_lines import SCHEMA as LINES_SCHEMA
 from prologue.report.probe_lines import lines_data, lines_text, variables_text
-from prologue.report.probe_script import DEFAULT_GROUP, script
 from prologue.report.terminal import note
 
 
@@ -63,7 +62,7 @@ def add_options(command: Subcommand) -> None:
     run_time.add_argument(
         "--kallsyms", type=Path, metavar="FILE", help="a copy of /proc/kallsyms, as root has it: says what KASLR added"
     )
-    command.add_argument("--json", action="store_true", help="print JSON (schema prologue.probe/1)")
+    add_json(command, "probe")
 
 
 def run(args: Namespace) -> int:

@@ -7,6 +7,7 @@ import re
 from argparse import Namespace
 from typing import Final
 
+from prologue.cli.arguments import add_json
 from prologue.cli.subcommands import Subcommand
 from prologue.gate.refusal import GATE_RULES
 from prologue.rules.base import INPUTS
@@ -17,7 +18,7 @@ SCHEMA: Final = "prologue.rules/1"
 
 def add_list_options(command: Subcommand) -> None:
     """Give ``rules`` its options."""
-    command.add_argument("--json", action="store_true", help="print JSON (schema prologue.rules/1)")
+    add_json(command, "rules")
 
 
 def add_explain_options(command: Subcommand) -> None:
@@ -32,11 +33,11 @@ def run_list(args: Namespace) -> int:
         rules = [{field: getattr(rule, field) for field in fields} for rule in RULES]
         print(json.dumps({"schema": SCHEMA, "rules": rules}, indent=2))
         return 0
-    from tabulate import tabulate
+    from prologue.report.tables import table_lines
 
     # What the gate itself refuses is explained like a rule, but cannot be selected or ignored.
     rows = [(r.code, r.slug, "".join(r.inputs), r.severity) for r in (*RULES, *GATE_RULES)]
-    print(tabulate(rows, ("code", "slug", "on", "severity"), tablefmt="plain"))
+    print("\n".join(table_lines(rows, ("code", "slug", "on", "severity"))))
     return 0
 
 
@@ -60,10 +61,10 @@ def run_explain(args: Namespace) -> int:
     for title, text in parts:
         print("\n" + textwrap.fill(text, 88, initial_indent=f"{title + ':':<9}", subsequent_indent=" " * 9))
         if title == "example" and rule.words:
-            from prologue.insn.disasm import insn_text
+            from prologue.report.rule_page import insn_lines
 
-            for k, word in enumerate(rule.words):
-                print(f"{'':<9}  {word:08x}  {insn_text(word, 4 * k)}")
+            for line in insn_lines(rule.words):
+                print(f"{'':<9}  {line}")
     return 0
 
 

@@ -16,10 +16,11 @@ from prologue.live.audit.outcome import (
     name_in,
 )
 from prologue.live.audit.run import KERNEL, LIVE_RULES, Audit, AuditedFile, UnknownWord
-from prologue.report.closing import counts
+from prologue.report.closing import counted_severities, counts
 from prologue.report.findings import finding_data, finding_lines
 from prologue.report.printable import printable
 from prologue.report.render import Format, render_cases
+from prologue.report.tables import table_lines
 from prologue.report.undecided import (
     agreement_lines,
     counted_undecided,
@@ -92,11 +93,7 @@ def _unaudited(audit: Audit, files: list[str]) -> dict[str, str]:
 
 def closing(audit: Audit) -> str:
     """Return the last line, as in ``kernel: clean (6.12.0, 3,661,312 words of text)``: clean if all was decided."""
-    parts = [
-        f"{count:,} {severity}"
-        for severity, count in counts([item.finding for item in every_finding(audit)]).items()
-        if count
-    ]
+    parts = counted_severities([item.finding for item in every_finding(audit)])
     changed = sum(transition.words for transition in audit.transitions if not transition.allowed)
     parts += [counted(changed, "change that is not allowed", plural="changes that are not allowed")] if changed else []
     failures = len(all_errors(audit))
@@ -128,42 +125,35 @@ def _text(audit: Audit, *, show_all: bool, brief: bool) -> str:
     return "\n".join([*lines, closing(audit)])
 
 
-def mechanism_rows(audit: Audit) -> list[MechanismCount]:
-    """Return the counts of all files together, a row for each mechanism."""
+MECHANISM_HEAD: Final = ("mechanism", "words that could change", "changed", "wrong", "not decided")
+
+
+def mechanism_rows(audit: Audit) -> list[tuple[str, ...]]:
+    """Return the counts of all files together, a row for each mechanism, as ``MECHANISM_HEAD``."""
     rows: dict[str, MechanismCount] = {}
     for audited_file in audit.files:
         for row in audited_file.audited.mechanisms:
             old = rows.get(row.mechanism)
             rows[row.mechanism] = row if old is None else old.plus(row)
-    return [row for row in rows.values() if row.words]
+    return [
+        (row.mechanism, *(f"{count:,}" for count in (row.words, row.changed, row.wrong, row.unsure)))
+        for row in rows.values()
+        if row.words
+    ]
 
 
 def _table(audit: Audit) -> list[str]:
-    from tabulate import tabulate
-
-    rows = [
-        (row.mechanism, *(f"{count:,}" for count in (row.words, row.changed, row.wrong, row.unsure)))
-        for row in mechanism_rows(audit)
-    ]
-    if not rows:
-        return []
-    head = ("mechanism", "words that could change", "changed", "wrong", "not decided")
-    align = ("left", *("right",) * 4)
-    return tabulate(rows, head, tablefmt="plain", disable_numparse=True, colalign=align).splitlines()
+    return table_lines(mechanism_rows(audit), MECHANISM_HEAD, numbers=(1, 2, 3, 4))
 
 
 def _transitions(audit: Audit) -> list[str]:
     """List the changes since the earlier memory."""
     if audit.before is None:
         return []
-    from tabulate import tabulate
-
     if not audit.transitions:
         return [f"nothing changed since {printable(audit.before.source)}"]
     rows = [(row.mechanism, f"{row.old} -> {row.new}", f"{row.words:,}", row.verdict) for row in audit.transitions]
-    head = (f"since {printable(audit.before.source)}", "", "words", "")
-    align = ("left", "left", "right", "left")
-    return tabulate(rows, head, tablefmt="plain", disable_numparse=True, colalign=align).splitlines()
+    return table_lines(rows, (f"since {printable(audit.before.source)}", "", "words", ""), numbers=(2,))
 
 
 def file_notes(audit: Audit) -> list[str]:

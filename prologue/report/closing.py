@@ -17,7 +17,7 @@ def closing_line(verdict: Verdict) -> str:
     """Return the last line, as in ``1 file: clean (43,880 sites, processed, native)``."""
     findings = verdict.findings + verdict.refused
     roots = [finding for finding in findings if not finding.follows_from]
-    outcome = [f"{count} {severity}" for severity, count in counts(roots).items() if count]
+    outcome = counted_severities(roots)
     if len(findings) > len(roots):
         following = len(findings) - len(roots)
         outcome.append(
@@ -47,6 +47,11 @@ def counts(findings: Sequence[Finding]) -> dict[str, int]:
     """Count the findings of each severity."""
     by_severity = Counter(finding.severity for finding in findings)
     return {severity: by_severity[severity] for severity in SEVERITIES}
+
+
+def counted_severities(findings: Sequence[Finding]) -> list[str]:
+    """Write the counts that are not 0, as in ``2 error``."""
+    return [f"{count:,} {severity}" for severity, count in counts(findings).items() if count]
 
 
 def _looked_at(files: Sequence[Facts]) -> str:

@@ -8,6 +8,7 @@ from prologue.live.hooks.by_function import EVERYWHERE, Called, CalledFunction, 
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.listener import Listener
 from prologue.report.printable import printable
+from prologue.report.tables import table_lines
 from prologue.words import counted
 
 SCHEMA: Final = "prologue.live-hooks/1"
@@ -71,14 +72,11 @@ FUNCTION_HEAD: Final = ("when it is called", "in this order")
 
 def hooks_text(inventory: Inventory, *, show_all: bool) -> str:
     """Return two tables, by listener and by function, and facts that are not known."""
-    from tabulate import tabulate
-
-    rows = listener_rows(inventory)
-    lines = tabulate(rows, (*LISTENER_HEAD, ""), tablefmt="plain", disable_numparse=True).splitlines() if rows else []
+    lines = table_lines(listener_rows(inventory), (*LISTENER_HEAD, ""))
     functions = _functions(inventory)
     shown = functions if show_all else functions[:_LINES]
     if table := function_rows(inventory, shown):
-        lines += ["", *tabulate(table, FUNCTION_HEAD, tablefmt="plain").splitlines()]
+        lines += ["", *table_lines(table, FUNCTION_HEAD)]
         if len(shown) < len(functions):
             lines.append(f"... and {counted(len(functions) - len(shown), 'more function')} (--all)")
     return "\n".join([*map(printable, lines), *unknown_lines(inventory), printable(hooks_closing(inventory))])

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from prologue.errors import Location
+from prologue.errors import Location, UsageError
 from prologue.insn.disasm import insn_text
 from prologue.kernel.kernel import Kernel
 from prologue.live.probe.arguments import Omitted
 from prologue.live.probe.event import ProbeEvent
+from prologue.live.probe.event_script import event_script
 from prologue.live.probe.prober import Failure, Probe
 from prologue.live.probe.release import rules_of
 from prologue.live.probe.verdict import ProbeVerdict
 from prologue.report.printable import printable
 
 SCHEMA: Final = "prologue.probe/1"
+DEFAULT_GROUP: Final = "prologue"  # of the events of a script
 
 
 def probe_data(kernel: Kernel, probes: Sequence[Probe], failures: Sequence[Failure]) -> dict[str, Any]:
@@ -99,6 +101,24 @@ def event_lines(probes: Sequence[Probe], failures: Sequence[Failure]) -> Iterato
             yield from (f"# {printable(omitted_text(probe.event, each))}" for each in probe.event.omitted)
             yield probe.event.line
     yield from (f"# {printable(f'{failure.asked}: {failure.error.message}')}" for failure in failures)
+
+
+def script(kernel: Kernel, probes: Sequence[Probe], failures: Sequence[Failure]) -> str:
+    """Make a shell script that sets the events on a machine without Python, and takes them off; they have one group.
+
+    Raises:
+        UsageError: they are in several groups.
+
+    """
+    events = [probe.event for probe in probes if probe.event is not None]
+    groups = sorted({event.group for event in events})
+    if len(groups) > 1:
+        raise UsageError(f"a script has one group, and takes off no other: {', '.join(groups)}")
+    group = groups[0] if groups else DEFAULT_GROUP
+    control = "dynamic_events" if any(event.kind == "f" for event in events) else "kprobe_events"
+    comments = [line for line in event_lines(probes, failures) if line.startswith("#")]
+    text = event_script(kernel, group, control, [e.name for e in events], [e.line for e in events])
+    return "\n".join(["#!/bin/sh", *comments, text])
 
 
 def omitted_text(event: ProbeEvent, omitted: Omitted) -> str:

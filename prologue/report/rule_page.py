@@ -27,7 +27,7 @@ def rule_page(rule: Rule) -> str:
     """Make the Markdown page of a rule."""
     example = f"```text\n{rule.example}\n```"
     if rule.words:
-        example += f"\n\n```text\n{_listing(rule.words)}\n```"
+        example += "\n".join(["\n\n```text", *insn_lines(rule.words), "```"])
     sections = (
         ("What it finds", rule.what),
         ("Why it is unsafe", rule.why),
@@ -54,10 +54,11 @@ def _inputs(rule: Rule) -> str:
     return ", ".join(INPUTS[kind] for kind in rule.inputs)
 
 
-def _listing(words: tuple[int, ...]) -> str:
+def insn_lines(words: tuple[int, ...], start: int = 0) -> list[str]:
+    """Return a line for each instruction from address ``start`` on: its word, and its text."""
     from prologue.insn.disasm import insn_text
 
-    return "\n".join(f"{word:08x}  {insn_text(word, 4 * k)}" for k, word in enumerate(words))
+    return [f"{word:08x}  {insn_text(word, start + 4 * k)}" for k, word in enumerate(words)]
 
 
 def page_name(rule: Rule) -> str:

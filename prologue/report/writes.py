@@ -9,10 +9,11 @@ from typing import Any, Final, NamedTuple
 from prologue.live.pokes.judge import WRITE_RULES, JudgedWrites
 from prologue.live.pokes.recording import SIGHTS, Sight
 from prologue.live.pokes.write_groups import PriorRun, WriteGroup
-from prologue.report.closing import counts
+from prologue.report.closing import counted_severities, counts
 from prologue.report.findings import finding_data, finding_lines
 from prologue.report.printable import printable
 from prologue.report.render import Format, render_cases
+from prologue.report.tables import table_lines
 from prologue.rules.base import FAILING, Input
 from prologue.words import counted
 
@@ -140,17 +141,11 @@ def _not_decided(judged: JudgedWrites) -> list[str]:
 
 
 def _table(judged: JudgedWrites) -> list[str]:
-    from tabulate import tabulate
-
     rows = [
         (printable(row.writer), row.transition, _live_text(row), f"{count:,}", row.verdict)
         for row, count in table_of(judged).items()
     ]
-    if not rows:
-        return []
-    head, align = ("writer", "transition", "live", "words", "verdict"), ("left", "left", "left", "right", "left")
-    table = tabulate(rows, head, tablefmt="plain", disable_numparse=True, colalign=align)
-    return [line.rstrip() for line in table.splitlines()]
+    return table_lines(rows, ("writer", "transition", "live", "words", "verdict"), numbers=(3,))
 
 
 def _live_text(row: TableRow) -> str:
@@ -164,7 +159,7 @@ def summary(judged: JudgedWrites) -> str:
     """Return the last line."""
     recording = judged.recording
     live = sum(len(group.rows) for group in judged.groups if group.live)
-    parts = [f"{count:,} {severity}" for severity, count in counts(judged.findings).items() if count]
+    parts = counted_severities(judged.findings)
     if judged.undecided:
         parts += [*([] if parts else ["no finding"]), f"{counted(len(judged.undecided), 'word')} not decided"]
     outcome = ", ".join(parts)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from prologue.live.audit.outcome import MemoryFinding, all_errors, audits_of
 from prologue.live.audit.run import KERNEL, Audit
-from prologue.report.audit import closing, file_notes, mechanism_rows, not_looked_at
+from prologue.report.audit import MECHANISM_HEAD, closing, file_notes, mechanism_rows, not_looked_at
 from prologue.report.html.causes import causes_part
 from prologue.report.html.page import Badge, BulletList, Page, PagePart, Table
 from prologue.report.html.text_map import text_map
@@ -25,7 +25,8 @@ def audit_page(audit: Audit, command: Sequence[str], *, lacking_allowed: bool) -
     undecided = [*why_undecided(audit), *unknown_lines(audit, show_all=False)]
     if undecided:
         parts.append(BulletList(title="Not decided", lines=undecided))
-    parts += _mechanisms(audit)
+    if rows := mechanism_rows(audit):
+        parts.append(Table(title="What was checked", head=MECHANISM_HEAD, rows=rows, numbers=(1, 2, 3, 4)))
     parts += [text_map(file) for file in audit.files if file.name == KERNEL and file.audited.text]
     lacking = [*map(str, all_errors(audit)), *not_looked_at(audit)]
     parts.append(BulletList(title="What was not checked", lines=lacking or ["All text in memory was looked at."]))
@@ -58,15 +59,6 @@ def _outcome(audit: Audit, *, lacking_allowed: bool) -> Badge:
     if audit.failed or audit.mismatch:
         return "failed"
     return "passed" if audit.passes(lacking_allowed=lacking_allowed) else "not decided"
-
-
-def _mechanisms(audit: Audit) -> list[PagePart]:
-    rows = [
-        (row.mechanism, *(f"{count:,}" for count in (row.words, row.changed, row.wrong, row.unsure)))
-        for row in mechanism_rows(audit)
-    ]
-    head = ("mechanism", "words that could change", "changed", "wrong", "not decided")
-    return [Table(title="What was checked", head=head, rows=rows, numbers=(1, 2, 3, 4))] if rows else []
 
 
 def _transitions(audit: Audit) -> Table:

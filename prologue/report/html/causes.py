@@ -8,10 +8,10 @@ from pathlib import PurePath
 from typing import Final
 
 from prologue.gate.refusal import GATE_RULES
-from prologue.insn.disasm import insn_text
-from prologue.report.closing import counts, severities
+from prologue.report.closing import counted_severities, severities
 from prologue.report.findings import by_root
 from prologue.report.html.page import Cause, Causes, FindingPlace
+from prologue.report.rule_page import insn_lines
 from prologue.rules.base import Finding, Rule
 from prologue.rules.registry import RULES
 from prologue.words import counted
@@ -39,7 +39,7 @@ def _cause(group: list[Finding], after: list[Finding], room: int) -> Cause:
     first = group[0]
     rule = _RULES[first.code]
     files = counted(len({finding.path for finding in group}), "file")
-    kinds = [f"{count:,} {severity}" for severity, count in counts(group).items() if count]
+    kinds = counted_severities(group)
     each = f": {', '.join(kinds)}" if len(kinds) > 1 else ""
     fixes = list(dict.fromkeys(finding.fix for finding in group))
     return Cause(
@@ -51,7 +51,7 @@ def _cause(group: list[Finding], after: list[Finding], room: int) -> Cause:
         also=_also(after),
         fixes=fixes[:_FIXES],
         page=rule_sections(rule),
-        listing=[f"{word:08x}  {insn_text(word, 4 * k)}" for k, word in enumerate(rule.words)],
+        listing=insn_lines(rule.words),
     )
 
 
@@ -87,5 +87,5 @@ def _shown(finding: Finding, words: tuple[int, ...], start: int) -> list[str]:
     if not finding.finds_insns or any(word >> 32 for word in words):
         lines = [f"{word:#x}" for word in words[:_WORDS]]
     else:
-        lines = [f"{word:08x}  {insn_text(word, start + 4 * k)}" for k, word in enumerate(words[:_WORDS])]
+        lines = insn_lines(words[:_WORDS], start)
     return lines if len(words) <= _WORDS else [*lines, f"... and {len(words) - _WORDS:,} more"]
