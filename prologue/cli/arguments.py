@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SSH_WORDS: Final = "for ssh, as in --ssh-options='-p 2222'"
+_JSON: Final = "print JSON (schema prologue.{}/1)"
 
 
 def number_from(lowest: int, highest: int | None = None) -> Callable[[str], int]:
@@ -53,6 +53,24 @@ def add_jobs(command: argparse.ArgumentParser) -> None:
     )
 
 
+def add_ssh(command: argparse.ArgumentParser) -> None:
+    """Add words for ssh to a command that reads another machine."""
+    command.add_argument("--ssh-options", default="", metavar="WORDS", help="for ssh, as in --ssh-options='-p 2222'")
+
+
+def add_rules(command: argparse.ArgumentParser, group: str) -> None:
+    """Add which rules run, and how many findings are printed; ``group`` is an example of one."""
+    command.add_argument("--select", action="append", default=[], metavar="RULE",
+                         help=f"run only this rule, or group such as {group}; repeatable")  # fmt: skip
+    command.add_argument("--ignore", action="append", default=[], metavar="RULE", help="do not run this rule or group")
+    add_all(command)
+
+
+def add_all(command: argparse.ArgumentParser) -> None:
+    """Add that no finding is left out of the text."""
+    command.add_argument("--all", action="store_true", help="print every finding: all of each rule, and info")
+
+
 class Once(argparse.Action):
     """Store a value; refuse a second one, which would replace the first in silence."""
 
@@ -79,15 +97,14 @@ class InPlaceOf(argparse.Action):
 
 def add_json(command: argparse.ArgumentParser, schema: str) -> None:
     """Add how a command prints what it did."""
-    command.add_argument("--json", action="store_true", help=f"print JSON (schema prologue.{schema}/1)")
+    command.add_argument("--json", action="store_true", help=_JSON.format(schema))
 
 
 def add_format(command: argparse.ArgumentParser, schema: str, *forms: str) -> None:
     """Add how a report is printed: as text, JSON, or one of ``forms``."""
     choose = command.add_mutually_exclusive_group()
     choose.add_argument("--format", choices=("text", *forms), default="text", help="form of the report (default: text)")
-    choose.add_argument("--json", dest="format", action="store_const", const="json",
-                        help=f"print JSON (schema prologue.{schema}/1)")  # fmt: skip
+    choose.add_argument("--json", dest="format", action="store_const", const="json", help=_JSON.format(schema))
 
 
 def add_report(command: argparse.ArgumentParser, schema: str, *forms: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from prologue.cli.arguments import add_json
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
 from prologue.errors import InputError, UsageError
 from prologue.kernel_tree.patches import MODES, all_series, load_patch
@@ -47,7 +48,7 @@ def add_kernel(group: Subcommand) -> None:
     )  # fmt: skip
     check.add_argument("tree", type=Path, metavar="TREE", help="a kernel's source")
     check.add_argument("--objtree", type=Path, metavar="DIR", help="where it is built (make O=DIR), if not in TREE")
-    check.add_argument("--json", action="store_true", help="print JSON (schema prologue.kernel-check/1)")
+    add_json(check, "kernel-check")
     patch = add_command(
         actions, "patch", "prologue.cli.kernel:run_patch", "print or write the patch series, ready to post",
         "  prologue kernel patch 6.12 | git am\n  prologue kernel patch linux -o outgoing --figures counts.json\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prologue.cli.arguments import SSH_WORDS, InPlaceOf, add_json, add_report, number_from
+from prologue.cli.arguments import InPlaceOf, add_json, add_report, add_rules, add_ssh, number_from
 from prologue.cli.examples import OrExample
 from prologue.cli.looks import add_look
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
@@ -78,18 +78,10 @@ def _audit(actions: Commands) -> None:
                        help="later memory of the same boot: what changed in between, and was it allowed?")  # fmt: skip
     audit.add_argument("--plot", type=Path, metavar="FILE", help="a picture of the text: where each mechanism patches")
     audit.add_argument("--modules", type=Path, metavar="DIR", help="also the loaded modules, from files in DIR")
-    audit.add_argument(
-        "--select",
-        action="append",
-        default=[],
-        metavar="RULE",
-        help="run only this rule, or group such as PL5; repeatable",
-    )
-    audit.add_argument("--ignore", action="append", default=[], metavar="RULE", help="do not run this rule or group")
+    add_rules(audit, "PL5")
     audit.add_argument("--allow-undecided", action="store_true",
                        help="pass even if memory does not decide some words")  # fmt: skip
-    audit.add_argument("--ssh-options", default="", metavar="WORDS", help=SSH_WORDS)
-    audit.add_argument("--all", action="store_true", help="print every finding: all of each rule, and info")
+    add_ssh(audit)
     add_report(audit, "live-audit", "html", "sarif", "junit", "ktap")
     add_look(audit)
 
@@ -107,7 +99,7 @@ def _hooks(actions: Commands) -> None:
     )
     hooks.add_argument("source", metavar="SOURCE", help=_SOURCES)
     hooks.add_argument("--all", action="store_true", help="name every function in the second table")
-    hooks.add_argument("--ssh-options", default="", metavar="WORDS", help=SSH_WORDS)
+    add_ssh(hooks)
     add_report(hooks, "live-hooks", "html")
 
 
@@ -137,5 +129,5 @@ def _probe(actions: Commands) -> None:
 
 
 def _add_how(command: Subcommand, schema: str) -> None:
-    command.add_argument("--ssh-options", default="", metavar="WORDS", help=SSH_WORDS)
+    add_ssh(command)
     add_json(command, schema)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from prologue.cli.arguments import require_html, selected_names, shell_words, sp
 from prologue.cli.examples import use_example_system
 from prologue.cli.looks import look_of
 from prologue.cli.parallel import print_errors
+from prologue.cli.reports import is_wanted, put_report
 from prologue.elf.image import ElfImage
 from prologue.errors import UNDECIDED, UsageError
 from prologue.gate.config import Config
@@ -21,10 +21,8 @@ from prologue.live.audit.run import LIVE_RULES, Audit
 from prologue.live.hooks.run import audit, audit_both
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.module_files import module_files
-from prologue.outputs import require_distinct, require_other, write_text
+from prologue.outputs import require_distinct, require_other
 from prologue.report.audit import closing, render_audit
-from prologue.report.printable import printable
-from prologue.report.terminal import print_report
 from prologue.rules.base import Rule
 
 
@@ -58,8 +56,9 @@ def run(args: Namespace) -> int:
     print_errors([(error.message, str(error)) for error in errors])
     if done.mismatch:
         print_errors([(done.mismatch, f"{done.mismatch} (PL505)")])
-    if not done.mismatch or args.output or args.format != "text":
-        _report(args, done)
+    passes = not _status(args, done)
+    if is_wanted(args, passes=passes) and (not done.mismatch or args.output or args.format != "text"):
+        put_report(args, _rendered(args, done), closing(done), passes=passes)
     if args.plot and not done.mismatch:
         plot_audit(done, args.plot, look)
     if done.mismatch:
@@ -81,19 +80,6 @@ def _rules(args: Namespace) -> tuple[tuple[Rule, ...], dict[str, str]]:
     if not rules:
         raise UsageError(f"no rule is left that judges running text: {', '.join(rule.code for rule in LIVE_RULES)}")
     return rules, {left.rule.code: left.why for left in settings.left_out if left.rule in LIVE_RULES}
-
-
-def _report(args: Namespace, done: Audit) -> None:
-    quiet = args.quiet and not _status(args, done)
-    if quiet and not args.output and args.format == "text":
-        return
-    report = _rendered(args, done)
-    if not args.output:
-        print_report(report, args.format)
-        return
-    write_text(args.output, report + "\n")
-    if not quiet:
-        print(printable(f"{args.output}: {closing(done)}"), file=sys.stderr)
 
 
 def _rendered(args: Namespace, done: Audit) -> str:

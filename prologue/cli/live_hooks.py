@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import Namespace
 from pathlib import Path
 
 from prologue.cli.arguments import require_html, shell_words
+from prologue.cli.reports import is_wanted, put_report
 from prologue.errors import UNDECIDED
 from prologue.live.hooks.inventory import Inventory, take_inventory
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.running_kernel import RunningKernel, open_running
-from prologue.outputs import require_other, write_text
+from prologue.outputs import require_other
 from prologue.report.hooks import hooks_closing, hooks_data, hooks_text, unknown_lines
-from prologue.report.printable import printable
 
 
 def run(args: Namespace) -> int:
@@ -24,17 +23,13 @@ def run(args: Namespace) -> int:
     memory = open_memory(args.source, shell_words("--ssh-options", args.ssh_options))
     inventory = take_inventory(RunningKernel(open_running(args.vmlinux, memory), memory))
     status = UNDECIDED if inventory.not_known else 0
-    if args.quiet and not args.output and args.format == "text":
+    if not is_wanted(args, passes=True):
         for line in unknown_lines(inventory):
             print(line)
-        return status
-    report = _rendered(args, inventory)
-    if not args.output:
-        print(report)
-        return status
-    write_text(args.output, report + "\n")
-    if not args.quiet:
-        print(printable(f"{args.output}: {hooks_closing(inventory)}"), file=sys.stderr)
+    elif args.output is None:
+        print(_rendered(args, inventory))  # a wide table, whose lines are not to be wrapped
+    else:
+        put_report(args, _rendered(args, inventory), hooks_closing(inventory))
     return status
 
 

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from prologue.cli.arguments import add_jobs
+from prologue.cli.arguments import add_jobs, add_json
 from prologue.cli.subcommands import Subcommand
 from prologue.errors import PrologueError, UsageError
 from prologue.kernel.load import named_files
@@ -44,7 +44,7 @@ def add_options(command: Subcommand) -> None:
     )
     command.add_argument("--reread", action=BooleanOptionalAction, default=None,
                          help="re-read the result with an independent reader (default: with -o)")  # fmt: skip
-    command.add_argument("--json", action="store_true", help=f"print JSON (schema {SCHEMA})")
+    add_json(command, "patch")
 
 
 def run(args: Namespace) -> int:

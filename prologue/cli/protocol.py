@@ -7,6 +7,7 @@ import json
 import textwrap
 from typing import Any, Final
 
+from prologue.cli.arguments import add_json
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
 
 _WIDTH: Final = 100
@@ -19,7 +20,7 @@ def add_options(group: Subcommand) -> None:
         actions, "list", "prologue.cli.protocol:run_list", "list the protocols and their variants",
         "  prologue protocol list\n  prologue protocol list --json",
     )  # fmt: skip
-    listing.add_argument("--json", action="store_true", help="print JSON (schema prologue.protocols/1)")
+    add_json(listing, "protocols")
     check = add_command(
         actions, "check", "prologue.cli.protocol:run_check",
         "explore every state of a protocol's model; exit code 1 if it is unsafe",
@@ -34,7 +35,7 @@ def add_options(group: Subcommand) -> None:
     check.add_argument(
         "--herd7", action="store_true", help="also let herd7 judge the protocol's litmus test, if it has one"
     )
-    check.add_argument("--json", action="store_true", help="print JSON (schema prologue.protocol-check/1)")
+    add_json(check, "protocol-check")
     explain = add_command(
         actions, "explain", "prologue.cli.protocol:run_explain", "say what a protocol does, and what its variants show",
         "  prologue protocol explain call-ops\n  prologue protocol explain mov-at-boot --promela > model.pml",

@@ -1,33 +1,25 @@
-"""The way of reports of ``--json``, ``--format`` and ``-o``."""
+"""The way of a report: to standard output, or to the file of ``-o`` with its last line on standard error."""
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 
-from prologue.cli.arguments import require_html
-from prologue.cli.trace_inputs import require_no_input
-from prologue.errors import UsageError
 from prologue.outputs import write_text
+from prologue.report.printable import printable
+from prologue.report.terminal import print_report
 
 
-def require_report(args: Namespace) -> None:
-    """Refuse, before the work, a report of a trace that cannot be written.
-
-    Raises:
-        UsageError: a file for text, which goes to standard output and standard error.
-        InputError: HTML without Jinja2.
-        OutputError: the report would replace an input.
-
-    """
-    if args.output is not None and args.format == "text":
-        raise UsageError("-o is for --json and --format html")
-    require_html(args.format)
-    require_no_input(args.output, args)
+def is_wanted(args: Namespace, *, passes: bool) -> bool:
+    """Return whether a report is made: ``--quiet`` saves text that passes."""
+    return bool(not (args.quiet and passes) or args.output or args.format != "text")
 
 
-def put_report(args: Namespace, text: str) -> None:
-    """Print a report, or write it to the file of ``-o``."""
+def put_report(args: Namespace, report: str, closing: str = "", *, passes: bool = True) -> None:
+    """Print a report, or write it to the file of ``-o``; then ``closing`` is said, unless it passes quietly."""
     if args.output is None:
-        print(text)
-    else:
-        write_text(args.output, text + "\n")
+        print_report(report, args.format)
+        return
+    write_text(args.output, report + "\n")
+    if closing and not (passes and args.quiet):
+        print(printable(f"{args.output}: {closing}"), file=sys.stderr)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import prologue
-from prologue.cli.arguments import add_jobs
+from prologue.cli.arguments import add_jobs, add_json
 from prologue.cli.examples import OrExample, example_files
 from prologue.cli.subcommands import Subcommand
 from prologue.elf.identify import BOOT_FILES
@@ -28,7 +28,7 @@ def add_options(command: Subcommand) -> None:
                          help="vmlinux or module, compressed or not, boot file, a directory of modules, "
                               "or example:NAME")  # fmt: skip
     add_jobs(command)
-    command.add_argument("--json", action="store_true", help="print JSON (schema prologue.scan/1)")
+    add_json(command, "scan")
 
 
 def run(args: Namespace) -> int:

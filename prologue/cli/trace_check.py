@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from prologue.cli.examples import use_example_trace
-from prologue.cli.reports import put_report, require_report
+from prologue.cli.reports import put_report
 from prologue.cli.trace_divergence import divergence_data, divergence_lines
-from prologue.cli.trace_inputs import open_history, open_kernels, open_traces
+from prologue.cli.trace_inputs import require_report
 from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched_guests
+from prologue.cli.trace_reading import TraceReading, begin_reading
 from prologue.errors import UndecidedError
 from prologue.live.memory.sources import open_memory
 from prologue.report.html.page import Badge
-from prologue.trace.path.assign import Kernels
 from prologue.trace.path.check import Findings, ImageCheck, StaleWord
 from prologue.trace.path.divergence import Divergences, find_divergences
-from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.mechanisms import Mechanisms
 from prologue.trace.path.programs import Program, linked_program
 from prologue.trace.path.reported import ReportedWord, reported_words
@@ -34,11 +33,8 @@ SCHEMA: Final = "prologue.trace-check/1"
 class _Checked:
     """A trace that was read, and what is wrong with the images."""
 
-    trace: Trace
-    kernels: Kernels
+    reading: TraceReading
     owners: Mechanisms | None
-    check: ImageCheck
-    summary: TraceSummary
     findings: Findings
     reported: list[ReportedWord]
     diverged: Divergences | None
@@ -46,7 +42,7 @@ class _Checked:
     @property
     def judged(self) -> bool:
         """True if anything could be judged."""
-        return bool(self.check.judged or self.check.impossible or self.reported)
+        return bool(self.reading.check.judged or self.reading.check.impossible or self.reported)
 
     @property
     def failed(self) -> bool:
@@ -59,18 +55,14 @@ def run(args: Namespace) -> int:
     """Say whether the images can be the code that ran."""
     use_example_trace(args)
     require_report(args)
-    with open_traces(args) as trace:
-        explains = args.explain and args.vmlinux is not None
-        owners = Mechanisms(args.vmlinux, open_memory(args.explain)) if explains else None
-        kernels = open_kernels(args, trace, owners.slide if owners else None)
-        known = KnownRanges(kernels, open_history(args, trace, kernels))
-        check, summary = ImageCheck(known, trace), TraceSummary(known)
+    explains = args.explain and args.vmlinux is not None
+    owners = Mechanisms(args.vmlinux, open_memory(args.explain)) if explains else None
+    with begin_reading(args, owners.slide if owners else None) as reading:
+        trace, check, summary = reading.trace, reading.check, reading.summary
         for batch, numbers in check.executed(trace):
             summary.add(batch, numbers)
-        findings = check.findings()
-        reported = reported_words(trace, kernels)
         rest = [
-            *unmatched_guests(known),
+            *unmatched_guests(reading.known),
             *summary.lines(),
             *left_out_lines(check),
             *_unjudged(check),
@@ -78,17 +70,13 @@ def run(args: Namespace) -> int:
             *_may_be_hidden(trace, summary),
             *_without_memory(trace, args),
         ]
-        diverged = _compare_with_file(trace, args, kernels.host)
-    done = _Checked(
-        trace=trace,
-        kernels=kernels,
-        owners=owners,
-        check=check,
-        summary=summary,
-        findings=findings,
-        reported=reported,
-        diverged=diverged,
-    )
+        done = _Checked(
+            reading=reading,
+            owners=owners,
+            findings=check.findings(),
+            reported=reported_words(trace, reading.kernels),
+            diverged=_compare_with_file(trace, args, reading.kernels.host),
+        )
     if args.format == "text":
         _print_findings(done)
     else:
@@ -102,34 +90,36 @@ def run(args: Namespace) -> int:
 
 
 def _print_findings(done: _Checked) -> None:
-    programs = done.kernels.programs
+    programs = done.reading.kernels.programs
     for stale in done.findings.decoder:
-        print(_decoder_text(done.check, stale, programs[stale.program]))
+        print(_decoder_text(done.reading.check, stale, programs[stale.program]))
     for stale in done.findings.stale:
-        print(_text(done.check, stale, programs[stale.program], done.owners))
+        print(_text(done.reading.check, stale, programs[stale.program], done.owners))
     for word in done.reported:
         print(_reported_text(word, programs))
     if done.diverged is not None:
-        print("\n".join(divergence_lines(done.diverged, done.kernels.host, done.owners)))
+        print("\n".join(divergence_lines(done.diverged, done.reading.kernels.host, done.owners)))
 
 
 def _document(args: Namespace, done: _Checked) -> dict[str, Any]:
-    check, owners, programs = done.check, done.owners, done.kernels.programs
+    check, owners, programs = done.reading.check, done.owners, done.reading.kernels.programs
     return {
         "schema": SCHEMA,
-        "trace": done.trace.name,
+        "trace": done.reading.trace.name,
         "images": [program.name for program in programs],
         "memory": args.memory,
-        **done.summary.data(),
+        **done.reading.summary.data(),
         "left_out": dict(zip(("ranges", "instructions"), check.left_out, strict=True)),
         "steps_judged": check.judged,
         "steps_not_judged": dict(check.unjudged),
-        "not_used": dict(done.trace.account.counts),
+        "not_used": dict(done.reading.trace.account.counts),
         "stale": [_data(check, word, programs, owners) for word in done.findings.stale],
         "follow": [_data(check, word, programs, owners) for word in done.findings.follow],
         "decoder": [_data(check, word, programs, owners, blame=True) for word in done.findings.decoder],
         "reported": [_reported_data(word, programs) for word in done.reported],
-        "divergence": None if done.diverged is None else divergence_data(done.diverged, done.kernels.host, owners),
+        "divergence": None
+        if done.diverged is None
+        else divergence_data(done.diverged, done.reading.kernels.host, owners),
     }
 
 
@@ -145,7 +135,7 @@ def _report(args: Namespace, done: _Checked, notes: list[str]) -> str:
     lines = _verdict(done) if done.judged else []
     if done.diverged is not None:
         # The words are among the causes already.
-        lines += divergence_lines(done.diverged, done.kernels.host, done.owners)[len(done.diverged.words) :]
+        lines += divergence_lines(done.diverged, done.reading.kernels.host, done.owners)[len(done.diverged.words) :]
     return render_page(check_page(document, outcome, lines, notes, args.command_line))
 
 
@@ -172,7 +162,7 @@ def _without_memory(trace: Trace, args: Namespace) -> list[str]:
 
 
 def _verdict(done: _Checked) -> list[str]:
-    check, findings, reported, lines = done.check, done.findings, done.reported, list[str]()
+    check, findings, reported, lines = done.reading.check, done.findings, done.reported, list[str]()
     if findings.decoder:
         lines.append(f"the decoder went astray at {counted(len(findings.decoder), 'place')}")
     if findings.stale:

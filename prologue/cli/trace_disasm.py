@@ -11,21 +11,13 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from prologue.cli.examples import use_example_trace
-from prologue.cli.trace_inputs import (
-    make_filters,
-    open_history,
-    open_kernels,
-    open_traces,
-    require_no_input,
-)
-from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched, warnings
+from prologue.cli.trace_inputs import make_filters, require_no_input
+from prologue.cli.trace_notes import print_notes
+from prologue.cli.trace_reading import begin_reading
 from prologue.errors import UsageError
 from prologue.outputs import new_file
-from prologue.trace.path.check import ImageCheck
-from prologue.trace.path.filters import Selection
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.views.rendering import PERF_HEAD, PERF_TAIL, JsonLines, PerfLines, PlainLines
-from prologue.trace.views.summary import TraceSummary
 from prologue.trace.views.tree import CallTrees
 
 SCHEMA: Final = "prologue.trace-disasm/1"
@@ -38,12 +30,10 @@ def run(args: Namespace) -> int:
         raise UsageError("--depth is for --from, which is not given")
     use_example_trace(args)
     require_no_input(args.output, args)
-    with open_traces(args) as trace:
-        kernels = open_kernels(args, trace)
-        known = KnownRanges(kernels, open_history(args, trace, kernels))
-        check = ImageCheck(known, trace)
-        filters, summary = make_filters(args, kernels), TraceSummary(known)
-        selection, trees = Selection(), _trees(args, known) if args.root else None
+    with begin_reading(args) as reading:
+        trace, kernels, known = reading.trace, reading.kernels, reading.known
+        filters = make_filters(args, kernels, samples=True)
+        trees = _trees(args, known) if args.root else None
         lines = _renderer(args.format, known)
         with _output(args.output) as out:
             head = {
@@ -55,15 +45,10 @@ def run(args: Namespace) -> int:
             }
             form = "trees" if args.root else args.format or "perf"
             out.write({"perf": PERF_HEAD, "jsonl": json.dumps(head).encode() + b"\n"}.get(form, b""))
-            for batch, every in check.executed(trace):
-                keep = filters.mask(batch, every, known)
-                wanted = selection.take(batch, every, keep)
-                summary.add(*wanted)
+            for batch, every, keep, wanted in reading.passing(filters):
                 out.writelines(trees.render(batch, every, keep) if trees else lines.render(*wanted))
             out.write(PERF_TAIL if form == "perf" else b"")
-        rest = [*summary.lines(), *left_out_lines(check), *trace.account.lines()]
-        entered = trees.entered if trees else frozenset()
-        print_notes([*warnings(check, trace, args), *unmatched(args, filters, known, entered), *rest])
+        print_notes(reading.notes(filters, entered=trees.entered if trees else frozenset()))
     return 0
 
 

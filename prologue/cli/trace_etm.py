@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from prologue.cli.arguments import add_json
 from prologue.errors import InputError, OutputError, UsageError
 from prologue.words import counted
 
@@ -44,7 +45,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
                        help="only this exception level; repeatable (default: 1 and 2)")  # fmt: skip
     added.add_argument("-o", "--output", type=Path, required=True, metavar="OUT",
                        help="a new directory; with --perf and without --memory a file")  # fmt: skip
-    added.add_argument("--json", action="store_true", help=f"print JSON (schema {SCHEMA})")
+    add_json(added, "trace-etm")
 
 
 def run(args: argparse.Namespace) -> int:

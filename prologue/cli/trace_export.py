@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 
-from prologue.arrays import I64
+from prologue.arrays import I64, Bool
 from prologue.cli.examples import use_example_trace
-from prologue.cli.trace_inputs import make_filters, open_history, open_kernels, open_traces, require_no_input
-from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched, warnings
+from prologue.cli.trace_inputs import make_filters, require_no_input
+from prologue.cli.trace_notes import print_notes
+from prologue.cli.trace_reading import begin_reading
 from prologue.errors import UsageError
 from prologue.outputs import new_file
 from prologue.report.printable import printable
 from prologue.trace.exports.formats import FORMATS
 from prologue.trace.exports.subject import ExportSubject
-from prologue.trace.path.check import ImageCheck
-from prologue.trace.path.filters import Selection, count_samples, without_samples
-from prologue.trace.path.known import KnownRanges
+from prologue.trace.path.filters import without_samples
 from prologue.trace.ranges import Batch
 from prologue.trace.readers.sources import Trace
-from prologue.trace.views.summary import TraceSummary
+
+_Passing = tuple[Batch, I64, Bool, tuple[Batch, I64]]
 
 
 def run(args: Namespace) -> int:
@@ -37,34 +36,29 @@ def run(args: Namespace) -> int:
     if form.of_vmlinux and args.vmlinux is None:
         raise UsageError(f"--format {args.format} needs --vmlinux: such a file has the addresses or lines of one")
     require_no_input(args.output, args)
-    with open_traces(args) as trace:
-        kernels = open_kernels(args, trace)
-        known = KnownRanges(kernels, open_history(args, trace, kernels))
-        check = ImageCheck(known, trace)
-        filters, summary = replace(make_filters(args, kernels), samples=False), TraceSummary(known)
-        selection, (start, batches) = Selection(), _begin(check.executed(trace))
+    with begin_reading(args) as reading:
+        trace = reading.trace
+        filters = make_filters(args, reading.kernels, samples=False)
+        start, batches = _begin(reading.passing(filters))
         by_time = _by_time(args.axis, trace, start) if form.timed else False
-        subject = ExportSubject(name=printable(trace.name), known=known, by_time=by_time, start=start if by_time else 0)
+        name, begin = printable(trace.name), start if by_time else 0
+        subject = ExportSubject(name=name, known=reading.known, by_time=by_time, start=begin)
         with new_file(args.output) as temporary, temporary.open("wb") as stream:
             export, timed = form.start(subject, stream), False
-            for batch, every in batches:
+            for batch, every, keep, _ in batches:
                 timed = timed or bool(batch.ranges["time"].any())
-                count_samples(batch, trace.account)
-                keep = filters.mask(batch, every, known)
-                summary.add(*selection.take(batch, every, keep))
                 export.add(*without_samples(batch, every, keep))
             notes = export.finish()
         if form.timed and not by_time and args.axis is None:
             which = "the begin of the trace" if timed else "the trace"
             notes.append(f"{which} has no times: 1 ns of the time line is 1 instruction of that CPU")
-        rest = [*summary.lines(), *notes, *left_out_lines(check), *trace.account.lines()]
-        print_notes([*warnings(check, trace, args), *unmatched(args, filters, known), *rest])
+        print_notes(reading.notes(filters, notes))
     return 0
 
 
-def _begin(batches: Iterator[tuple[Batch, I64]]) -> tuple[int, Iterator[tuple[Batch, I64]]]:
+def _begin(batches: Iterator[_Passing]) -> tuple[int, Iterator[_Passing]]:
     """Return the first time of the first batch that has ranges, 0 if it has none, and all batches."""
-    held: list[tuple[Batch, I64]] = []
+    held: list[_Passing] = []
     for batch in batches:
         held.append(batch)
         times = batch[0].ranges["time"]

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from prologue.cli.arguments import number
+from prologue.cli.arguments import number, require_html
 from prologue.cli.trace_progress import progress_on_terminal
 from prologue.errors import UsageError
 from prologue.outputs import require_other
@@ -43,6 +43,21 @@ def require_no_input(out: Path | None, args: Namespace) -> None:
     """
     if out is not None:
         require_other(out, *_input_files(args))
+
+
+def require_report(args: Namespace) -> None:
+    """Refuse, before the work, a report that cannot be written.
+
+    Raises:
+        UsageError: a file for text, which goes to standard output and standard error.
+        InputError: HTML without Jinja2.
+        OutputError: the report would replace an input.
+
+    """
+    if args.output is not None and args.format == "text":
+        raise UsageError("-o is for --json and --format html")
+    require_html(args.format)
+    require_no_input(args.output, args)
 
 
 def _input_files(args: Namespace) -> Iterator[Path]:
@@ -186,8 +201,8 @@ def _guest_image(text: str) -> GuestImage:
     return GuestImage(Path(path), own, number("--guest-vmlinux", slide) if plus else None)
 
 
-def make_filters(args: Namespace, kernels: Kernels) -> Filters:
-    """Make the filters: what of the trace to look at.
+def make_filters(args: Namespace, kernels: Kernels, *, samples: bool) -> Filters:
+    """Make the filters: what of the trace to look at; without ``samples``, no sampled instructions.
 
     Raises:
         InputError: a function that no image has.
@@ -201,6 +216,7 @@ def make_filters(args: Namespace, kernels: Kernels) -> Filters:
         levels=frozenset(args.level or ()),
         pids=frozenset(args.pid or ()),
         comms=frozenset(args.comm),
+        samples=samples,
     )
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from prologue.cli.examples import use_example_trace
 from prologue.cli.looks import look_of
-from prologue.cli.reports import put_report, require_report
-from prologue.cli.trace_inputs import make_filters, open_history, open_kernels, open_traces, require_no_input
-from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched, warnings
+from prologue.cli.reports import put_report
+from prologue.cli.trace_inputs import make_filters, require_no_input, require_report
+from prologue.cli.trace_notes import print_notes
+from prologue.cli.trace_reading import begin_reading
 from prologue.errors import UsageError
 from prologue.outputs import require_distinct, write_text
-from prologue.trace.path.check import ImageCheck
-from prologue.trace.path.filters import Selection, count_samples, without_samples
+from prologue.trace.path.filters import without_samples
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.programs import Program
 from prologue.trace.ranges import TOP
@@ -65,29 +65,19 @@ def run(args: Namespace) -> int:
     use_example_trace(args)
     look = look_of(args, ("--plot", args.plot))
     _require_outputs(args)
-    with open_traces(args) as trace:
-        kernels = open_kernels(args, trace)
-        known = KnownRanges(kernels, open_history(args, trace, kernels))
-        check = ImageCheck(known, trace)
-        filters, summary = replace(make_filters(args, kernels), samples=False), TraceSummary(known)
-        selection, stacks = Selection(), FoldedStacks(known) if _wants_stacks(args) else None
+    with begin_reading(args) as reading:
+        trace, kernels, known = reading.trace, reading.kernels, reading.known
+        check, summary = reading.check, reading.summary
+        filters = make_filters(args, kernels, samples=False)
+        stacks = FoldedStacks(known) if _wants_stacks(args) else None
         times = FunctionTimes(known) if args.times else None
-        for batch, every in check.executed(trace):
-            count_samples(batch, trace.account)
-            keep = filters.mask(batch, every, known)
-            summary.add(*selection.take(batch, every, keep))
+        for batch, every, keep, _ in reading.passing(filters):
             ran = without_samples(batch, every, keep)
             if stacks is not None:
                 stacks.add(*ran)
             if times is not None:
                 times.add(*ran)
-        rest = [
-            *warnings(check, trace, args),
-            *unmatched(args, filters, known),
-            *summary.lines(),
-            *left_out_lines(check),
-            *trace.account.lines(),
-        ]
+        rest = reading.notes(filters)
         clocked = trace.header is None or trace.header.clocked
     shown = times if clocked else None
     programs = [_stats(known, summary, [row], shown) for row in range(len(kernels.kernels))]

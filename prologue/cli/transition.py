@@ -8,6 +8,7 @@ from argparse import Namespace
 from dataclasses import asdict
 from typing import Final
 
+from prologue.cli.arguments import add_json
 from prologue.cli.subcommands import Subcommand
 from prologue.errors import UsageError
 from prologue.insn import a64
@@ -32,7 +33,7 @@ def add_options(command: Subcommand) -> None:
     command.add_argument(
         "--issue", choices=("old", "new"), default="old", help="older or newer issues of the Arm ARM (default: old)"
     )
-    command.add_argument("--json", action="store_true", help="print JSON (schema prologue.transition/1)")
+    add_json(command, "transition")
 
 
 def run(args: Namespace) -> int:

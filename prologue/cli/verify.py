@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import NamedTuple
 
-from prologue.cli.arguments import add_jobs, add_report, require_html, selected_names, split_names
+from prologue.cli.arguments import add_jobs, add_report, add_rules, require_html, selected_names, split_names
 from prologue.cli.examples import OrExample, example_files
 from prologue.cli.parallel import print_errors, run_many
+from prologue.cli.reports import is_wanted, put_report
 from prologue.cli.subcommands import Subcommand
 from prologue.errors import InputError, OutputError, UsageError
 from prologue.gate.baseline import baseline_text
@@ -23,7 +23,7 @@ from prologue.kernel.load import is_vmlinux, named_files, unfollowed_links
 from prologue.outputs import require_distinct, require_other, same_file, write_text
 from prologue.report.closing import closing_line
 from prologue.report.render import render
-from prologue.report.terminal import note, print_report, shows_both, warn
+from prologue.report.terminal import note, shows_both, warn
 
 
 class _Target(NamedTuple):
@@ -48,15 +48,7 @@ def add_options(command: Subcommand) -> None:
     command.add_argument("--release", action="store_true",
                          help="fail on warnings, too, and on everything but native, processed kernels")  # fmt: skip
     command.add_argument("--require", choices=("untouched", "processed"), help="fail on files in any other state")
-    command.add_argument(
-        "--select",
-        action="append",
-        default=[],
-        metavar="RULE",
-        help="run only this rule, or group such as PL2; repeatable",
-    )
-    command.add_argument("--ignore", action="append", default=[], metavar="RULE", help="do not run this rule or group")
-    command.add_argument("--all", action="store_true", help="print every finding: all of each rule, and info")
+    add_rules(command, "PL2")
     command.add_argument("--config", type=Path, metavar="FILE",
                          help="settings (default: .prologue.toml or pyproject.toml beside FILE)")  # fmt: skip
     command.add_argument("--no-config", action="store_true", help="ignore settings files")
@@ -182,18 +174,11 @@ def _verify_one(work: tuple[Request, Path]) -> Verified:
 
 def _report(args: Namespace, verdict: Verdict) -> None:
     """Print or write the report. ``--quiet`` saves text that passes, but what a release did without is always said."""
-    if args.quiet and verdict.passed and not args.output and args.format == "text":
-        if verdict.release:
-            for exception in verdict.exceptions:
-                warn(exception)
-        return
-    report = _rendered(args, verdict)
-    if not args.output:
-        print_report(report, args.format)
-        return
-    write_text(args.output, report + "\n")
-    if not (verdict.passed and args.quiet):
-        print(f"{args.output}: {closing_line(verdict)}", file=sys.stderr)
+    if is_wanted(args, passes=verdict.passed):
+        put_report(args, _rendered(args, verdict), closing_line(verdict), passes=verdict.passed)
+    elif verdict.release:
+        for exception in verdict.exceptions:
+            warn(exception)
 
 
 def _rendered(args: Namespace, verdict: Verdict) -> str:

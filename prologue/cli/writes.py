@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from prologue.cli.arguments import SSH_WORDS, add_json, add_report, number_from
+from prologue.cli.arguments import add_all, add_json, add_report, add_ssh, number_from
 from prologue.cli.bench import add_bench_command
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
 
@@ -43,7 +43,7 @@ def _record(actions: Commands) -> None:
     record.add_argument("--buffer", type=number_from(64), default=BUFFER, metavar="KIB",
                         help="ring buffer of each CPU (default: %(default)s)")  # fmt: skip
     record.add_argument("--script", action="store_true", help="print the shell script that records, and exit")
-    record.add_argument("--ssh-options", default="", metavar="WORDS", help=SSH_WORDS)
+    add_ssh(record)
     add_json(record, "live-record")
 
 
@@ -67,7 +67,7 @@ def _judge(actions: Commands) -> None:
     )  # fmt: skip
     judge.add_argument("writes", type=Path, metavar="WRITES",
                        help="from writes boot or writes record, perf.data, or the text of perf script")  # fmt: skip
-    judge.add_argument("--all", action="store_true", help="print every finding: all of each rule, and info")
+    add_all(judge)
     add_report(judge, "live-judge", "sarif", "junit", "ktap")
 
 

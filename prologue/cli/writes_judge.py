@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 
+from prologue.cli.reports import is_wanted, put_report
 from prologue.errors import UNDECIDED
 from prologue.live.pokes.judge import judge_writes
 from prologue.live.pokes.sources import read_any
-from prologue.outputs import require_other, write_text
-from prologue.report.printable import printable
-from prologue.report.terminal import print_report
+from prologue.outputs import require_other
 from prologue.report.writes import render_writes, summary
 
 
@@ -19,12 +17,6 @@ def run(args: Namespace) -> int:
     require_other(args.output, args.writes)
     judged = judge_writes(read_any(args.writes))
     passes = not (judged.failing or judged.undecided)
-    if not args.quiet or not passes or args.output or args.format != "text":
-        report = render_writes(judged, args.format, show_all=args.all)
-        if args.output:
-            write_text(args.output, report + "\n")
-            if not passes or not args.quiet:
-                print(printable(f"{args.output}: {summary(judged)}"), file=sys.stderr)
-        else:
-            print_report(report, args.format)
+    if is_wanted(args, passes=passes):
+        put_report(args, render_writes(judged, args.format, show_all=args.all), summary(judged), passes=passes)
     return 1 if judged.failing else 0 if passes else UNDECIDED
