@@ -160,6 +160,22 @@ class ElfImage:
         if not self.relocatable:
             allocated = [s for s in self.sections if s.allocated and s.size and s.type != "SHT_NULL"]
             self._check_overlap(allocated, "addresses", lambda section: section.addr)
+            self._check_segments([s for s in allocated if s.has_bytes])
+
+    def _check_segments(self, sections: list[Section]) -> None:
+        """Check that program headers load the sections where their own headers say: a boot file is made by both."""
+        moves = {segment.paddr - segment.vaddr for segment in self.segments}
+        if len(moves) > 1:
+            raise InputError("load addresses of segments do not differ as their addresses do: damaged", path=self.path)
+        for segment in self.segments:
+            for section in sections:
+                address, offset = section.addr - segment.vaddr, section.offset - segment.offset
+                inside = 0 <= address < segment.filesz or 0 <= offset < segment.filesz
+                if inside and address != offset:
+                    raise InputError(
+                        f"section {section.name} and the segment at {segment.vaddr:#x} disagree on where it is",
+                        path=self.path,
+                    )
 
     def _check_overlap(self, sections: list[Section], noun: str, start: Callable[[Section], int]) -> None:
         ordered = sorted(sections, key=start)
