@@ -5,7 +5,6 @@ The build step loads these and no others, because it must start fast. So this li
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from importlib import import_module
 from typing import Final
 
@@ -41,7 +40,7 @@ _MODULES: Final = (
 )
 
 
-def load_rules(modules: Iterable[str]) -> tuple[Rule, ...]:
+def load_rules(modules: tuple[str, ...]) -> tuple[Rule, ...]:
     """Load rules by the names of their modules."""
     return tuple(import_module(f"prologue.rules.{name}").RULE for name in modules)
 
