@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Final
 from prologue.cli.arguments import add_json
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
 from prologue.errors import InputError, UsageError
-from prologue.kernel_tree.patches import MODES, all_series, load_patch
+from prologue.kernel_tree.patches import MODES, STANDALONE, all_series, load_patch
 from prologue.kernel_tree.source import OPTION, KernelTree
-from prologue.kernel_tree.standalone import STANDALONE
 from prologue.kernel_tree.tree import install, uninstall
 from prologue.report.terminal import warn
 
@@ -149,7 +148,7 @@ def _run_standalone(args: Namespace) -> int:
     """Print or write a patch that is not part of the series."""
     from prologue.kernel_tree.git import identity
     from prologue.kernel_tree.mail import patch_mails
-    from prologue.kernel_tree.standalone import load_standalone, standalone_releases
+    from prologue.kernel_tree.patches import load_standalone, standalone_releases
 
     if args.mode or args.figures or args.cover_letter:
         raise UsageError(

@@ -11,8 +11,8 @@ from prologue.cli.arguments import shell_words
 from prologue.cli.probe import note_release, print_failures, status_of
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError, UsageError
-from prologue.kernel.judged import open_judged
 from prologue.kernel.kernel import Kernel
+from prologue.kernel.load import open_judged
 from prologue.live.memory.blocks import KCORE
 from prologue.live.probe.event import EventOptions
 from prologue.live.probe.prober import Failure, Probe, Prober

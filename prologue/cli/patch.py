@@ -87,7 +87,7 @@ def _kernels(named: Path | None, paths: list[Path]) -> tuple[Path, ...]:
     """Find the kernels that may load the modules among the files."""
     if named is not None or len(paths) == 1:
         return () if named is None else (named,)
-    from prologue.gate.kernel import kernels_among  # the build step has one file, and must start fast
+    from prologue.kernel.load import kernels_among  # the build step has one file, and must start fast
 
     return kernels_among(None, paths)
 

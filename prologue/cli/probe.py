@@ -14,9 +14,8 @@ from prologue.cli.arguments import add_json, number
 from prologue.cli.subcommands import Subcommand
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError, UsageError
-from prologue.kernel.judged import open_judged
 from prologue.kernel.kernel import Kernel
-from prologue.kernel.load import open_binary
+from prologue.kernel.load import open_binary, open_judged
 from prologue.kernel.module import Module
 from prologue.live.probe.event import EventOptions, ProbeEvent
 from prologue.live.probe.language import parse_listed

@@ -15,8 +15,7 @@ from prologue.cli.examples import OrExample, example_files
 from prologue.cli.subcommands import Subcommand
 from prologue.elf.identify import BOOT_FILES
 from prologue.errors import PrologueError
-from prologue.gate.kernel import kernels_among
-from prologue.kernel.load import boot_file, kernel_of, named_files
+from prologue.kernel.load import boot_file, kernel_of, kernels_among, named_files
 from prologue.report.printable import printable
 from prologue.report.scan import SCHEMA, scan_data, scan_text
 from prologue.words import counted

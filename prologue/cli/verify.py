@@ -15,11 +15,10 @@ from prologue.errors import InputError, OutputError, UsageError
 from prologue.gate.baseline import baseline_text
 from prologue.gate.config import SETTINGS, Config, load_config, load_config_file
 from prologue.gate.judge import JudgedFile, judge
-from prologue.gate.kernel import is_missing, kernels_among
 from prologue.gate.settings import Settings, combine, no_rule_applies, require_releasable, settings_directory
 from prologue.gate.verdict import Verdict
 from prologue.gate.verify import Request, Verified, modules_without_records, verify_file
-from prologue.kernel.load import is_vmlinux, named_files, unfollowed_links
+from prologue.kernel.load import is_missing, is_vmlinux, kernels_among, named_files, unfollowed_links
 from prologue.outputs import require_distinct, require_other, same_file, write_text
 from prologue.report.closing import closing_line
 from prologue.report.render import render

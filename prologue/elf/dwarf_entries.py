@@ -3,10 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePosixPath
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from prologue.errors import InputError
+
 DEEPEST: Final = 32  # entries that refer to each other: more are a circle, of damaged debug information
+
+
+@contextmanager
+def readable_dwarf(path: Path, what: str) -> Iterator[None]:
+    """Turn every error of pyelftools into one of the input: it checks little, and damage ends in any of these.
+
+    Args:
+        path: the file that is read.
+        what: the tables that are read, for the message, such as "debug information".
+
+    Raises:
+        InputError: they are damaged.
+
+    """
+    from elftools.common.exceptions import DWARFError
+
+    from prologue.elf.headers import PARSE_ERRORS
+
+    try:
+        yield
+    except (*PARSE_ERRORS, DWARFError, AssertionError, AttributeError, NotImplementedError, TypeError) as error:
+        raise InputError(f"{what} cannot be read ({str(error) or type(error).__name__})", path=path) from error
 
 
 def code_of(dwarf: Any, entry: Any) -> Iterator[tuple[int, int]]:

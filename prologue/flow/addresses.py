@@ -8,8 +8,8 @@ import numpy as np
 
 from prologue.arrays import I64, U32
 from prologue.insn import a64
-from prologue.insn.adr import FormedAddresses, adrs, surely_writes
-from prologue.insn.decode import ADD_IMM, LDR_LITERAL, field, find, signed
+from prologue.insn.decode import ADD_IMM, LDR_LITERAL, FormedAddresses, adrs, field, find, signed
+from prologue.insn.table import surely_writes
 from prologue.kernel.binary import Binary
 from prologue.kernel.slotmap import SlotMap
 

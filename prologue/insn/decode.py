@@ -6,7 +6,7 @@ arguments.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -99,6 +99,29 @@ def jump(kind: Pattern, distance: I64) -> U32:
 def adr_immediate(words: U32) -> I64:
     """Return the signed 21-bit immediate of ADR and ADRP: immhi at 23:5, immlo at 30:29 (Arm ARM, "ADR", "ADRP")."""
     return signed(field(words, 5, 19) << np.uint32(2) | field(words, 29, 2), 0, 21)
+
+
+class FormedAddresses(NamedTuple):
+    """Instructions that form addresses, ascending: where in the text, register, value; arrays of shape (n,)."""
+
+    at: I64
+    register: U32
+    value: U64
+
+
+def adrs(words: U32, base: np.uint64) -> tuple[FormedAddresses, FormedAddresses]:
+    """Find every ADR, and every ADRP, of the words from address ``base`` on."""
+    index = find(words, ADR_OR_ADRP)
+    is_page = matches(words[index], ADRP)
+    return _adr(words, base, index[~is_page], page=False), _adr(words, base, index[is_page], page=True)
+
+
+def _adr(words: U32, base: np.uint64, index: I64, *, page: bool) -> FormedAddresses:
+    pc = base + index.astype(np.uint64) * np.uint64(4)
+    distance = adr_immediate(words[index])
+    if page:
+        pc, distance = pc & ~np.uint64(0xFFF), distance << 12
+    return FormedAddresses(index, field(words[index], 0), pc + distance.view(np.uint64))
 
 
 def calls_to(words: U32, base: int, target: int) -> I64:

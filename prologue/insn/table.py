@@ -49,6 +49,7 @@ class InsnRow(NamedTuple):
     target: tuple[int, int] | None = None  # lowest bit and width of a branch's signed offset, in instructions
 
 
+_SAVED: Final = 19  # registers below may be changed by a call (AAPCS64, "General-purpose registers")
 SCALABLE: Final = "SVE, SME"
 UNALLOCATED: Final = "unallocated"
 
@@ -253,3 +254,11 @@ def registers(word: int, column: str) -> frozenset[int]:
 def writes(word: int) -> frozenset[int]:
     """Return the numbers of the general registers that an instruction writes, also of a base that is written back."""
     return registers(word, row_of(word).writes)
+
+
+def surely_writes(word: int, register: int) -> bool:
+    """Return whether an instruction, or the function that it calls, writes a register."""
+    row = row_of(word)
+    if register < _SAVED and row.flow in (FlowKind.BL, FlowKind.CALL):
+        return True
+    return "?" not in row.writes and register in registers(word, row.writes)

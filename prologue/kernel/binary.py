@@ -15,10 +15,9 @@ from prologue.elf.notes import gnu_build_id
 from prologue.elf.sections import Section
 from prologue.elf.symbols import Symbols
 from prologue.insn.decode import branches, jump_distance
-from prologue.kernel.entry_pairs import EntryPairs, find_entry_pairs
 from prologue.kernel.other_layout import OtherLayouts, find_other_layouts
 from prologue.kernel.records import Records
-from prologue.kernel.sites import NO_SITES, Layout, Sites, find_sites
+from prologue.kernel.sites import NO_SITES, EntryPairs, Layout, Sites, find_entry_pairs, find_sites
 from prologue.kernel.slotmap import SlotMap
 from prologue.kernel.state import State
 from prologue.kernel.text import Text

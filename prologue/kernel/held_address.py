@@ -15,8 +15,8 @@ import numpy as np
 
 from prologue.elf.symbols import Symbols
 from prologue.insn import a64
-from prologue.insn.adr import adrs, surely_writes
-from prologue.insn.decode import calls_to
+from prologue.insn.decode import adrs, calls_to
+from prologue.insn.table import surely_writes
 from prologue.kernel.init_path import ReachedFunction, veneer_target
 from prologue.kernel.text import Text
 

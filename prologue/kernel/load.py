@@ -14,9 +14,11 @@ from prologue.elf.identify import BOOT_FILES, FileKind, identify
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError
 from prologue.kernel.binary import Binary
-from prologue.kernel.judged import open_judged
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.module import Module
+from prologue.kernel.required import require_symbols
+from prologue.kernel.restored import restore_symbols
+from prologue.outputs import same_file
 
 MODULE_SUFFIXES = (".ko", ".ko.gz", ".ko.xz", ".ko.zst")
 
@@ -51,6 +53,21 @@ def open_binary(path: Path, *, unsigned: bool = False, unpack: bool = False) -> 
         raise InputError(f"{kind.description}, compressed{advice}", path=path)
     module = Module(ElfImage(path, b"".join(chain((begin,), pieces))), compression(head))
     return _without_signature(module) if unsigned and module.signature else module
+
+
+def open_judged(image: ElfImage, *, by_name: bool = False) -> Kernel:
+    """Open a kernel with its stripped symbols restored (see ``restore_symbols``), or refuse it if they cannot be.
+
+    The build step does not restore any: its rules need few symbols, and it has to be quick.
+
+    Raises:
+        InputError: not an arm64 vmlinux with symbols, or stripped in part.
+
+    """
+    kernel = Kernel(image)
+    kernel.restored = restore_symbols(kernel, by_name=by_name)
+    require_symbols(kernel)
+    return kernel
 
 
 def boot_file(path: Path) -> FileKind | None:
@@ -218,6 +235,22 @@ def kernel_of(module: Module, paths: Sequence[Path]) -> Kernel | None:
         advice = "that is not its kernel" if len(kernels) == 1 else "none of these is its kernel"
         raise InputError(f"{'; '.join(wrong)}: {advice}", path=module.path)
     return able[0] if able else None
+
+
+def kernels_among(named: Path | None, files: Sequence[Path]) -> tuple[Path, ...]:
+    """Return the named vmlinux, or each vmlinux among the files, once. Without one, a release refuses modules."""
+    if named:
+        return (named,)
+    kernels: list[Path] = []
+    for path in files:
+        if not path.name.endswith(MODULE_SUFFIXES) and is_vmlinux(path) and is_missing(path, kernels):
+            kernels.append(path)
+    return tuple(kernels)
+
+
+def is_missing(kernel: Path, files: Sequence[Path]) -> bool:
+    """Return whether the kernel is not among the files, so that it has to be verified besides them."""
+    return not any(same_file(kernel, path) for path in files)
 
 
 def mismatch(module: Binary, vmlinux: Kernel) -> str:

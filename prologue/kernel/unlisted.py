@@ -14,8 +14,7 @@ import numpy as np
 from prologue.arrays import I64, U64, among
 from prologue.insn import a64
 from prologue.kernel.binary import Binary
-from prologue.kernel.entry_pairs import EntryPairs
-from prologue.kernel.sites import NO_SITES
+from prologue.kernel.sites import NO_SITES, EntryPairs
 from prologue.kernel.tables import alternatives, jump_labels
 
 # Of a whole file: this many pairs, and this share of all pairs (or of all entries, if no record is left).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -10,19 +11,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from prologue import __version__
 from prologue.errors import InputError, PrologueError
-from prologue.kernel_tree.kconfig import (
-    IN_SORTTABLE,
-    has_step_in_sorttable,
-    leaves_landing_pads_out,
-    why_not_selected,
-)
 from prologue.kernel_tree.source import FTRACE, KCONFIG, OPTION, KernelTree
 
 Status = Literal["ok", "no", "-"]
+_IN_SORTTABLE: Final = "ARM64_FTRACE_SORTTABLE_PROLOGUE"
+_CLANG_21: Final = 210000  # CONFIG_CLANG_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +93,7 @@ def _config(tree: KernelTree, out: Path, *, given: bool) -> Check:
         return _no("config", facts, f"{path} does not exist", to_do)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path=error.filename) from error
-    wrong = why_not_selected(config, kconfig, path)
+    wrong = _why_not_selected(config, kconfig, path)
     if wrong is None:
         return Check(name="config", status="ok", message=f"CONFIG_{OPTION}=y", facts=facts)
     return _no("config", facts, f"CONFIG_{OPTION} is off: {wrong[0]}", wrong[1])
@@ -110,7 +107,7 @@ def _modules(tree: KernelTree, out: Path) -> Iterator[Check]:
         config = (out / ".config").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return  # _config says so
-    if leaves_landing_pads_out(config):
+    if _leaves_landing_pads_out(config):
         yield _no(
             "modules",
             {},
@@ -123,14 +120,14 @@ def _modules(tree: KernelTree, out: Path) -> Iterator[Check]:
 def _step(out: Path) -> Check:
     """Name the program that does the build step: a tool, or the kernel's own scripts."""
     try:
-        in_sorttable = has_step_in_sorttable((out / ".config").read_text(encoding="utf-8", errors="replace"))
+        in_sorttable = _has_step_in_sorttable((out / ".config").read_text(encoding="utf-8", errors="replace"))
     except OSError:
         in_sorttable = False  # _config says why
     tool = _tool()
     # A tool that is there, or named, verifies what sorttable wrote: it has to run.
     if not in_sorttable or tool.facts["path"] is not None or os.environ.get("PROLOGUE"):
         return tool
-    message = f"not needed for vmlinux: scripts/sorttable does the step (CONFIG_{IN_SORTTABLE})"
+    message = f"not needed for vmlinux: scripts/sorttable does the step (CONFIG_{_IN_SORTTABLE})"
     return Check(name=tool.name, status="-", message=message, facts=tool.facts)
 
 
@@ -223,3 +220,52 @@ def _kernel(path: Path, linked: Path) -> Check:
     problems = {"untouched": "not processed: the build found no prologue", "unfinished": "not finished"}
     to_do = f"{again}, or prologue patch {quoted} --in-place and make Image"
     return no(problems.get(state, "has no sites to process"), to_do)
+
+
+def _why_not_selected(config: str, kconfig: str, path: Path) -> tuple[str, str] | None:
+    """Say what is wrong with the ``.config`` at ``path``, and what to do; None if it selects the option.
+
+    ``kconfig`` is the file that declares the option: it says what the option depends on.
+    """
+    values = dict(re.findall(r"(?m)^CONFIG_(\w+)=(.*)$", config))
+    if values.get(OPTION) == "y":
+        return None
+    if values.get("ARM64") != "y":
+        return "CONFIG_ARM64 is off, so this is no configuration of arm64", "configure with make ARCH=arm64"
+    if values.get("CPU_BIG_ENDIAN") == "y":
+        return "CONFIG_CPU_BIG_ENDIAN is on", "build a little-endian kernel: turn on CONFIG_CPU_LITTLE_ENDIAN"
+    if values.get("DYNAMIC_FTRACE") != "y":
+        return "CONFIG_DYNAMIC_FTRACE is off", "turn on CONFIG_FUNCTION_TRACER and CONFIG_DYNAMIC_FTRACE"
+    if unmet := [name for name in _needed(kconfig) if values.get(name, "n") == "n"]:
+        return (
+            f"CONFIG_{unmet[0]} is off, which it needs",
+            f"find out what CONFIG_{unmet[0]} needs (make menuconfig, /)",
+        )
+    if re.search(rf"(?m)^# CONFIG_{OPTION} is not set$", config):
+        return "it is not selected", f"make menuconfig, or scripts/config --file {shlex.quote(str(path))} -e {OPTION}"
+    return "this configuration is older than the patch", f"make oldconfig, and say y to {OPTION}"
+
+
+def _has_step_in_sorttable(config: str) -> bool:
+    """Return whether the kernel's own scripts/sorttable does the step, so that the build needs no tool."""
+    return bool(re.search(rf"(?m)^CONFIG_{_IN_SORTTABLE}=y$", config))
+
+
+def _leaves_landing_pads_out(config: str) -> bool:
+    """Return whether ``ftrace_call_adjust`` of this kernel meets functions without BTI, and looks at the word.
+
+    That needs landing pads, CALL_OPS, and a Clang that leaves them out of static functions whose address is not taken:
+    21 and later (arch/arm64/Kconfig of 7.2.13 forbids ARM64_BTI_KERNEL then, that of 6.12.107 does not).
+    """
+    values = dict(re.findall(r"(?m)^CONFIG_(\w+)=(.*)$", config))
+    wanted = ("ARM64_BTI_KERNEL", "DYNAMIC_FTRACE_WITH_CALL_OPS")
+    clang = re.fullmatch(r"[0-9]{1,9}", values.get("CLANG_VERSION", ""))
+    return all(values.get(name) == "y" for name in wanted) and clang is not None and int(clang[0]) >= _CLANG_21
+
+
+def _needed(kconfig: str) -> list[str]:
+    """Return the symbols that the option depends on; alternatives and negations are left to Kconfig."""
+    _, _, after = kconfig.partition(f"\nconfig {OPTION}\n")
+    entry = re.split(r"(?m)^\w", after)[0]
+    terms = [term.strip() for line in re.findall(r"(?m)^\s+depends on (.*)$", entry) for term in line.split("&&")]
+    return [term for term in terms if re.fullmatch(r"[A-Z0-9_]+", term)]

@@ -7,6 +7,10 @@ neither change nor file for a step has no such patch. Notes may follow the messa
 ``series/RELEASE/squashed-MODE.diff`` is the sum of a mode's changes, which ``install`` applies. It is made from the
 steps by ``python -m tests.kernel_tree.squash``, and a test compares.
 
+Patches that stand alone, which any kernel can use with or without the series and the build step, are kept in the same
+way: the message, with the figures as its notes, in ``standalone/NAME.txt``, the changes in
+``standalone/RELEASE/NAME.diff``. A release that has no use for one has no such file.
+
 A mode is how far one goes: ``boot`` is the first steps, which need no tool in the build; ``build`` is the whole series.
 """
 
@@ -20,7 +24,7 @@ from prologue.errors import InputError, InternalError
 from prologue.kernel_tree.diff import FileChange, new_file, parse_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from importlib.resources.abc import Traversable
 
 Mode = Literal["boot", "build"]
@@ -38,6 +42,7 @@ STEPS: Final[dict[str, dict[str, str]]] = {
     },
 }
 MODES: Final[dict[Mode, tuple[str, ...]]] = {"boot": ("literals", "loop"), "build": tuple(STEPS)}
+STANDALONE: Final = ("init-mem", "relocations", "sorttable-nm")
 _DATA: Final = files("prologue.kernel_tree")
 
 
@@ -74,8 +79,17 @@ class KernelPatch:
 
 def all_series() -> tuple[str, ...]:
     """Return the releases that have patches, oldest first."""
-    names = (entry.name for entry in _DATA.joinpath("series").iterdir() if entry.is_dir())
-    return tuple(sorted(names, key=lambda name: [int(part) for part in name.split(".")]))
+    return _in_order(entry.name for entry in _DATA.joinpath("series").iterdir() if entry.is_dir())
+
+
+def standalone_releases(name: str) -> tuple[str, ...]:
+    """Return the releases that have this patch, oldest first."""
+    directories = _DATA.joinpath("standalone").iterdir()
+    return _in_order(entry.name for entry in directories if entry.joinpath(f"{name}.diff").is_file())
+
+
+def _in_order(releases: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(releases, key=lambda release: [int(part) for part in release.split(".")]))
 
 
 def load_patch(series: str, path: object = None, mode: Mode = "build") -> KernelPatch:
@@ -93,6 +107,21 @@ def load_patch(series: str, path: object = None, mode: Mode = "build") -> Kernel
     squashed = directory.joinpath(series, f"squashed-{mode}.diff")
     changes = parse_changes(squashed.read_bytes(), f"{series}/{squashed.name}")
     return KernelPatch(series, tuple(patch for patch in patches if patch is not None), changes, mode)
+
+
+def load_standalone(name: str, release: str, path: object = None) -> KernelPatch:
+    """Read one patch for a release such as ``6.12``; ``path`` is the tree of that release, for messages.
+
+    Raises:
+        InputError: there is none.
+        InternalError: it is damaged.
+
+    """
+    releases = standalone_releases(name)
+    patch = load_step(name, release, _DATA.joinpath("standalone"), {}) if release in releases else None
+    if patch is None:
+        raise InputError(f"there is no patch {name} for Linux {release}, only for {', '.join(releases)}", path=path)
+    return KernelPatch(release, (patch,), patch.changes)
 
 
 def load_step(step: str, release: str, directory: Traversable, created: Mapping[str, str]) -> Patch | None:

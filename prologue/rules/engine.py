@@ -9,9 +9,8 @@ from prologue.errors import RefusedError
 from prologue.kernel.binary import Binary
 from prologue.kernel.kernel import Kernel
 from prologue.plan.edits import PatchPlan
-from prologue.rules.base import FAILING, FINISH, Finding, Rule, Subject
+from prologue.rules.base import FAILING, FINISH, Finding, Rule, Subject, Traced, run_hits
 from prologue.rules.deciding import DECIDING
-from prologue.rules.hits import Traced, run_hits
 
 
 class Examination(NamedTuple):
@@ -67,7 +66,7 @@ def judge_symbols(subject: Subject, rules: tuple[Rule, ...]) -> tuple[Subject, E
     # A flat Image is compared byte by byte, whatever the symbols.
     wrong = {f.code for f in examined.findings if f.severity != "info"}
     if isinstance(kernel, Kernel) and any(rule.code in wrong and rule.inputs != ("I",) for rule in rules):
-        from prologue.kernel.judged import open_judged  # the build step starts without it
+        from prologue.kernel.load import open_judged  # the build step starts without it
 
         again = open_judged(kernel.image, by_name=True)
         if again.restored != kernel.restored:

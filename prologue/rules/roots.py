@@ -14,8 +14,7 @@ from prologue.kernel.binary import Binary
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.linked import private_copy
 from prologue.kernel.module import Module
-from prologue.rules.base import FAILING, Subject
-from prologue.rules.hits import Traced, run_hits
+from prologue.rules.base import FAILING, Subject, Traced, run_hits
 from prologue.rules.mend import MENDERS, Damage, Edit, Mender
 
 

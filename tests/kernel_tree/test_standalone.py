@@ -13,8 +13,7 @@ import pytest
 from prologue.cli.main import main
 from prologue.errors import InputError
 from prologue.kernel_tree.mail import patch_mails
-from prologue.kernel_tree.patches import all_series, load_patch
-from prologue.kernel_tree.standalone import STANDALONE, load_standalone, standalone_releases
+from prologue.kernel_tree.patches import STANDALONE, all_series, load_patch, load_standalone, standalone_releases
 from prologue.kernel_tree.tree import install
 from tests.kernel_tree.test_mail import TESTER, known, mbox  # noqa: F401 - a fixture is used by its name
 from tests.support.needs import needs_tools

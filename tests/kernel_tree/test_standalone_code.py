@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from prologue.kernel_tree.git import apply_changes
-from prologue.kernel_tree.standalone import load_standalone, standalone_releases
+from prologue.kernel_tree.patches import load_standalone, standalone_releases
 from tests.kernel_tree.test_standalone import PACKAGES
 from tests.support.needs import needs_tools
 from tests.support.trees import needs_source_files

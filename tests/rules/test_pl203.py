@@ -11,8 +11,7 @@ import pytest
 
 from prologue.elf.symbols import STT_FUNC
 from prologue.insn import a64
-from prologue.rules.base import Subject
-from prologue.rules.hits import run_hits
+from prologue.rules.base import Subject, run_hits
 from prologue.rules.registry import RULES
 from prologue.rules.roots import trace_to_roots
 from tests.mini_kernel.build import Contract, Spec

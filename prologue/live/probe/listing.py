@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prologue.elf.dwarf_entries import ends_path, text_of
-from prologue.elf.dwarf_errors import readable_dwarf
+from prologue.elf.dwarf_entries import ends_path, readable_dwarf, text_of
 from prologue.errors import InputError
 from prologue.live.probe.judge import Answer
 from prologue.live.probe.language import ProbeRequest

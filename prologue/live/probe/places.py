@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
-from prologue.elf.dwarf_entries import code_of, ends_path, entry_pc, number_of, text_of
-from prologue.elf.dwarf_errors import readable_dwarf
+from prologue.elf.dwarf_entries import code_of, ends_path, entry_pc, number_of, readable_dwarf, text_of
 from prologue.errors import InputError, UsageError
 from prologue.live.probe.debug_info import Unit
 from prologue.live.probe.language import ProbeRequest

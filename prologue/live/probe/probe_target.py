@@ -10,7 +10,7 @@ import numpy as np
 
 from prologue.arrays import U64
 from prologue.elf.btf import Btf
-from prologue.elf.dwarf_errors import readable_dwarf
+from prologue.elf.dwarf_entries import readable_dwarf
 from prologue.errors import InputError
 from prologue.insn.a64 import INSN_SIZE
 from prologue.insn.rows import must_write

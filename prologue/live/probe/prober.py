@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from prologue.elf.dwarf_errors import readable_dwarf
+from prologue.elf.dwarf_entries import readable_dwarf
 from prologue.errors import InputError, PrologueError, UsageError
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import open_binary

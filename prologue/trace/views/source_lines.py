@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from prologue.arrays import I64, U64
-from prologue.elf.dwarf_errors import readable_dwarf
+from prologue.elf.dwarf_entries import readable_dwarf
 from prologue.errors import InputError
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.programs import Owner

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from prologue.elf.dwarf_entries import text_of
-from prologue.elf.dwarf_errors import readable_dwarf
+from prologue.elf.dwarf_entries import readable_dwarf, text_of
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError
 from prologue.kernel.kernel import Kernel
