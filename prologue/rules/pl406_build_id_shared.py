@@ -17,9 +17,9 @@ def check(subject: Subject) -> Iterator[Hit]:
     after, before = subject.binary, subject.before
     if before is None or not after.build_id or after.build_id != before.build_id:
         return
-    theirs = {section.name: section for section in before.text.text_sections}
+    theirs = iter(before.text.text_sections)  # in the same order: several may have one name
     for section in after.text.text_sections:
-        other = theirs.get(section.name)
+        other = next(theirs, None)
         if other is None or other.size != section.size or _differ(before.image, other, after.image, section):
             message = f"{section.name} differs from {before.path}, but both have build-id {after.build_id}"
             yield Hit(section.addr, message)
