@@ -72,8 +72,7 @@ def run_list(args: argparse.Namespace) -> int:
 
 def run_check(args: argparse.Namespace) -> int:
     """Check one variant, or all; 1 if one of them is unsafe."""
-    from prologue.protocol.barriers import barriers_of
-    from prologue.protocol.form import find_variant, load_protocol
+    from prologue.protocol.form import barriers_of, find_variant, load_protocol
     from prologue.protocol.spin import check_model
 
     if args.herd7:

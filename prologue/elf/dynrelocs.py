@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from prologue.arrays import I64, U64
+from prologue.arrays import I64, U64, Bool
 from prologue.elf.image import ElfImage
 from prologue.elf.relr import FILLER, SPAN, Relr, covered, parse_relr
 from prologue.elf.sections import Section
@@ -38,34 +38,39 @@ def rela_in(image: ElfImage, start: int, stop: int) -> RelaEntries:
         InputError: a table of odd size, or an entry that would write outside of the kernel.
 
     """
-    parts: list[RelaEntries] = []
-    for section in image.sections:
-        if section.type != "SHT_RELA" or not section.allocated or not section.has_bytes:
-            continue
+    none = np.zeros(0, np.uint64)
+    parts = [RelaEntries(none, none, none, np.zeros(0, np.int64))]
+    for section in relocation_sections(image, "RELA"):
         if section.size % RELA.itemsize or section.entsize not in (0, RELA.itemsize):
             raise InputError(f"{section.name} is not a table of 24-byte RELA entries", path=image.path)
         table = image.view(section, RELA)
-        types = table["info"] & np.uint64(0xFFFFFFFF)
-        live = np.flatnonzero((types != RELA_NONE[0]) & (types != RELA_NONE[1]))
+        live = np.flatnonzero(relocates(table))
         _require_inside(image, section.name, table["offset"][live])
         hit = live[(table["offset"][live] + np.uint64(7) >= start) & (table["offset"][live] < stop)]
         parts.append(
             RelaEntries(
                 table["offset"][hit],
-                types[hit],
+                table["info"][hit] & np.uint64(0xFFFFFFFF),
                 table["addend"][hit].astype(np.uint64),
                 section.offset + hit.astype(np.int64) * RELA.itemsize + 16,
             )
         )
-    if not parts:
-        empty = np.zeros(0, np.uint64)
-        return RelaEntries(empty, empty, empty, np.zeros(0, np.int64))
-    return RelaEntries(
-        np.concatenate([p.targets for p in parts]),
-        np.concatenate([p.types for p in parts]),
-        np.concatenate([p.addends for p in parts]),
-        np.concatenate([p.addend_offsets for p in parts]),
-    )
+    return RelaEntries(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def relocates(table: np.ndarray) -> Bool:
+    """Return which entries of a RELA table are not NONE."""
+    types = table["info"] & np.uint64(0xFFFFFFFF)
+    is_live: Bool = (types != RELA_NONE[0]) & (types != RELA_NONE[1])
+    return is_live
+
+
+def relocation_sections(image: ElfImage, kind: str) -> list[Section]:
+    """Return the tables of that kind that are part of the running image and have bytes."""
+    loaded = (s for s in image.sections if s.allocated and s.has_bytes)
+    if kind == "RELA":
+        return [s for s in loaded if s.type == "SHT_RELA"]
+    return [s for s in loaded if s.name == ".relr.dyn" or s.type == "SHT_RELR"]
 
 
 def relr_targets(image: ElfImage) -> U64:
@@ -103,7 +108,7 @@ def relr_section(image: ElfImage) -> Section | None:
         InputError: it is no table of words, or begins with a bitmap.
 
     """
-    section = next((s for s in image.sections if s.has_bytes and (s.name == ".relr.dyn" or s.type == "SHT_RELR")), None)
+    section = next(iter(relocation_sections(image, "RELR")), None)
     if section is None:
         return None
     if section.size % 8:
@@ -130,9 +135,7 @@ def relocated(image: ElfImage) -> tuple[U64, U64]:
 
     """
     places, values = [], []
-    for section in image.sections:
-        if section.type != "SHT_RELA" or not section.allocated or not section.has_bytes or section.size % RELA.itemsize:
-            continue
+    for section in relocation_sections(image, "RELA"):
         table = image.view(section, RELA)
         types = table["info"] & np.uint64(0xFFFFFFFF)
         relative, absolute = np.flatnonzero(types == R_AARCH64_RELATIVE), np.flatnonzero(types == R_AARCH64_ABS64)

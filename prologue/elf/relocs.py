@@ -65,7 +65,8 @@ def read_relocations(image: ElfImage, symbols: Symbols) -> Relocations:
         InputError: a table of odd size, a symbol that does not exist, or a place outside of its section.
 
     """
-    parts: list[tuple[U64, U64, U64, Bool, I64]] = []
+    none = np.zeros(0, np.uint64)
+    parts: list[tuple[U64, U64, U64, Bool, I64]] = [(none, none, none, none.astype(np.bool_), none.astype(np.int64))]
     for section in image.sections:
         if section.type != "SHT_RELA" or not section.has_bytes:
             continue
@@ -91,11 +92,6 @@ def read_relocations(image: ElfImage, symbols: Symbols) -> Relocations:
                 defined,
                 section.offset + np.arange(len(table), dtype=np.int64) * RELA.itemsize + 16,
             )
-        )
-    if not parts:
-        empty = np.zeros(0, np.uint64)
-        return Relocations(
-            places=empty, types=empty, targets=empty, defined=np.zeros(0, np.bool_), homes=np.zeros(0, np.int64)
         )
     places, types, targets, defined, homes = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(places, kind="stable")

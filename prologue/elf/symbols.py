@@ -77,6 +77,19 @@ class Symbols:
         best = hits[np.argmax(self.table["info"][hits] >> 4)]  # binding 0 is local
         return Symbol(name, int(self._values[best]), int(self.table["size"][best]))
 
+    def require(self, name: str) -> Symbol:
+        """Find a symbol that a kernel like this one has.
+
+        Raises:
+            InputError: it is gone.
+
+        """
+        symbol = self.find(name)
+        if symbol is None:
+            message = f"stripped in part: the symbol {name} is gone: give the vmlinux as it was linked"
+            raise InputError(message, path=self._image.path)
+        return symbol
+
     def is_global(self, name: str) -> bool:
         """Return whether a symbol of that name is seen by other object files: global or weak."""
         return bool((self.table["info"][self._rows_with_prefix(name + "\0")] >> 4 != STB_LOCAL).any())

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from prologue.arrays import I64, U64
-from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, RELA, relr_section
+from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, RELA, relocation_sections, relr_section
 from prologue.elf.image import ElfImage, unaligned
 from prologue.elf.relr import Part, restored
 from prologue.errors import RefusedError
@@ -22,12 +22,11 @@ from prologue.kernel.kernel import Kernel
 from prologue.kernel.marker import Marker
 from prologue.kernel.offset_table import ENCODINGS, SlotRanks, halves, unpack_places
 from prologue.kernel.records import Bounds, Records
-from prologue.kernel.relocating import relocation_sections
 from prologue.kernel.sites import Sites
 
 
 class PlacedWords(NamedTuple):
-    """Words for places of the file; arrays of shape (n,)."""
+    """Words for places of the file, of 4 or 8 bytes; arrays of shape (n,)."""
 
     offsets: I64
     words: U64
@@ -36,12 +35,17 @@ class PlacedWords(NamedTuple):
 
 def with_words(kernel: Kernel, words: Iterable[PlacedWords]) -> Kernel:
     """Read the kernel that the file would be with these words."""
-    content = private_copy(kernel.image)
-    for edit in words:
-        unaligned(content, edit.width)[edit.offsets] = edit.words
-    result = Kernel(ElfImage(kernel.path, content))
+    result = Kernel(image_with(kernel.image, words))
     result.symbols = kernel.symbols  # nothing writes symbols, and finding them takes a while
     return result
+
+
+def image_with(image: ElfImage, words: Iterable[PlacedWords]) -> ElfImage:
+    """Make the file that this one would be with these words, in memory."""
+    content = private_copy(image)
+    for edit in words:
+        unaligned(content, edit.width)[edit.offsets] = edit.words
+    return ElfImage(image.path, content)
 
 
 def private_copy(image: ElfImage) -> mmap.mmap:

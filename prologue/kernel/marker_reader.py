@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prologue.elf.symbols import STT_OBJECT
-from prologue.errors import InputError
 from prologue.kernel.binary import Binary
 from prologue.kernel.held_address import LoadSearch
 from prologue.kernel.init_path import ENTRY, reached
@@ -46,11 +45,7 @@ def find_problem(kernel: Binary, bounds: Bounds | None, marker: Marker) -> Reade
     other = _other_object(kernel, bounds, marker)
     if other:
         return ReaderProblem(f"its bytes are those of {other}, too", marker.vaddr)
-    entry = kernel.symbols.find(ENTRY)
-    if entry is None:
-        raise InputError(
-            f"stripped in part: the symbol {ENTRY} is gone: give the vmlinux as it was linked", path=kernel.path
-        )
+    entry = kernel.symbols.require(ENTRY)
     search = LoadSearch(kernel.text, kernel.symbols, marker.vaddr + FLAGS)
     for function in reached(kernel.text, kernel.symbols, entry.vaddr, _DEEPEST, _MOST):
         if function.runs and search.is_begun_in(function):

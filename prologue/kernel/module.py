@@ -179,13 +179,7 @@ class Module(Binary):
         """Return the address that the relocation at each field refers to; 0 if it is not in this module."""
         return self.relocations.targets_of(fields)
 
-    def relative64(self, fields: U64) -> U64:
-        """Return the address that the relocation at each field refers to; 0 if it is not in this module."""
-        return self.relocations.targets_of(fields)
-
-    def absolute64(self, fields: U64) -> U64:
-        """Return the address that the relocation at each field refers to; 0 if it is not in this module."""
-        return self.relocations.targets_of(fields)
+    relative64 = absolute64 = relative32
 
 
 _NO_ADDRESS: Final = np.uint64(0xFFFFFFFFFFFFFFFF)

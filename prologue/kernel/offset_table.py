@@ -15,11 +15,10 @@ from prologue.arrays import I64, U32, U64, Bool
 from prologue.elf.dynrelocs import rela_in, relr_in
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
-from prologue.errors import InputError
 from prologue.kernel.marker import Marker
 from prologue.kernel.records import Bounds, Encoding, Records
 
-BASE: Final = "_text"
+BASE: Final = "_text"  # what the offsets count from
 ENCODINGS: Final[tuple[Encoding, ...]] = ("static", "RELA unapplied", "RELA applied", "RELR")  # by the marker's number
 RELOCATED_ZERO: Final = 0x80000000  # in the second half: a zero record with a relocation; one without is 0
 
@@ -29,21 +28,6 @@ class SlotRanks(NamedTuple):
 
     rank: I64  # number of the record in ascending order; -1 for zero records
     relocated: Bool
-
-
-def base_of(image: ElfImage, symbols: Symbols) -> int:
-    """Return the address that offsets count from.
-
-    Raises:
-        InputError: its symbol is gone.
-
-    """
-    symbol = symbols.find(BASE)
-    if symbol is None:
-        raise InputError(
-            f"stripped in part: the symbol {BASE} is gone: give the vmlinux as it was linked", path=image.path
-        )
-    return symbol.vaddr
 
 
 def halves(image: ElfImage, bounds: Bounds) -> tuple[U32, U32]:
@@ -57,7 +41,7 @@ def read_offsets(image: ElfImage, symbols: Symbols, bounds: Bounds, marker: Mark
     """Read as many records as the marker counts, or as there is room for."""
     count = min(marker.sites, (bounds.stop - bounds.start) // 8)
     place = np.arange(count, dtype=np.uint64) * np.uint64(4)
-    values = np.uint64(base_of(image, symbols)) + halves(image, bounds)[0][:count].astype(np.uint64)
+    values = np.uint64(symbols.require(BASE).vaddr) + halves(image, bounds)[0][:count].astype(np.uint64)
     unset = np.zeros(count, np.bool_)
     return Records(
         encoding=ENCODINGS[marker.encoding] if marker.encoding < len(ENCODINGS) else "none",

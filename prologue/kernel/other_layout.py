@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from prologue.arrays import I64, U64, Bool, among
+from prologue.arrays import I64, U32, U64, Bool, among
 from prologue.elf.symbols import Symbols
 from prologue.insn import a64
 from prologue.kernel.sites import Sites, replaced_before
@@ -37,11 +37,8 @@ def find_other_layouts(text: Text, symbols: Symbols, sites: Sites, values: U64) 
     usual = symbols.is_function_start(sites.entry)
     if sites.layout == "4,2":  # a landing pad right before the pair is not the entry that the record is meant for
         usual &= sites.moved | (sites.unmoved_values() == values)
-    skipped = _patchable(sites) & symbols.is_function_start(sites.second)
+    skipped = _is_patchable(sites.word0) & symbols.is_function_start(sites.second)
     odd = np.flatnonzero((~usual | skipped) & ~replaced_before(symbols, sites))  # no compiler makes a MOV: PL203
-    if not len(odd):
-        empty = np.zeros(0, np.int64)
-        return OtherLayouts(empty, np.zeros(0, np.uint64), empty, empty)
     # A record that was moved stands at the second slot; before that it stood 4 bytes, or the literal, before the pair.
     record = np.where(sites.moved, sites.unmoved_values(), values)[odd]
     around = text.words_around(record, range(-1, _MOST + 1))
@@ -51,7 +48,7 @@ def find_other_layouts(text: Text, symbols: Symbols, sites: Sites, values: U64) 
         start = record + _WORD * np.uint64(count)
         begins = symbols.is_function_start(start) & nops & (before < 0)
         entry[begins], before[begins] = start[begins], count
-        nops &= (around[count] == a64.NOP) | (around[count] == a64.MOV_X9_X30)
+        nops &= _is_patchable(around[count])
     padded = symbols.is_function_start(record - _WORD) & (around[-1] & a64.BTI_MASK == a64.BTI) & (before < 0)
     entry[padded], before[padded] = (record - _WORD)[padded], 0
     after = _nops_at(text, entry)
@@ -61,9 +58,9 @@ def find_other_layouts(text: Text, symbols: Symbols, sites: Sites, values: U64) 
     return OtherLayouts(odd[stray], entry[stray], before[stray], after[stray])
 
 
-def _patchable(sites: Sites) -> Bool:
-    """Return the sites whose first slot is as compiled or as processed."""
-    is_patchable: Bool = (sites.word0 == a64.NOP) | (sites.word0 == a64.MOV_X9_X30)
+def _is_patchable(words: U32) -> Bool:
+    """Return which words are as compiled or as processed."""
+    is_patchable: Bool = (words == a64.NOP) | (words == a64.MOV_X9_X30)
     return is_patchable
 
 
@@ -73,7 +70,6 @@ def _nops_at(text: Text, entry: U64) -> I64:
     padded = around[0] & a64.BTI_MASK == a64.BTI
     count, going = np.zeros(len(entry), np.int64), np.ones(len(entry), np.bool_)
     for k in range(5):
-        word = np.where(padded, around[k + 1], around[k])
-        going &= (word == a64.NOP) | (word == a64.MOV_X9_X30)
+        going &= _is_patchable(np.where(padded, around[k + 1], around[k]))
         count += going
     return count

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from prologue.elf.dynrelocs import RELA, RELA_NONE, relr_targets
+from prologue.elf.dynrelocs import RELA, relocates, relocation_sections, relr_targets
 from prologue.elf.image import ElfImage
 from prologue.elf.sections import Section
 from prologue.elf.symbols import Symbols
@@ -62,14 +62,6 @@ def table_mismatches(image: ElfImage, symbols: Symbols) -> Iterator[Mismatch]:
             yield from _compare(sections, kind, address, address + length, f"DT_{kind} and DT_{kind}SZ")
 
 
-def relocation_sections(image: ElfImage, kind: str) -> list[Section]:
-    """Return the tables of that kind that are part of the running image and have bytes."""
-    loaded = (s for s in image.sections if s.allocated and s.has_bytes)
-    if kind == "RELA":
-        return [s for s in loaded if s.type == "SHT_RELA"]
-    return [s for s in loaded if s.name == ".relr.dyn" or s.type == "SHT_RELR"]
-
-
 ROW: Final = np.dtype([("place", "<u8"), ("info", "<u8"), ("addend", "<i8")])  # a relocation; RELR has no more
 
 
@@ -78,8 +70,7 @@ def relocations_outside(image: ElfImage, table: range) -> np.ndarray:
     parts = [np.zeros(0, ROW)]
     for section in relocation_sections(image, "RELA"):
         entries = image.view(section, RELA)
-        entries = entries[~np.isin(entries["info"] & np.uint64(0xFFFFFFFF), RELA_NONE)]
-        parts.append(entries.astype(ROW))
+        parts.append(entries[relocates(entries)].astype(ROW))
     places = relr_targets(image)
     relr = np.zeros(len(places), ROW)
     relr["place"] = places

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+from prologue.arrays import Bool
 from prologue.kernel.init_stub import InitStub
 from prologue.kernel.marker import Marker
 from prologue.kernel.sites import Sites
@@ -55,21 +56,21 @@ def native_state(sites: Sites, marker: Marker) -> State:
     if not _sound(sites):
         return "mixed" if len(sites) else "no sites"
     states = _NATIVE if marker.version == 1 else _NATIVE_2
-    return states.get((_mov(sites), _moved(sites), marker.processed), "mixed")
+    return states.get((_share(sites.has_mov), _share(sites.moved), marker.processed), "mixed")
 
 
 def stock_state(sites: Sites, stub: InitStub) -> State:
     """Return the state of a vmlinux without it."""
     if not _sound(sites) or sites.moved.any():
         return "mixed" if len(sites) else "no sites"
-    return _STOCK.get((_mov(sites), stub.state), "mixed")
+    return _STOCK.get((_share(sites.has_mov), stub.state), "mixed")
 
 
 def module_state(sites: Sites) -> State:
     """Return the state of a module."""
     if not _sound(sites):
         return "mixed" if len(sites) else "no sites"
-    return _MODULE.get((_mov(sites), _moved(sites)), "mixed")
+    return _MODULE.get((_share(sites.has_mov), _share(sites.moved)), "mixed")
 
 
 def _sound(sites: Sites) -> bool:
@@ -77,13 +78,5 @@ def _sound(sites: Sites) -> bool:
     return bool(len(sites)) and bool((sites.has_mov | sites.has_nop).all())
 
 
-def _mov(sites: Sites) -> Share:
-    return _share(int(sites.has_mov.sum()), len(sites))
-
-
-def _moved(sites: Sites) -> Share:
-    return _share(int(sites.moved.sum()), len(sites))
-
-
-def _share(count: int, total: int) -> Share:
-    return "none" if not count else "all" if count == total else "some"
+def _share(of_sites: Bool) -> Share:
+    return "none" if not of_sites.any() else "all" if of_sites.all() else "some"

@@ -172,14 +172,10 @@ class Alternatives:
 def alternative_entries(binary: Binary) -> Alternatives:
     """Read every entry; none if there is no such table."""
     section = binary.image.section(".altinstructions")
-    if section is None or not section.has_bytes:
-        empty = Ranges(np.zeros(0, np.uint64), np.zeros(0, np.int64))
-        unset = np.zeros(0, np.bool_)
-        return Alternatives(
-            original=empty, replacement=empty, is_callback=unset, capability=np.zeros(0, np.int64), of_all=unset
-        )
-    table: npt.NDArray[np.void] = binary.text.view(section, ALTERNATIVE)
-    fields = np.uint64(section.addr) + np.arange(len(table), dtype=np.uint64) * np.uint64(ALTERNATIVE.itemsize)
+    table: npt.NDArray[np.void] = binary.text.view(section, ALTERNATIVE) if section else np.zeros(0, ALTERNATIVE)
+    fields = np.uint64(section.addr if section else 0) + np.arange(len(table), dtype=np.uint64) * np.uint64(
+        ALTERNATIVE.itemsize
+    )
     original = Ranges(binary.relative32(fields), table["orig_len"].astype(np.int64))
     replacement = Ranges(binary.relative32(fields + np.uint64(4)), table["alt_len"].astype(np.int64))
     capability = table["cpucap"].astype(np.int64)

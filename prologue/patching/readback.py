@@ -25,7 +25,7 @@ from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import open_binary
 from prologue.kernel.marker import BUILT, Marker
 from prologue.kernel.module import Module
-from prologue.kernel.offset_table import base_of, relocations_of_table
+from prologue.kernel.offset_table import BASE, relocations_of_table
 from prologue.kernel.records import Records
 from prologue.kernel.sites import Sites
 from prologue.patching.words import read_words
@@ -145,7 +145,7 @@ def _promises_of_table(kernel: Kernel, marker: Marker, sites: Sites, records: Re
     slots = (bounds.stop - bounds.start) // 8
     words = np.zeros(slots, np.uint64)
     if marker.offsets:
-        words[: len(second)] = second - np.uint64(base_of(kernel.image, kernel.symbols))
+        words[: len(second)] = second - np.uint64(kernel.symbols.require(BASE).vaddr)
         yield _Promise("a record", 4, bounds.file_offset + np.arange(slots, dtype=np.int64) * 4, words)
     else:
         words[: len(second)] = second
@@ -179,17 +179,12 @@ def _read_whole(path: Path, *, before: Binary, goal: Goal, independent: bool) ->
         raise
 
 
-def _load_lief() -> None:
-    """Import LIEF with signals held back: its bindings abort the process if a handler raises while they load."""
-    with held_signals():
-        import lief  # noqa: F401
-
-
 def _compare(after: Binary, *, processed: bool) -> None:
     sites, records = after.sites, after.records
     if sites is None or records is None:
         raise InternalError("the result has no records", path=after.path)
-    _load_lief()
+    with held_signals():  # LIEF's bindings abort the process if a handler raises while they load
+        import lief  # noqa: F401
     if isinstance(after, Kernel):
         from prologue.patching.reread.vmlinux import reread
 

@@ -10,15 +10,14 @@ from typing import NamedTuple
 import numpy as np
 
 from prologue.arrays import U64, Bool
-from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, RELA, RELA_NONE, relr_section
+from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, RELA, relocates, relocation_sections, relr_section
 from prologue.elf.relr import chains_with, restored, without
 from prologue.elf.sections import Section
 from prologue.errors import RefusedError
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.marker import WRITING, Marker
-from prologue.kernel.offset_table import ENCODINGS, SlotRanks, base_of, pack_places
+from prologue.kernel.offset_table import BASE, ENCODINGS, SlotRanks, pack_places
 from prologue.kernel.records import Bounds, Records
-from prologue.kernel.relocating import relocation_sections
 from prologue.kernel.sites import Sites
 from prologue.plan.edits import Edits, edits_at, marker_flag, marker_word
 
@@ -57,7 +56,7 @@ def guard_of(marker: Marker) -> int:
 
 def _offset_table(kernel: Kernel, bounds: Bounds, records: Records, sites: Sites) -> tuple[Edits, ...]:
     """Plan the offsets of the second slots, and where each record was."""
-    offsets = np.sort(sites.second) - np.uint64(base_of(kernel.image, kernel.symbols))
+    offsets = np.sort(sites.second) - np.uint64(kernel.symbols.require(BASE).vaddr)
     if (offsets >> np.uint64(32)).any():
         raise RefusedError(
             "has text more than 4 GB from _text, or before it: 32-bit offsets do not reach it", path=kernel.path
@@ -110,8 +109,7 @@ def _without_rela(kernel: Kernel, bounds: Bounds, records: Records) -> RemovedRe
 def _of_table(table: np.ndarray, bounds: Bounds) -> Bool:
     """Return which entries relocate a record; a NONE relocates nothing."""
     inside: Bool = (table["offset"] >= bounds.start) & (table["offset"] < bounds.stop)
-    types = table["info"][inside] & np.uint64(0xFFFFFFFF)
-    inside[inside] = (types != RELA_NONE[0]) & (types != RELA_NONE[1])
+    inside[inside] = relocates(table[inside])
     return inside
 
 

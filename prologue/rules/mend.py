@@ -17,6 +17,7 @@ from prologue.errors import InputError, RefusedError
 from prologue.insn import a64
 from prologue.kernel.binary import Binary
 from prologue.kernel.kernel import Kernel
+from prologue.kernel.linked import PlacedWords
 from prologue.kernel.lost_pads import replaced_by_first
 from prologue.kernel.marker import BUILT, Marker
 from prologue.kernel.module import Module
@@ -31,21 +32,18 @@ _OTHER_FLAGS_OR_RECORD: Final = (
 )
 
 
-class Edit(NamedTuple):
-    """A value for a place of the file."""
-
-    offset: int
-    width: Literal[4, 8]
-    value: int
-
-
 class Damage(NamedTuple):
     """A damaged place: addresses at which its findings stand, and what mends it."""
 
     places: frozenset[int]
-    edits: tuple[Edit, ...]
+    edits: tuple[PlacedWords, ...]
     note: str = ""  # what the finding at the place does not say by itself
     fix: str = ""  # the advice, if the rule's own is about another cause
+
+
+def _edit(offset: int, width: Literal[4, 8], *words: int) -> PlacedWords:
+    """Put words one after the other."""
+    return PlacedWords(offset + width * np.arange(len(words), dtype=np.int64), np.array(words, np.uint64), width)
 
 
 class Mender(NamedTuple):
@@ -73,7 +71,7 @@ def _relocation_types(subject: Subject) -> Iterator[Damage]:
         known = zip(entries.targets.tolist(), entries.types.tolist(), entries.addend_offsets.tolist(), strict=True)
     for place, kind, home in known:
         if place in bad and kind != right:
-            yield Damage(frozenset({place}), (Edit(home - 8, 4, right),))  # r_info, whose low half is the type
+            yield Damage(frozenset({place}), (_edit(home - 8, 4, right),))  # r_info, whose low half is the type
 
 
 def _relocation_places(subject: Subject) -> Iterator[Damage]:
@@ -94,7 +92,7 @@ def _relocation_places(subject: Subject) -> Iterator[Damage]:
             places = frozenset({targets[k], right[0]})
             home = int(entries.addend_offsets[k]) - 16  # r_offset
             yield Damage(
-                places, (Edit(home, 8, right[0]),), f"the other one stands where {right[0]:#x} would be in order"
+                places, (_edit(home, 8, right[0]),), f"the other one stands where {right[0]:#x} would be in order"
             )
 
 
@@ -109,14 +107,9 @@ def _interrupted(subject: Subject) -> Iterator[Damage]:
         plan = build_plan(binary, binary.contract if isinstance(binary, Kernel) else "native")
     except (InputError, RefusedError):
         return
-    edits: list[Edit] = []
-    for stage in plan.stages:
-        words = binary.image.words_at(stage.offsets, stage.width)
-        todo = np.flatnonzero(words != stage.new)
-        rows = zip(stage.offsets[todo].tolist(), stage.new[todo].tolist(), strict=True)
-        edits += [Edit(offset, stage.width, new) for offset, new in rows]
+    edits = tuple(PlacedWords(stage.offsets, stage.new, stage.width) for stage in plan.stages)
     marker = {binary.marker.vaddr} if isinstance(binary, Kernel) and binary.marker else set()
-    yield Damage(frozenset({*binary.sites.first.tolist(), *marker}), tuple(edits))
+    yield Damage(frozenset({*binary.sites.first.tolist(), *marker}), edits)
 
 
 def _other_layouts(subject: Subject) -> Iterator[Damage]:
@@ -182,7 +175,7 @@ def _record_damage(binary: Binary, records: Records, index: int, value: int, pla
     held = int(binary.image.words_at(np.array([home], np.int64), width)[0])
     # A module's addend counts from a symbol, an offset from _text; otherwise the value itself stands there.
     right = (held + value - int(records.values[index])) % (1 << 8 * width)
-    yield Damage(frozenset(places), (Edit(home, width, right),))
+    yield Damage(frozenset(places), (_edit(home, width, right),))
 
 
 def _match_strayed(subject: Subject, records: Records, sites: Sites, first: U64) -> dict[int, int]:
@@ -293,9 +286,9 @@ def _words(subject: Subject) -> Iterator[Damage]:
         words = {at: right, at + 4: a64.NOP}
         words |= {at - 4: a64.BTI_C} if no_pad[k] else {}
         words |= {int(literal[k]): a64.NOP, int(literal[k]) + 4: a64.NOP} if broken[k] else {}
-        offsets = binary.image.offsets(np.array(list(words), np.uint64)).tolist()
-        edits = [Edit(offset, 4, word) for offset, word in zip(offsets, words.values(), strict=True) if offset >= 0]
-        yield Damage(frozenset({*words, int(entry[k]), at - 4}), tuple(edits))
+        offsets = binary.image.offsets(np.array(list(words), np.uint64))
+        edit = PlacedWords(offsets[offsets >= 0], np.array(list(words.values()), np.uint64)[offsets >= 0], 4)
+        yield Damage(frozenset({*words, int(entry[k]), at - 4}), (edit,))
 
 
 def _marker(subject: Subject) -> Iterator[Damage]:
@@ -309,8 +302,8 @@ def _marker(subject: Subject) -> Iterator[Damage]:
         return
     done = bool(len(sites)) and bool((sites.has_mov & sites.moved).all())
     flags, count = (BUILT, len(sites)) if done else (0, 0)
-    edits = (Edit(marker.offset + 8, 8, marker.state_word(flags)), Edit(marker.offset + 16, 8, count))
-    yield Damage(frozenset({marker.vaddr}), edits)
+    edit = _edit(marker.offset + 8, 8, marker.state_word(flags), count)
+    yield Damage(frozenset({marker.vaddr}), (edit,))
 
 
 def _second_marker(subject: Subject, marker: Marker) -> Iterator[Damage]:
@@ -319,10 +312,9 @@ def _second_marker(subject: Subject, marker: Marker) -> Iterator[Damage]:
 
     written = marker.sites or marker.encoding or marker.first or marker.extent
     built = bool(marker.sites) or (marker.processed and bool(written or subject.sites.has_mov.any()))
-    edits = [Edit(marker.offset + 8, 8, marker.state_word(BUILT if built else 0))]
-    if marker.processed and built:
-        edits.append(Edit(marker.offset + 16, 8, listed(subject.kernel, marker)))
-    yield Damage(frozenset({marker.vaddr}), tuple(edits))
+    count = listed(subject.kernel, marker) if marker.processed and built else marker.sites
+    edit = _edit(marker.offset + 8, 8, marker.state_word(BUILT if built else 0), count)
+    yield Damage(frozenset({marker.vaddr}), (edit,))
 
 
 MENDERS: Final = (

@@ -20,8 +20,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     kernel, marker = subject.kernel, subject.kernel.marker
     if marker is None or not marker.offsets or kernel.records is None:
         return
-    from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, RELA
-    from prologue.kernel.relocating import relocation_sections
+    from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, RELA, relocation_sections
 
     for section in relocation_sections(kernel.image, "RELA"):
         table = kernel.image.view(section, RELA)

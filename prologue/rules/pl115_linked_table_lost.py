@@ -56,8 +56,7 @@ def _problem(kernel: Kernel) -> str:
 
 def _ascending(kernel: Kernel) -> bool:
     """Return whether the R_AARCH64_RELATIVE entries of RELA ascend, as linkers sort them; true without any."""
-    from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, RELA
-    from prologue.kernel.relocating import relocation_sections
+    from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, RELA, relocation_sections
 
     for section in relocation_sections(kernel.image, "RELA")[:1]:
         table = kernel.image.view(section, RELA)

@@ -40,8 +40,8 @@ def _reported_by_other_rules(before: Binary, after: Binary, codes: frozenset[str
 
     Except a second slot whose new word is on no list: PL308 does not report it.
     """
+    from prologue.elf.dynrelocs import relocation_sections
     from prologue.kernel.live_words import changed
-    from prologue.kernel.relocating import relocation_sections
     from prologue.rules.pl409_relocations_changed import changed as changed_relocations
 
     parts = [np.zeros(0, np.int64)]

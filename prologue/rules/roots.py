@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from prologue.elf.image import ElfImage
 from prologue.errors import PrologueError
 from prologue.kernel.binary import Binary
 from prologue.kernel.kernel import Kernel
-from prologue.kernel.linked import private_copy
+from prologue.kernel.linked import PlacedWords, image_with
 from prologue.kernel.module import Module
 from prologue.rules.base import FAILING, Subject, Traced, run_hits
-from prologue.rules.mend import MENDERS, Damage, Edit, Mender
+from prologue.rules.mend import MENDERS, Damage, Mender
 
 
 def trace_to_roots(subject: Subject, hits: list[Traced]) -> tuple[list[Traced], Binary]:
@@ -26,7 +25,7 @@ def trace_to_roots(subject: Subject, hits: list[Traced]) -> tuple[list[Traced], 
 
     """
     fired = tuple(dict.fromkeys(item.rule for item in hits))
-    original, done, left = subject.binary, list[Edit](), hits
+    original, done, left = subject.binary, list[PlacedWords](), hits
     decided: list[Traced] = []
     for mender in MENDERS:
         try:
@@ -56,8 +55,8 @@ def trace_to_roots(subject: Subject, hits: list[Traced]) -> tuple[list[Traced], 
 
 
 def _changes(binary: Binary, damage: Damage) -> bool:
-    read = binary.image.read
-    return any(int.from_bytes(read(offset, width), "little") != value for offset, width, value in damage.edits)
+    words_at = binary.image.words_at
+    return any((words_at(edit.offsets, edit.width) != edit.words).any() for edit in damage.edits)
 
 
 def _roots(mender: Mender, damages: list[Damage], gone: list[Traced]) -> dict[Traced, Traced]:
@@ -85,11 +84,8 @@ def _rank(mender: Mender, traced: Traced) -> tuple[bool, int]:
     return (traced.hit.severity or traced.rule.severity) not in FAILING, code
 
 
-def _mended(binary: Binary, edits: list[Edit]) -> Binary:
-    content = private_copy(binary.image)
-    for offset, width, value in edits:
-        content[offset : offset + width] = value.to_bytes(width, "little")
-    image = ElfImage(binary.path, content)
+def _mended(binary: Binary, edits: list[PlacedWords]) -> Binary:
+    image = image_with(binary.image, edits)
     result = Module(image, binary.compression) if isinstance(binary, Module) else Kernel(image)
     result.symbols = binary.symbols  # with those that were restored
     return result

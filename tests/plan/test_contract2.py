@@ -14,11 +14,10 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from prologue.cli.main import main
-from prologue.elf.dynrelocs import RELA, relr_section
+from prologue.elf.dynrelocs import RELA, relocation_sections, relr_section
 from prologue.elf.relr import chains_with, restored, without
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.records import find_bounds
-from prologue.kernel.relocating import relocation_sections
 from prologue.patching.reread.vmlinux import reread
 from tests.elf.test_relr import by_the_book
 from tests.mini_kernel.build import Form, Spec

@@ -12,8 +12,7 @@ import pytest
 import prologue
 from prologue.cli.main import main
 from prologue.protocol.assembly import Operation
-from prologue.protocol.barriers import barriers_of
-from prologue.protocol.form import load_protocol, protocol_names
+from prologue.protocol.form import barriers_of, load_protocol, protocol_names
 from prologue.protocol.herd7 import FIGURES, litmus_files
 from prologue.protocol.litmus import litmus_model, litmus_text
 from prologue.protocol.spin import check_model

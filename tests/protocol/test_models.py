@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from prologue.protocol.assembly import Line, Operation
-from prologue.protocol.barriers import barriers_of
-from prologue.protocol.form import ProtocolVariant, load_protocol, protocol_names
+from prologue.protocol.form import ProtocolVariant, barriers_of, load_protocol, protocol_names
 from prologue.protocol.spin import check_model
 from tests.support.needs import needs_tools
 

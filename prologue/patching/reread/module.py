@@ -6,11 +6,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from prologue.errors import InputError, InternalError
-from prologue.patching.reread.vmlinux import type_number
+from prologue.patching.reread.vmlinux import LANDING_PADS, MOV, NOP, type_number
 
-_NOP: Final = 0xD503201F
-_MOV: Final = 0xAA1E03E9
-_LANDING_PADS: Final = frozenset({0xD503241F, 0xD503245F, 0xD503249F, 0xD50324DF})
 _RECORDS: Final = "__patchable_function_entries"
 _NONE: Final = (0, 256)  # both are R_AARCH64_NONE
 _TYPE_BITS: Final = (1 << 27) - 1  # LIEF has the machine in those above
@@ -40,7 +37,7 @@ def reread_module(content: bytes, path: Path, *, processed: bool) -> tuple[Place
         raise InternalError("LIEF cannot read the file", path=path)
     sections = list(binary.sections)
     text = {k: bytes(s.content) for k, s in enumerate(sections) if s.flags & 6 == 6 and s.size}
-    expected = (_MOV if processed else _NOP, _NOP)
+    expected = (MOV if processed else NOP, NOP)
     places = _first_slots(text, _records(binary, sections, path), _function_sizes(binary, sections))
     for section, first in places:
         pair = _word(text.get(section, b""), first), _word(text.get(section, b""), first + 4)
@@ -91,7 +88,7 @@ def _first_slots(text: dict[int, bytes], records: list[Place], sizes: dict[Place
     after = []
     for section, offset in records:
         code = text.get(section, b"")
-        padded = _word(code, offset - 4) in _LANDING_PADS
+        padded = _word(code, offset - 4) in LANDING_PADS
         # A function that begins here, with room for the pair, has no literal before it, whatever its body looks like.
         begins = sizes.get((section, offset), 0) >= 8 or (padded and sizes.get((section, offset - 4), 0) >= 12)
         after.append(offset if begins else _first_slot(code, offset))
@@ -104,9 +101,9 @@ def _first_slots(text: dict[int, bytes], records: list[Place], sizes: dict[Place
 def _first_slot(code: bytes, record: int) -> int:
     """Return where the pair starts: after a literal of two NOPs and a landing pad, if they are there."""
     words = [_word(code, record + 4 * k) for k in range(5)]
-    if words[:2] == [_NOP, _NOP]:
-        if words[2] in _LANDING_PADS and words[3] in (_NOP, _MOV):
+    if words[:2] == [NOP, NOP]:
+        if words[2] in LANDING_PADS and words[3] in (NOP, MOV):
             return record + 12
-        if words[2] in (_NOP, _MOV) and words[3] == _NOP:
+        if words[2] in (NOP, MOV) and words[3] == NOP:
             return record + 8
     return record

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from prologue.errors import InternalError
 
-_NOP: Final = 0xD503201F
-_MOV: Final = 0xAA1E03E9
-_LANDING_PADS: Final = frozenset({0xD503241F, 0xD503245F, 0xD503249F, 0xD50324DF})
+NOP: Final = 0xD503201F
+MOV: Final = 0xAA1E03E9
+LANDING_PADS: Final = frozenset({0xD503241F, 0xD503245F, 0xD503249F, 0xD50324DF})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def reread(path: Path, *, processed: bool = True, moved: bool) -> RereadRecords:
     if not start < stop:
         raise InternalError(f"LIEF reads a record table from {start:#x} to {stop:#x}", path=path)
     text = _Text(binary)
-    expected = (_MOV if processed else _NOP, _NOP)
+    expected = (MOV if processed else NOP, NOP)
     offsets = _counted_offsets(binary, marker) if processed and marker else None
     if offsets is None:
         records = _records(binary, start, stop, path)
@@ -181,5 +181,5 @@ class _Text:
         if moved:
             return record - 4
         if call_ops:
-            return record + 12 if self.word(record + 8) in _LANDING_PADS else record + 8
+            return record + 12 if self.word(record + 8) in LANDING_PADS else record + 8
         return record
