@@ -261,3 +261,18 @@ def mismatch(module: Binary, vmlinux: Kernel) -> str:
     if module.sites is not None and len(module.sites) and module.layout != vmlinux.layout:
         return f"layout {module.layout}, but {vmlinux.path} has {vmlinux.layout}"
     return ""
+
+
+def why_incomparable(before: Binary, after: Binary) -> str:
+    """Say why the two were not made from one link; empty if they may have been."""
+    if before.build_id and after.build_id and before.build_id != after.build_id:
+        return f"another build: build-id {after.build_id}, before {before.build_id}"
+    sizes = proper_size(before), proper_size(after)
+    if sizes[0] != sizes[1]:
+        return f"the files have different sizes: {sizes[0]} and {sizes[1]} bytes"
+    return ""
+
+
+def proper_size(binary: Binary) -> int:
+    """Return the size of a file without a signature that was appended."""
+    return binary.unsigned_size if isinstance(binary, Module) else binary.image.size

@@ -12,7 +12,7 @@ from prologue.elf.compare import differing_files
 from prologue.errors import InputError, RefusedError
 from prologue.kernel.binary import Binary
 from prologue.kernel.kernel import Kernel
-from prologue.kernel.module import Module
+from prologue.kernel.load import proper_size, why_incomparable
 from prologue.plan.build import build_plan
 from prologue.plan.edits import Edits, Kind
 
@@ -33,8 +33,8 @@ def account(before: Binary, after: Binary) -> Account:
     Processing changes neither the build-id nor the size: if one differs, every byte may, and none is explained.
     A module's appended signature is not part of the module and is left out: processing must strip it.
     """
-    size = _proper_size(after)
-    if incomparable := _why_incomparable(before, after):
+    size = proper_size(after)
+    if incomparable := why_incomparable(before, after):
         return Account({}, np.zeros(0, np.int64), incomparable)
     differing = differing_files(before.image, after.image, size)
     words: dict[Kind, int] = {}
@@ -49,22 +49,8 @@ def account(before: Binary, after: Binary) -> Account:
     return Account(words, unexplained)
 
 
-def _why_incomparable(before: Binary, after: Binary) -> str:
-    """Say why the two were not made from one link; empty if they may have been."""
-    if before.build_id and after.build_id and before.build_id != after.build_id:
-        return f"another build: build-id {after.build_id}, before {before.build_id}"
-    sizes = _proper_size(before), _proper_size(after)
-    if sizes[0] != sizes[1]:
-        return f"the files have different sizes: {sizes[0]} and {sizes[1]} bytes"
-    return ""
-
-
 def _stages(before: Binary) -> tuple[Edits, ...]:
     try:
         return build_plan(before, before.contract if isinstance(before, Kernel) else "native").stages
     except (InputError, RefusedError):  # no sites, or an unrecognised init stub: then nothing may differ
         return ()
-
-
-def _proper_size(binary: Binary) -> int:
-    return binary.unsigned_size if isinstance(binary, Module) else binary.image.size

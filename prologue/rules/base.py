@@ -10,6 +10,7 @@ from typing import Final, Literal, NamedTuple
 from prologue.errors import Location
 from prologue.kernel.binary import Binary
 from prologue.kernel.kernel import Kernel
+from prologue.kernel.load import why_incomparable
 from prologue.kernel.module import Module
 from prologue.kernel.sites import NO_SITES, Sites
 
@@ -54,6 +55,11 @@ class Subject:
         if not isinstance(self.binary, Module):
             raise TypeError(f"{self.binary.path} is not a module")
         return self.binary
+
+    @property
+    def linked_before(self) -> Binary | None:
+        """The file from before if both may be of one link; PL403 reports that they are not."""
+        return None if self.before is None or why_incomparable(self.before, self.binary) else self.before
 
     @property
     def sites(self) -> Sites:

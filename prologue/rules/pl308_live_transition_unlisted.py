@@ -27,7 +27,7 @@ def check(subject: Subject) -> Iterator[Hit]:
             insn = binary.insn_text(word, vaddr)
             message = f"{live.what} holds {insn}, which is on no issue's list, and is patched live"
             yield Hit(vaddr, message, (word,))
-    for change in changed(subject.before, binary):
+    for change in changed(subject.linked_before, binary):
         if not cmodx.judge(change.old, change.new, "new").allowed and cmodx.listed(change.new, "new"):
             yield Hit(change.vaddr, f"{change}, not listed in any issue", (change.new,), (change.old,))
 

@@ -12,7 +12,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     """Report live words that differ between before and after, if one of the two is a conditional branch."""
     from prologue.kernel.live_words import changed
 
-    for change in changed(subject.before, subject.binary):
+    for change in changed(subject.linked_before, subject.binary):
         listed = cmodx.judge(change.old, change.new, "new").allowed
         if listed and not cmodx.judge(change.old, change.new, "old").allowed:
             yield Hit(change.vaddr, f"{change}, listed in newer issues only", (change.new,), (change.old,))

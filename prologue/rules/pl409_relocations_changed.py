@@ -17,7 +17,7 @@ def check(subject: Subject) -> Iterator[Hit]:
 
     One hit for those that were lost, and one for those that came.
     """
-    after, before = subject.binary, subject.before
+    after, before = subject.binary, subject.linked_before
     if before is None:
         return
     lost, came = changed(before, after)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from prologue.rules.base import Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import find_rule
 from tests.mini_kernel.build import Spec
+from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit
 
 B_COND, UNALLOCATED = 0x54000040, 0x5503201F
@@ -62,3 +65,18 @@ def test_a_live_word_is_no_gap_in_the_account(
     elf.save(before)
     assert main(["verify", str(vmlinux), "--against", str(before), *ignored]) == 1
     assert "PL403 edit-outside-plan (fatal): 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("spec", [Spec(), Spec(marker=2)], ids=["version 1", "version 2"])
+def test_another_build_is_one_finding(
+    mini: Mini, tmp_path: Path, spec: Spec, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What other rules compare word by word, or relocation by relocation, is of one link."""
+    before = tmp_path / "before"
+    before.write_bytes(mini(replace(spec, bti=True, labels=True)).read_bytes())
+    vmlinux = mini(spec)
+    assert main(["patch", str(vmlinux), "--in-place"]) == 0
+    capsys.readouterr()
+    assert main(["verify", str(vmlinux), "--against", str(before), "--json"]) == 1
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (finding["code"], finding["follows_from"]) == ("PL403", [])
