@@ -41,14 +41,24 @@ class Recorded:
         )  # fmt: skip
 
 
-def read_recorded(lines: Sequence[str], task: Task) -> Recorded:
+def read_recorded(lines: Sequence[str], task: Task, where: str = "") -> Recorded:
     """Read the script's output.
 
     Raises:
-        GuestLostError: it is not complete; what is missing, and the last lines. Or it is of two boots.
+        GuestLostError: it is not complete; what is missing, and the last lines. Or it is of two boots. ``where`` is the
+            last line.
         BenchError: a command failed, or gave no number.
 
     """
+    try:
+        return _read(lines, task)
+    except GuestLostError as error:
+        if not where:
+            raise
+        raise GuestLostError(f"{error.message}\n  {where}") from error
+
+
+def _read(lines: Sequence[str], task: Task) -> Recorded:
     events = parse(lines, TOKEN)
     _require_success(events, task)
     _require_one_boot(events)

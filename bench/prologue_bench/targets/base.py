@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from prologue_bench.recorder.gate import evidence_of
+
 if TYPE_CHECKING:
     from prologue_bench.errors import GuestLostError
     from prologue_bench.recorder.output import Recorded
@@ -58,6 +60,7 @@ class Target(Protocol):
 
     def measures(self, asked: tuple[Workload, ...]) -> tuple[Workload, ...]:
         """Return what a boot will give for the workloads that were asked for: these, or counts of them."""
+        return asked
 
     def boot(self, attempt: Attempt, task: Task) -> Recorded:
         """Boot the Image, do the task there, return what the machine said.
@@ -66,3 +69,12 @@ class Target(Protocol):
             GuestLostError: it hung, panicked, never came back, or came back as another boot than the one requested.
 
         """
+
+
+class BoardTarget(Target, Protocol):
+    """A board, whose facts say whether it is one."""
+
+    @property
+    def evidence(self) -> Evidence:
+        """Class of its times: an emulated board measures its emulator."""
+        return evidence_of(self.facts()["virtual"])

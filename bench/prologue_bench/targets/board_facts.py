@@ -1,17 +1,14 @@
-"""Facts of a board over ssh: a script to be run there, and the facts in its lines."""
+"""Facts of a board: scripts to be run there, over ssh or typed into its shell, and the facts in their lines."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
-from prologue_bench.errors import BenchError
+from prologue_bench.errors import BenchError, GuestLostError
+from prologue_bench.host.events import tail
 from prologue_bench.recorder.cpus import count_cpus, summarise_midrs
-from prologue_bench.recorder.gate import VIRTUAL_FACTS, evidence_of, virtual_kind
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from prologue_bench.results.model import Evidence
+from prologue_bench.recorder.gate import VIRTUAL_FACTS, virtual_kind
 
 _FACTS: Final = """
 fact() { echo "$1 $2"; }
@@ -24,6 +21,14 @@ for file in /sys/devices/system/cpu/cpu*/regs/identification/midr_el1; do
 done
 """
 FACTS: Final = _FACTS + VIRTUAL_FACTS
+_TYPED_FACTS: Final = r"""
+fact() { [ -z "$2" ] || echo "@fact $1=$2"; }
+fact arch "$(uname -m)"
+fact model "$(cat /proc/device-tree/model /sys/class/dmi/id/product_name 2>/dev/null | tr -d '\000')"
+fact cpu "$(sed -n 's/^CPU part[^:]*: *//p' /proc/cpuinfo | sort | uniq -c | tr -s ' \n' ' ')"
+fact cpus "$(grep -c ^processor /proc/cpuinfo)"
+"""
+TYPED_FACTS: Final = _TYPED_FACTS + VIRTUAL_FACTS
 KEXEC_WORKS: Final = """
 command -v kexec >/dev/null || echo 'kexec kexec is not installed (Debian package kexec-tools)'
 [ -e /sys/kernel/kexec_loaded ] || echo 'kexec its kernel is built without CONFIG_KEXEC'
@@ -64,6 +69,16 @@ def _fitted(total: int) -> int:
     return -(-total // step) * step
 
 
-def board_evidence(facts: Mapping[str, str]) -> Evidence:
-    """Return the class of the times of a machine with these facts."""
-    return evidence_of(facts["virtual"])
+def read_typed_facts(lines: Sequence[str], where: str) -> dict[str, str]:
+    """Read the facts in what the script printed.
+
+    Raises:
+        GuestLostError: they are not all there.
+
+    """
+    pairs = [line.partition("@fact ")[2].partition("=") for line in lines if "@fact " in line]
+    facts = {name: value.strip() for name, _, value in pairs}
+    if "kvm" not in facts:
+        raise GuestLostError(f"{where}: the board did not report what it is; it printed:\n  {tail(lines)}")
+    kept: dict[str, str] = {name: facts[name] for name in ("arch", "model", "cpu", "cpus") if name in facts}
+    return {**kept, "virtual": virtual_kind(facts)}

@@ -13,19 +13,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from prologue_bench.errors import BenchError, GuestLostError
-from prologue_bench.recorder.gate import evidence_of
 from prologue_bench.recorder.output import read_recorded
 from prologue_bench.recorder.script import script
+from prologue_bench.targets.base import BoardTarget
 from prologue_bench.targets.seat import FarmRequest, Seat
 
 if TYPE_CHECKING:
     from prologue_bench.recorder.output import Recorded
     from prologue_bench.recorder.task import Task
-    from prologue_bench.results.model import Evidence, Workload
     from prologue_bench.targets.base import Attempt
 
 
-class FarmTarget:
+class FarmTarget(BoardTarget):
     """A target whose board may change, between boots; nothing is reserved before its facts are asked for.
 
     Use it as a context manager: at its end everything is given back.
@@ -53,30 +52,18 @@ class FarmTarget:
         self.facts()
         return self._board or ""
 
-    @property
-    def evidence(self) -> Evidence:
-        """Class of its times: an emulated board measures its emulator."""
-        return evidence_of(self.facts()["virtual"])
-
     def facts(self) -> Mapping[str, str]:
         """Return what all boards of the farm have in common that a campaign may use: the first place stands for it."""
         if self._facts is None:
             self._facts = self._settle()
         return self._facts
 
-    def measures(self, asked: tuple[Workload, ...]) -> tuple[Workload, ...]:
-        """Return the workloads that were asked for."""
-        return asked
-
     def boot(self, attempt: Attempt, task: Task) -> Recorded:
         """Make one boot of the board in use; see ``Target.boot``."""
         self.facts()
         assert self._seat is not None  # noqa: S101 - the facts are its
         lines = self._seat.record(attempt.image, attempt.log, attempt.timeout, script(task))
-        try:
-            return read_recorded(lines, task)
-        except GuestLostError as error:
-            raise GuestLostError(f"{error.message}\n  console in {attempt.log}") from error
+        return read_recorded(lines, task, f"console in {attempt.log}")
 
     def replace(self, lost: GuestLostError) -> None:
         """Go on with another board of the same type: this one is lost.

@@ -31,10 +31,10 @@ from prologue.errors import how_to_install
 from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
 from prologue_bench.host.events import console_end
 from prologue_bench.host.limit import limited
-from prologue_bench.recorder.gate import evidence_of
 from prologue_bench.recorder.output import read_recorded
 from prologue_bench.recorder.script import script
-from prologue_bench.targets.shell_facts import SCRIPT, read_shell_facts
+from prologue_bench.targets.base import BoardTarget
+from prologue_bench.targets.board_facts import TYPED_FACTS, read_typed_facts
 from prologue_bench.targets.typed import run_typed
 
 try:
@@ -49,7 +49,6 @@ except ImportError as missing:
 if TYPE_CHECKING:
     from prologue_bench.recorder.output import Recorded
     from prologue_bench.recorder.task import Task
-    from prologue_bench.results.model import Evidence, Workload
     from prologue_bench.targets.base import Attempt
 
 _FACTS_TIMEOUT: Final = 600.0  # seconds for the boot with the user's own kernel
@@ -57,7 +56,7 @@ _OFF_TIMEOUT: Final = 60.0
 _IMAGE: Final = "kernel"  # the entry of images: that each boot sets
 
 
-class LabgridTarget:
+class LabgridTarget(BoardTarget):
     """A target of a labgrid environment file.
 
     ``reserved`` is the place of a coordinator that the target must use; None if it may use any.
@@ -74,36 +73,24 @@ class LabgridTarget:
         self._facts: Mapping[str, str] | None = None
         self._boot_id: str | None = None
 
-    @property
-    def evidence(self) -> Evidence:
-        """Class of its times: an emulated board measures its emulator."""
-        return evidence_of(self.facts()["virtual"])
-
     def facts(self) -> Mapping[str, str]:
         """Read the board's facts in a boot of the kernel that the environment file names; asked once."""
         if self._facts is None:
             try:
-                lines = self.record(None, None, _FACTS_TIMEOUT, SCRIPT)
+                lines = self.record(None, None, _FACTS_TIMEOUT, TYPED_FACTS)
             except GuestLostError as error:
                 if _IMAGE in (self._config.get("images") or {}):
                     raise
                 problem = f"no kernel to probe the board with: name one that boots as images: {_IMAGE}:"
                 raise BenchError(f"{self._file}: {problem}\n  {error.message}") from error
-            facts = read_shell_facts(lines, self._where)
+            facts = read_typed_facts(lines, self._where)
             self._facts = {"target": "labgrid", "board": self._name, **facts}
         return self._facts
-
-    def measures(self, asked: tuple[Workload, ...]) -> tuple[Workload, ...]:
-        """Return the workloads that were asked for."""
-        return asked
 
     def boot(self, attempt: Attempt, task: Task) -> Recorded:
         """Make one boot; see ``Target.boot``."""
         lines = self.record(attempt.image, attempt.log, attempt.timeout, script(task))
-        try:
-            return read_recorded(lines, task)
-        except GuestLostError as error:
-            raise GuestLostError(f"{error.message}\n  console in {attempt.log}") from error
+        return read_recorded(lines, task, f"console in {attempt.log}")
 
     def record(self, image: Path | None, log: Path | None, timeout: float, text: str) -> list[str]:
         """Boot, run a script there, switch off; return the lines that it printed.

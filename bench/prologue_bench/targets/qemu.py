@@ -15,12 +15,13 @@ from prologue_bench.guest.vm import Job, Machine, boot, qemu_version
 from prologue_bench.recorder.output import read_recorded
 from prologue_bench.recorder.script import script
 from prologue_bench.recorder.workloads import BOOT
+from prologue_bench.targets.base import Target
 
 if TYPE_CHECKING:
     from prologue_bench.guest.vm import GuestRun
     from prologue_bench.recorder.output import Recorded
     from prologue_bench.recorder.task import Task
-    from prologue_bench.results.model import Evidence, Workload
+    from prologue_bench.results.model import Evidence
     from prologue_bench.targets.base import Attempt
 
 ACCELERATORS: Final = {"tcg": "tcg,thread=multi", "tcg-single": "tcg,thread=single", "kvm": "kvm"}
@@ -30,7 +31,7 @@ KVM: Final = Path("/dev/kvm")
 
 
 @dataclass(frozen=True, slots=True)
-class QemuTarget:
+class QemuTarget(Target):
     """Boots each Image in a QEMU of its own; nothing outlives a boot.
 
     ``modules`` is a directory with the kernel's modules, for kernels that have no virtio driver built in.
@@ -61,10 +62,6 @@ class QemuTarget:
             "memory": f"{self.machine.memory} MiB",
             "guest": describe_guest(packages, (inside[name] for name in sorted(inside))),
         }
-
-    def measures(self, asked: tuple[Workload, ...]) -> tuple[Workload, ...]:
-        """Return the workloads that were asked for."""
-        return asked
 
     def boot(self, attempt: Attempt, task: Task) -> Recorded:
         """Make one boot; see ``Target.boot``. What a lost machine booted with stays beside its log.

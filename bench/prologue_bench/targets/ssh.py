@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 from prologue_bench.errors import GuestLostError
 from prologue_bench.recorder.output import read_recorded
 from prologue_bench.recorder.script import script
-from prologue_bench.targets.board_facts import FACTS, KEXEC_WORKS, board_evidence, read_board
+from prologue_bench.targets.base import BoardTarget
+from prologue_bench.targets.board_facts import FACTS, KEXEC_WORKS, read_board
 from prologue_bench.targets.install import Kexec, parse_install
 from prologue_bench.targets.remote import Remote, Transcript
 from prologue_bench.targets.session import PATH, PROBE, Session
@@ -21,13 +22,12 @@ if TYPE_CHECKING:
 
     from prologue_bench.recorder.output import Recorded
     from prologue_bench.recorder.task import Task
-    from prologue_bench.results.model import Evidence, Workload
     from prologue_bench.targets.base import Attempt
 
 _ASKED: Final = 300  # seconds for a task without workloads; it waits for a machine at rest
 
 
-class SshTarget:
+class SshTarget(BoardTarget):
     """A board; between two commands there is no connection to it.
 
     Args:
@@ -50,11 +50,6 @@ class SshTarget:
         self._install = parse_install(install, reboot)
         self._facts: dict[str, str] | None = None
 
-    @property
-    def evidence(self) -> Evidence:
-        """``timing``, unless the board is emulated."""
-        return board_evidence(self.facts())
-
     def facts(self) -> Mapping[str, str]:
         """Read the facts that identify the board, asked once.
 
@@ -73,10 +68,6 @@ class SshTarget:
             self._facts = read_board(answer.lines, self._remote.host)
         return self._facts
 
-    def measures(self, asked: tuple[Workload, ...]) -> tuple[Workload, ...]:
-        """Return the workloads that were asked for."""
-        return asked
-
     def boot(self, attempt: Attempt, task: Task) -> Recorded:
         """Boot the Image, do the task there, return what the board said.
 
@@ -88,10 +79,7 @@ class SshTarget:
             session = self.session(log, attempt.timeout)
             boot_id = self._install_and_boot(session, attempt)
             lines = session.run(script(task))
-            try:
-                recorded = read_recorded(lines, task)
-            except GuestLostError as error:
-                raise GuestLostError(f"{error.message}\n  host {self._remote.host}, log in {attempt.log}") from error
+            recorded = read_recorded(lines, task, f"host {self._remote.host}, log in {attempt.log}")
             if recorded.machine.get("boot_id") != boot_id:
                 raise session.lost(f"it rebooted once more before the recorder ran: boot {boot_id} is gone")
             return recorded

@@ -13,10 +13,9 @@ from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
 from prologue_bench.recorder.gate import evidence, evidence_of
 from prologue_bench.recorder.task import Task
 from prologue_bench.targets.base import Attempt
-from prologue_bench.targets.board_facts import FACTS, board_evidence, read_board
+from prologue_bench.targets.board_facts import FACTS, TYPED_FACTS, read_board, read_typed_facts
 from prologue_bench.targets.install import Hook, Kexec, parse_install
 from prologue_bench.targets.remote import Remote, Transcript, execute
-from prologue_bench.targets.shell_facts import SCRIPT, read_shell_facts
 from prologue_bench.targets.ssh import SshTarget
 from tests.support.processes import until_gone
 
@@ -106,10 +105,10 @@ def test_facts() -> None:
 def test_a_machine_has_one_class_of_evidence(said: tuple[str, ...], expected: str) -> None:
     """Whether it is recorded by hand, over ssh or by labgrid."""
     lines = (*SAID, *said)
-    assert board_evidence(read_board(lines, "board")) == expected
+    assert evidence_of(read_board(lines, "board")["virtual"]) == expected
     machine = {"kvm": "no"} | {name: value for name, _, value in (line.partition(" ") for line in lines)}
     assert evidence(machine) == expected
-    facts = read_shell_facts([f"@fact {name}={value}" for name, value in machine.items()], "board")
+    facts = read_typed_facts([f"@fact {name}={value}" for name, value in machine.items()], "board")
     assert evidence_of(facts["virtual"]) == expected
 
 
@@ -117,10 +116,10 @@ def test_what_this_machine_says_of_itself() -> None:
     """The scripts for boards ask for the same."""
     over_ssh, typed = (
         subprocess.run(["sh", "-c", text], stdout=subprocess.PIPE, text=True, check=False).stdout.splitlines()
-        for text in (FACTS, SCRIPT)
+        for text in (FACTS, TYPED_FACTS)
     )
     facts = read_board(["arch aarch64", *over_ssh[1:]], "here")
-    assert facts["virtual"] == read_shell_facts(typed, "here")["virtual"]
+    assert facts["virtual"] == read_typed_facts(typed, "here")["virtual"]
 
 
 @pytest.mark.parametrize(
