@@ -16,8 +16,8 @@ from pathlib import Path
 from tabulate import tabulate
 
 from prologue.errors import PrologueError
+from prologue_bench.exact.boot import Profile, profile_ftrace_init
 from prologue_bench.exact.emulator import ONE_CPU
-from prologue_bench.exact.profile import Profile, profile_ftrace_init
 
 
 def table(profile: Profile, top: int) -> str:

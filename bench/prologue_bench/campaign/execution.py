@@ -1,10 +1,11 @@
-"""Runs a campaign: every boot that its plan wants and its result set does not have yet."""
+"""Runs a campaign: every boot that its plan wants and its result set does not have yet, over one link or several."""
 
 from __future__ import annotations
 
+import random
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -213,3 +214,37 @@ def _judged(boot: Boot, campaign: Campaign, wrong: str | None) -> Boot:
         raise BenchError(f"boot {boot.number}: nothing was recorded of {', '.join(absent)}")
     reason = contradiction(boot, campaign) or wrong or void_reason(boot.gate_before, boot.gate_after)
     return boot if reason is None else replace(boot, void=reason)
+
+
+def run_rounds(executions: Sequence[Execution], seed: int, watch: Callable[[FinishedBoot], None]) -> None:
+    """Boot everything that is missing, a block of each link in random order, then the next block of each.
+
+    So no link has a part of the day to itself.
+
+    Raises:
+        GuestLostError: as ``Execution.run``.
+
+    """
+    order = random.Random(seed)
+    blocks = max(execution.plan.blocks for execution in executions)
+    for block in range(blocks):
+        shuffled = [*executions]
+        order.shuffle(shuffled)
+        for execution in shuffled:
+            execution.run(lambda finished: watch(_of_all(executions, finished)), block=block)
+
+
+def missing_of(executions: Sequence[Execution]) -> int:
+    """Count the places of all plans that have no boot that counts yet."""
+    return sum(len(execution.missing()) for execution in executions)
+
+
+def planned_of(executions: Sequence[Execution]) -> int:
+    """Count the places of all plans."""
+    return sum(len(execution.schedule) for execution in executions)
+
+
+def _of_all(executions: Sequence[Execution], finished: FinishedBoot) -> FinishedBoot:
+    """Return a finished boot with the counts of all links."""
+    planned, missing = planned_of(executions), missing_of(executions)
+    return replace(finished, done=planned - missing, planned=planned, left=missing)

@@ -1,4 +1,4 @@
-"""Parts that the commands that read results share."""
+"""Parts that several commands share: options, their defaults, and how results are named and printed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,40 @@ import argparse
 import math
 import sys
 from argparse import Namespace
+from typing import Final
 
 from prologue.cli import arguments
+from prologue.cli.arguments import number_from
 from prologue_bench.analysis.compare import MARGIN
+from prologue_bench.guest.vm import Machine
+
+MACHINE: Final = Machine()
+TIMEOUT: Final = 600  # seconds
+RUNS: Final = 3  # of each workload in a boot
+_MOST_CPUS: Final = 64  # of recordings: MAX_CPUS in exact/plugin/
+
+
+def add_machine(added: argparse._ActionsContainer, *, least_ram: int, ram: int) -> None:
+    """Add what describes a guest that is recorded, and how long it may take."""
+    added.add_argument("--append", default="", metavar="WORDS", help="for the kernel's command line")
+    added.add_argument(
+        "--cpu-model", default=MACHINE.cpu, metavar="MODEL", help="a CPU model of QEMU (default: %(default)s)"
+    )
+    added.add_argument(
+        "--cpus", type=number_from(1, _MOST_CPUS), default=MACHINE.cpus, metavar="N", help="CPUs (default: %(default)s)"
+    )
+    added.add_argument(
+        "--ram", type=number_from(least_ram), default=ram, metavar="MIB", help="RAM (default: %(default)s)"
+    )  # fmt: skip
+    added.add_argument(
+        "--timeout", type=number_from(1), default=TIMEOUT, metavar="SECONDS",
+        help="wall time, at most (default: %(default)s)",
+    )  # fmt: skip
+
+
+def machine_of(args: Namespace) -> Machine:
+    """Return the machine that these options describe."""
+    return Machine(cpu=args.cpu_model, cpus=args.cpus, memory=args.ram)
 
 
 def repeat_command(args: Namespace, name: str) -> list[str]:

@@ -14,8 +14,7 @@ from prologue.cli.arguments import number_from
 from prologue.kernel.kernel import Kernel
 from prologue.report.terminal import note, warn
 from prologue.words import counted
-from prologue_bench.cli.common import add_counters, put
-from prologue_bench.cli.defaults import RUNS
+from prologue_bench.cli.common import RUNS, add_counters, put
 from prologue_bench.errors import BenchError
 from prologue_bench.exact.build import build_counter
 from prologue_bench.host.events import parse_line
@@ -23,11 +22,10 @@ from prologue_bench.recorder.gate import advice
 from prologue_bench.recorder.local import record_here
 from prologue_bench.recorder.output import TOKEN, Recorded
 from prologue_bench.recorder.reader import SUFFIXES
-from prologue_bench.recorder.record import Record, make_record
+from prologue_bench.recorder.record import Record, appending, make_record
 from prologue_bench.recorder.sampling import sample_sites
 from prologue_bench.recorder.script import script
 from prologue_bench.recorder.task import Task
-from prologue_bench.recorder.writer import appending
 from prologue_bench.results.model import Direction, Workload
 
 
@@ -104,7 +102,7 @@ def _workloads(args: Namespace) -> tuple[Workload, ...]:
     if any(described) and not all(described):
         raise BenchError("--pattern, --unit and --direction go together; without them the wall time is measured")
     direction: Direction = args.direction or "lower"
-    return (Workload(args.command, args.command, args.unit or "seconds", direction, args.pattern),)
+    return (Workload(args.command, args.command, args.unit or "seconds", direction, pattern=args.pattern),)
 
 
 def _print_script(task: Task, label: str) -> int:

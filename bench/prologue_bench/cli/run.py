@@ -19,12 +19,10 @@ from prologue_bench.analysis.boards import require_statsmodels
 from prologue_bench.analysis.compare import compare
 from prologue_bench.analysis.sources import open_results
 from prologue_bench.analysis.stats import LEAST
-from prologue_bench.campaign.execution import Execution, Plan, plan_campaign
-from prologue_bench.campaign.rounds import missing_of, planned_of, run_rounds
+from prologue_bench.campaign.execution import Execution, Plan, missing_of, plan_campaign, planned_of, run_rounds
 from prologue_bench.campaign.variants import Variants, link_aside, plan_variants
 from prologue_bench.campaign.watch import watching
-from prologue_bench.cli.common import add_counters, put
-from prologue_bench.cli.defaults import MACHINE, RUNS, TIMEOUT
+from prologue_bench.cli.common import MACHINE, RUNS, TIMEOUT, add_counters, put
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.exact.build import build_counter
 from prologue_bench.links.making import link_directories

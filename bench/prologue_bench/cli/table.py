@@ -8,8 +8,7 @@ from pathlib import Path
 
 from prologue_bench.analysis.sources import open_results
 from prologue_bench.cli.common import add_format, add_results, put, repeat_command
-from prologue_bench.report.description import to_csv, to_json, to_markdown, to_text
-from prologue_bench.report.entries import entries_text
+from prologue_bench.report.description import entries_text, to_csv, to_json, to_markdown, to_text
 
 
 def add_options(added: argparse.ArgumentParser) -> None:

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,8 +18,7 @@ from prologue.kernel.module import Module
 from prologue.outputs import require_distinct, require_other
 from prologue.report.terminal import working
 from prologue.words import counted
-from prologue_bench.cli.defaults import MACHINE, MOST_CPUS, TIMEOUT
-from prologue_bench.guest.vm import Machine
+from prologue_bench.cli.common import add_machine, machine_of
 from prologue_bench.trace.guest import pack_guest
 from prologue_bench.trace.record import Guest, RecordedTrace, RecordingFiles, Window, record
 
@@ -55,26 +55,8 @@ def add_options(added: argparse.ArgumentParser) -> None:
                        help="a module to load before --setup; repeatable, dependencies first")  # fmt: skip
     guest.add_argument("--boot", action="store_true",
                        help="no root file system and no command: record from reset on")  # fmt: skip
-    guest.add_argument("--append", default="", metavar="WORDS", help="for the kernel's command line")
-    guest.add_argument(
-        "--cpu-model", default=MACHINE.cpu, metavar="MODEL", help="a CPU model of QEMU (default: %(default)s)"
-    )
-    guest.add_argument(
-        "--cpus",
-        type=number_from(1, MOST_CPUS),
-        default=MACHINE.cpus,
-        metavar="N",
-        help="how many (default: %(default)s)",
-    )
-    guest.add_argument("--ram", type=number_from(32), default=512, metavar="MIB", help="RAM (default: %(default)s)")
+    add_machine(guest, least_ram=32, ram=512)
     guest.add_argument("--virtualization", action="store_true", help="start the kernel at EL2")
-    guest.add_argument(
-        "--timeout",
-        type=number_from(1),
-        default=TIMEOUT,
-        metavar="SECONDS",
-        help="wall time, at most (default: %(default)s)",
-    )
     added.add_argument("--json", action="store_true", help="print JSON (schema prologue.trace-record/1)")
 
 
@@ -112,7 +94,7 @@ def run(args: Namespace) -> int:
         function=args.function,
         process=args.process,
     )
-    machine = Machine(cpu=args.cpu_model, cpus=args.cpus, memory=args.ram, virtualization=args.virtualization)
+    machine = replace(machine_of(args), virtualization=args.virtualization)
     archive = None if args.boot else pack_guest(_words(args.command), args.setup, modules=args.insmod)
     guest = Guest(initramfs=archive, machine=machine, append=args.append, timeout=args.timeout)
     with working(f"recording {args.vmlinux.name} in QEMU"):

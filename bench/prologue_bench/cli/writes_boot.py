@@ -8,17 +8,15 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Final
 
-from prologue.cli.arguments import number_from
 from prologue.elf.flat import write_flat
 from prologue.elf.image import ElfImage
 from prologue.outputs import require_other, require_plain_target
 from prologue.report.terminal import note, working
 from prologue.words import counted
-from prologue_bench.cli.defaults import MACHINE, MOST_CPUS, TIMEOUT
+from prologue_bench.cli.common import MACHINE, add_machine, machine_of
 from prologue_bench.exact.build import build_stop
 from prologue_bench.exact.writes import WritesRun, record_writes
 from prologue_bench.guest.initramfs import pack
-from prologue_bench.guest.vm import Machine
 
 _COMMAND_LINE: Final = "console=ttyAMA0 panic=-1"
 
@@ -31,17 +29,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
     added.add_argument("--image", type=Path, metavar="IMAGE", help="flat Image of that vmlinux (default: made from it)")
     added.add_argument("--initrd", type=Path, metavar="CPIO",
                        help="what to run; it must power off (default: power off at once)")  # fmt: skip
-    added.add_argument("--append", default="", metavar="WORDS", help="for the kernel's command line")
-    added.add_argument(
-        "--cpu-model", default=MACHINE.cpu, metavar="MODEL", help="a CPU model of QEMU (default: %(default)s)"
-    )
-    added.add_argument(
-        "--cpus", type=number_from(1, MOST_CPUS), default=MACHINE.cpus, metavar="N", help="CPUs (default: %(default)s)"
-    )
-    added.add_argument("--ram", type=number_from(64), default=MACHINE.memory, metavar="MIB",
-                       help="RAM (default: %(default)s)")  # fmt: skip
-    added.add_argument("--timeout", type=number_from(1), default=TIMEOUT, metavar="SECONDS",
-                       help="time until the power-off (default: %(default)s)")  # fmt: skip
+    add_machine(added, least_ram=64, ram=MACHINE.memory)
 
 
 def run(args: Namespace) -> int:
@@ -59,7 +47,7 @@ def run(args: Namespace) -> int:
                 image=args.image or _image(args.vmlinux, directory),
                 initramfs=args.initrd or _stop(directory),
                 append=f"{_COMMAND_LINE} {args.append}".strip(),
-                machine=Machine(cpu=args.cpu_model, cpus=args.cpus, memory=args.ram),
+                machine=machine_of(args),
                 timeout=args.timeout,
             ),
             args.output,

@@ -7,8 +7,13 @@ of one vmlinux then execute the same instructions, and every count is taken twic
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from prologue.elf.flat import write_flat
 from prologue.insn import a64
@@ -20,6 +25,7 @@ from prologue_bench.exact.places import Places, boot_numbers, find_places
 from prologue_bench.guest.initramfs import pack
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from prologue_bench.guest.vm import Machine
@@ -106,21 +112,58 @@ def count_boot(vmlinux: Path, directory: Path, machine: Machine = ONE_CPU, *, ap
     """
     kernel = Kernel(vmlinux)
     places = find_places(kernel)
-    init = build_stop()
-    image, initramfs = directory / "Image", directory / "init.cpio"
-    initramfs.write_bytes(pack({"init": init.read_bytes()}))
-    command = boot_command(image, initramfs, machine, append)
-    try:
-        write_flat(kernel.image, image)
-        numbers = boot_numbers(places, image, init)
-        runs = [
-            run_plugin(command, numbers, places.classes, stem=directory / f"run-{k}", timeout=_TIMEOUT)
-            for k in range(_RUNS)
-        ]
+    with _booting(kernel, places, directory, machine, append) as (image, run):
+        runs = [run(stem=directory / f"run-{k}") for k in range(_RUNS)]
         _require_equal(runs, vmlinux)
         return read_counts(kernel, places, image, runs[0])
+
+
+@contextmanager
+def _booting(
+    kernel: Kernel, places: Places, directory: Path, machine: Machine, append: str = ""
+) -> Iterator[tuple[Path, Callable[..., dict[str, Any]]]]:
+    """Yield a kernel's Image, and what boots it up to an init that powers off: ``run_plugin`` without what it has."""
+    image, initramfs, init = directory / "Image", directory / "init.cpio", build_stop()
+    try:
+        initramfs.write_bytes(pack({"init": init.read_bytes()}))
+        write_flat(kernel.image, image)
+        command, numbers = boot_command(image, initramfs, machine, append), boot_numbers(places, image, init)
+        yield image, partial(run_plugin, command, numbers, places.classes, timeout=_TIMEOUT)
     finally:
-        image.unlink(missing_ok=True)
+        for path in (image, initramfs):
+            path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Instructions of ``ftrace_init`` by function, most first. What is not in the kernel's text has no function."""
+
+    sites: int
+    total: int
+    functions: tuple[tuple[str, int], ...]
+
+
+def profile_ftrace_init(vmlinux: Path, directory: Path, machine: Machine = ONE_CPU) -> Profile:
+    """Boot a vmlinux once and count the instructions of ``ftrace_init`` in each function.
+
+    Arguments and errors are those of ``count_boot``.
+    """
+    kernel, raw = Kernel(vmlinux), directory / "profile"
+    places = find_places(kernel)
+    try:
+        with _booting(kernel, places, directory, machine) as (_, run):
+            seen = run(stem=directory / "run", profile=raw)
+        executed = np.fromfile(raw, "<u4")
+    finally:
+        raw.unlink(missing_ok=True)
+    functions: Counter[str] = Counter()
+    for word in np.flatnonzero(executed).tolist():
+        vaddr = places.text + 4 * word
+        functions[kernel.symbols.locate(vaddr).symbol or f"{vaddr:#x}"] += int(executed[word])
+    total = int(seen["ftrace_init"]["instructions"])
+    if elsewhere := total - functions.total():
+        functions["(not in the kernel's text)"] = elsewhere
+    return Profile(places.sites, total, tuple(functions.most_common()))
 
 
 def read_counts(kernel: Kernel, places: Places, image: Path, seen: dict[str, Any]) -> Counts:

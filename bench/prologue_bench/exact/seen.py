@@ -63,7 +63,6 @@ class PluginReport:
     rows: int
     cpus: int  # that ran
     instructions: int
-    not_returned: int
     unseen: int
     unseen_at: int
     executed_elsewhere: int
@@ -93,7 +92,7 @@ class PluginReport:
             ),
             symbols=tuple(ModuleSymbol(*symbol) for symbol in data["symbols"]),
             **{name: data[name] for name in (
-                "rows", "instructions", "not_returned", "unseen", "unseen_at", "executed_elsewhere", "registers",
+                "rows", "instructions", "unseen", "unseen_at", "executed_elsewhere", "registers",
                 "unaddressed",
             )},
         )  # fmt: skip

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from prologue_bench.recorder.cpus import count_cpus
 from prologue_bench.results.model import Evidence
 from prologue_bench.results.settings import SETTINGS, Reading, setting_text
 
@@ -103,6 +103,20 @@ def _reasons(before: Reading, after: Reading) -> Iterator[str]:
         old, new = before.get(name), after.get(name)
         if old != new:
             yield f"{setting} changed: {setting_text(old)} before, {setting_text(new)} after"
+
+
+def count_cpus(text: str) -> int:
+    """Count the CPUs of a list like ``0-3,6``; 0 if it is none."""
+    try:
+        spans = [[int(end) for end in part.split("-")] for part in text.split(",")]
+    except ValueError:
+        return 0
+    return sum(span[-1] - span[0] + 1 for span in spans)
+
+
+def summarise_midrs(words: Iterable[str]) -> str:
+    """Return kinds of CPU and how many of each, ``410fd034 x4``, from the hexadecimal MIDR of every CPU."""
+    return ", ".join(f"{midr} x{count}" for midr, count in Counter(word[-8:] for word in words).items())
 
 
 def busy_bound(reading: Reading) -> int:

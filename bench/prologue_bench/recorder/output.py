@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.host.events import Event, parse, tail
-from prologue_bench.recorder.cpus import count_cpus, summarise_midrs
+from prologue_bench.recorder.gate import count_cpus, summarise_midrs
 from prologue_bench.recorder.task import Task
 from prologue_bench.results.counters import CounterReading, EventReadings, parse_counters
 from prologue_bench.results.fields import SAMPLE, Fields, is_sample

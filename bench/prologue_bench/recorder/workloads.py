@@ -110,7 +110,7 @@ _PARSERS: Final[dict[str, Callable[[str, str], Workload]]] = {
 
 
 def _seconds(name: str, command: str, pattern: str | None) -> Workload:
-    return Workload(name, command, "seconds", "lower", pattern)
+    return Workload(name, command, "seconds", "lower", pattern=pattern)
 
 
 def _options(text: str, rest: str, defaults: dict[str, str], known: tuple[str, ...]) -> tuple[set[str], dict[str, str]]:

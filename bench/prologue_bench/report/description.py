@@ -1,4 +1,4 @@
-"""Tables of measurements: for people, for spreadsheets, for programs."""
+"""Tables of measurements: for people, for spreadsheets, for programs; and what exact boots know beyond counts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Final
 
 from prologue_bench.analysis.describe import OUTLIER_RULE, Description, describe
+from prologue_bench.exact.entered import SUFFIX, entered_table, read_entered
 from prologue_bench.report import words
 from prologue_bench.report.data import setup
 from prologue_bench.report.group_words import boards_used
@@ -17,10 +19,12 @@ from prologue_bench.report.layout import command_lines, markdown, markdown_table
 from prologue_bench.report.rounding import rounded
 from prologue_bench.report.text import title
 from prologue_bench.results.model import ResultSet
+from prologue_bench.results.store import boot_log
 
 SCHEMA: Final = "prologue.bench-table/1"
 _HEAD: Final = ("variant", "boots", "runs", "min", "q1", "median", "q3", "max", "out")
 _NUMBERS: Final = tuple(range(1, len(_HEAD)))
+_TOP: Final = 12  # functions
 _SHOWN: Final = 6  # outliers named of one variant
 
 
@@ -101,3 +105,30 @@ def to_json(results: ResultSet) -> str:
     """Write everything as JSON, described in docs/json.md; nothing is rounded."""
     data = {"schema": SCHEMA, **setup(results), "outlier_rule": OUTLIER_RULE, "rows": list(_rows(results))}
     return json.dumps(data, indent=2) + "\n"
+
+
+def entries_text(directory: Path, results: ResultSet) -> str:
+    """Write the density of prologues, and the base's most entered functions, as its first boot that counts left them.
+
+    Empty if it left none.
+    """
+    return "\n".join(_entries(directory, results))
+
+
+def _entries(directory: Path, results: ResultSet) -> Iterator[str]:
+    boots = results.valid(results.campaign.base)
+    path = boot_log(directory, boots[0].number).with_suffix(SUFFIX) if boots else None
+    if path is None or not path.exists():
+        return
+    for name, entered in read_entered(path).items():
+        instructions, kernel, prologues = (
+            boots[0].values[workload][0] for workload in (name, f"{name}, in the kernel", f"{name}, prologues")
+        )
+        yield ""
+        yield from wrapped(
+            f"{name}, {results.campaign.base}: {1000 * prologues / instructions:.2f} prologues executed in 1000 "
+            f"instructions ({1000 * prologues / kernel:.2f} in 1000 of the kernel)"
+        )
+        yield ""
+        yield from entered_table(entered, _TOP).splitlines()
+    yield ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
@@ -28,6 +28,7 @@ class Workload:
     command: str
     unit: str
     direction: Direction
+    _: KW_ONLY
     pattern: str | None = None
 
 

@@ -141,7 +141,7 @@ def decode_workload(fields: Fields) -> Workload:
     """Make a workload of its fields; plans did not always say their patterns."""
     pattern = fields.optional_text("pattern") if "pattern" in fields.data else UNKNOWN_PATTERN
     return Workload(
-        fields.text("name"), fields.text("command"), fields.text("unit"), read_direction(fields), pattern
+        fields.text("name"), fields.text("command"), fields.text("unit"), read_direction(fields), pattern=pattern
     )  # fmt: skip
 
 

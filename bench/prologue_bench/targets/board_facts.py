@@ -7,8 +7,7 @@ from typing import Final
 
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.host.events import tail
-from prologue_bench.recorder.cpus import count_cpus, summarise_midrs
-from prologue_bench.recorder.gate import VIRTUAL_FACTS, virtual_kind
+from prologue_bench.recorder.gate import VIRTUAL_FACTS, count_cpus, summarise_midrs, virtual_kind
 
 _FACTS: Final = """
 fact() { echo "$1 $2"; }

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from prologue_bench.exact.profile import Profile, profile_ftrace_init
+from prologue_bench.exact.boot import Profile, profile_ftrace_init
 from tests.support.needs import needs_kernel, needs_tools
 
 SCRIPT = Path(__file__).parents[3] / "bench" / "init_profile.py"

@@ -21,7 +21,7 @@ LOAD, SLIDE = 0x40200000, 0x2A0000
 def seen_of(kernel: Kernel) -> PluginReport:
     return PluginReport(
         load=LOAD, base=image_base(kernel), size=1 << 24, slide=SLIDE, ctr=None, rows=0, cpus=2, instructions=7,
-        not_returned=0, unseen=0, unseen_at=0, executed_elsewhere=0, tables=True, regions=(),
+        unseen=0, unseen_at=0, executed_elsewhere=0, tables=True, regions=(),
         symbols=(), registers=True, unaddressed=0,
     )  # fmt: skip
 

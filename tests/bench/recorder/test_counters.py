@@ -31,7 +31,7 @@ NOTHING = """#!/bin/sh
 echo 'instructions - %s
 cycles - %s' >"$1"
 """
-GREETING = Workload("greeting", "echo took 2.5", "seconds", "lower", r"took \([0-9.]*\)")
+GREETING = Workload("greeting", "echo took 2.5", "seconds", "lower", pattern=r"took \([0-9.]*\)")
 
 
 @pytest.fixture(params=one_quick(*shells()))

@@ -16,14 +16,13 @@ from prologue_bench.analysis.sources import open_results
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.recorder.output import Recorded, read_recorded
 from prologue_bench.recorder.reader import read_records
-from prologue_bench.recorder.record import Record, encode_record, make_record
+from prologue_bench.recorder.record import Record, appending, encode_record, make_record
 from prologue_bench.recorder.script import script
 from prologue_bench.recorder.task import Task
-from prologue_bench.recorder.writer import appending
 from prologue_bench.results.model import Readback, Workload
 from tests.support.machine_tree import make_tree, run_script
 
-WORK: Final = (Workload("hackbench", "hackbench -g 10", "seconds", "lower", r"Time: \([0-9.]*\)"),)
+WORK: Final = (Workload("hackbench", "hackbench -g 10", "seconds", "lower", pattern=r"Time: \([0-9.]*\)"),)
 MACHINE: Final = {
     "arch": "aarch64",
     "cpus": "4",

@@ -46,7 +46,7 @@ def shell(request: pytest.FixtureRequest) -> str:
 
 
 def measured(command: str, pattern: str | None = None, name: str | None = None) -> Workload:
-    return Workload(name or command, command, "seconds", "lower", pattern)
+    return Workload(name or command, command, "seconds", "lower", pattern=pattern)
 
 
 def events(output: str) -> Iterator[dict[str, Any]]:

@@ -62,7 +62,7 @@ def test_a_workload_that_fails(vmlinux: Path, tmp_path: Path) -> None:
 
 
 def test_a_target_of_campaigns(vmlinux: Path, tmp_path: Path) -> None:
-    sockets = Workload("sockets", " ".join(HACKBENCH), "seconds", "lower", r"Time: *\([0-9.]*\)")
+    sockets = Workload("sockets", " ".join(HACKBENCH), "seconds", "lower", pattern=r"Time: *\([0-9.]*\)")
     shell = Workload("shell", "busybox sh -c 'echo a | cat'", "seconds", "lower")
     task = Task(workloads=(sockets, shell), runs=1)
     kernel = Kernel(vmlinux)

@@ -54,7 +54,7 @@ images:
 """
 SERIAL = """ShellDriver: {prompt: 'board# ', login_prompt: 'login: ', username: root, login_timeout: 200}
       ShellStrategy: {}"""
-HACKBENCH = Workload("hackbench", "hackbench -g 1 -l 5", "seconds", "lower", r"^Time: *\([0-9][0-9]*\.[0-9]*\)")
+HACKBENCH = Workload("hackbench", "hackbench -g 1 -l 5", "seconds", "lower", pattern=r"^Time: *\([0-9][0-9]*\.[0-9]*\)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ for shell in 'busybox ash' dash; do
 done
 poweroff -f
 """
-HACKBENCH: Final = Workload("hackbench", "hackbench -g 1 -l 5", "seconds", "lower", r"^Time: \([0-9.]*\)")
+HACKBENCH: Final = Workload("hackbench", "hackbench -g 1 -l 5", "seconds", "lower", pattern=r"^Time: \([0-9.]*\)")
 NAP: Final = Workload("nap", "sleep 0.2", "seconds", "lower")
 
 
