@@ -12,7 +12,7 @@ from prologue.outputs import new_file
 from prologue_bench.errors import BenchError
 from prologue_bench.results.append_only import append, cut_torn_tail, lock
 from prologue_bench.results.fields import parse
-from prologue_bench.results.merge import differences
+from prologue_bench.results.merge import differences, differing
 from prologue_bench.results.model import Boot, Campaign
 from prologue_bench.results.store import CAMPAIGN, RESULTS, decode_campaign, encode_boot, encode_campaign, read_results
 
@@ -132,7 +132,9 @@ def _changes(path: Path, campaign: Campaign) -> list[str]:
         before, after = getattr(begun, name), getattr(campaign, name)
         if before != after:
             changes.append(f"{name}: {before} and {after}")
-    return changes
+    # It decides the place of each in a block; sets that are merged may differ in it.
+    orders = ({"variants": ", ".join(variant.label for variant in plan.variants)} for plan in (begun, campaign))
+    return changes or list(differing("order of ", *orders))
 
 
 def _no_room(place: object, error: OSError) -> BenchError:

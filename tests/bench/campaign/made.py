@@ -78,9 +78,9 @@ class Machine:
         )
 
 
-def record(directory: Path, machine: Machine, plan: Plan = PLAN) -> list[FinishedBoot]:
+def record(directory: Path, machine: Machine, plan: Plan = PLAN, link: Link = LINK) -> list[FinishedBoot]:
     finished: list[FinishedBoot] = []
-    campaign = plan_campaign(plan, LINK, machine)
+    campaign = plan_campaign(plan, link, machine)
     with hold(directory), open_journal(directory, campaign) as journal:
-        Execution(plan=plan, campaign=campaign, link=LINK, target=machine, journal=journal).run(finished.append)
+        Execution(plan=plan, campaign=campaign, link=link, target=machine, journal=journal).run(finished.append)
     return finished

@@ -20,9 +20,11 @@ import pytest
 
 from prologue_bench.campaign.execution import Execution, plan_campaign
 from prologue_bench.campaign.schedule import make_schedule
+from prologue_bench.campaign.variants import Image
 from prologue_bench.campaign.watch import watching
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.results.journal import Journal, hold, open_journal
+from prologue_bench.results.model import Variant
 from prologue_bench.results.store import CAMPAIGN, RESULTS, read_results
 from tests.bench.campaign.made import LABELS, LINK, PLAN, Machine, record
 
@@ -193,6 +195,17 @@ def test_numbers_that_another_pattern_finds_are_of_another_plan(tmp_path: Path) 
     plan = tmp_path / CAMPAIGN
     plan.write_text(re.sub(r',\s*"pattern": ".*"', "", plan.read_text()))  # as plans were before
     assert record(tmp_path, Machine(), other) == []
+
+
+def test_variants_in_another_order_are_another_plan(tmp_path: Path) -> None:
+    """Their places in the blocks are others: of two boots at one place one would be taken for the other."""
+    base, build = LINK.images
+    third = Image(Variant("third", "nop-nop", "c" * 64, 5), Path("Image.third"))
+    with pytest.raises(GuestLostError):
+        record(tmp_path, Machine(lambda n: "lost" if n > 2 else None), link=replace(LINK, images=(base, build, third)))
+    other = replace(LINK, images=(base, third, build))
+    with pytest.raises(BenchError, match=r"order of variants: .*, build, third and .*, third, build\)"):
+        record(tmp_path, Machine(), link=other)
 
 
 def test_a_plan_of_which_nothing_was_booted_is_replaced(tmp_path: Path) -> None:
