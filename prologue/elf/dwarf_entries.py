@@ -24,13 +24,15 @@ def readable_dwarf(path: Path, what: str) -> Iterator[None]:
         InputError: they are damaged.
 
     """
-    from elftools.common.exceptions import DWARFError
-
-    from prologue.elf.headers import PARSE_ERRORS
+    from elftools.common.exceptions import DWARFError, ELFError
+    from elftools.construct.core import ConstructError
 
     try:
         yield
-    except (*PARSE_ERRORS, DWARFError, AssertionError, AttributeError, NotImplementedError, TypeError) as error:
+    except (
+        ELFError, ConstructError, ValueError, KeyError, IndexError, OverflowError, OSError, DWARFError, AssertionError,
+        AttributeError, NotImplementedError, TypeError,
+    ) as error:  # fmt: skip
         raise InputError(f"{what} cannot be read ({str(error) or type(error).__name__})", path=path) from error
 
 

@@ -1,7 +1,7 @@
 """An arm64 ELF file, checked and mapped: sections, segments, and bytes by virtual address.
 
-Headers are parsed by pyelftools; everything is checked here before anybody relies on it, because a header
-that points past the end of a truncated file must be a clear error and not a wrong byte in a kernel.
+Everything in the headers is checked here before anybody relies on it, because a header that points past the end of a
+truncated file must be a clear error and not a wrong byte in a kernel.
 
 A module (``ET_REL``) has no addresses: every allocated section would begin at 0. It gets made-up ones here, one
 section after the other, so that the same questions can be asked of it as of a vmlinux; they are never shown.
@@ -9,7 +9,6 @@ section after the other, so that the same questions can be asked of it as of a v
 
 from __future__ import annotations
 
-import io
 import mmap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -24,14 +23,16 @@ import numpy.typing as npt
 from prologue.arrays import I64, U32, U64, Bool
 from prologue.elf.debug_file import require_bytes
 from prologue.elf.files import open_regular
-from prologue.elf.headers import PARSE_ERRORS, Headers
 from prologue.elf.identify import identify
 from prologue.elf.sections import Section, SectionMap
+from prologue.elf.structs import EHDR, PHDR, PN_XNUM, SECTION_TYPES, SHDR, SHN_XINDEX
 from prologue.errors import InputError
 
 U8 = npt.NDArray[np.uint8]
 
 SHF_COMPRESSED: Final = 1 << 11
+_ET_REL, _ET_DYN = 1, 3
+_PT_LOAD: Final = 1
 
 # Where a module's sections are laid out: not at 0, which means "no record", and far from each other, so that no
 # distance within one section leads into another by accident.
@@ -67,10 +68,7 @@ class ElfImage:
         kind = identify(self._map[:4096], self.size)
         if not kind.is_arm64_elf:
             raise InputError(f"{kind.description}{kind.advice}", path=path)
-        try:
-            self._parse()
-        except PARSE_ERRORS as error:
-            raise InputError(f"damaged ELF headers ({error or type(error).__name__})", path=path) from error
+        self._parse()
         require_bytes(self.sections, path)
         self._check_layout()
         self.text_sections = tuple(s for s in self.sections if s.is_text)
@@ -82,67 +80,55 @@ class ElfImage:
             self._by_name.setdefault(section.name, section)
 
     def _parse(self) -> None:
-        # An mmap reads and seeks as a file does.
-        headers = Headers(io.BytesIO(self._map) if isinstance(self._map, bytes) else self._map)
-        header = headers.file
-        self.elf_type = str(header["e_type"])
-        self.entry = int(header["e_entry"])
-        count, entry_size = headers.section_count, int(header["e_shentsize"])
-        if not int(header["e_shoff"]) or not count:
+        header = EHDR.unpack_from(self._map)
+        self.relocatable: bool = header[1] == _ET_REL  # a module, whose addresses are made up
+        self.is_shared: bool = header[1] == _ET_DYN
+        phoff, shoff, phentsize, phnum, shentsize, count, strndx = (header[k] for k in (5, 6, 9, 10, 11, 12, 13))
+        if not count or phnum == PN_XNUM or strndx == SHN_XINDEX:
+            _require_room(self, "section header table", shoff, SHDR.size)
+            first = SHDR.unpack_from(self._map, shoff)  # has what does not fit into the header
+            count, phnum = count or first[5], first[7] if phnum == PN_XNUM else phnum
+            strndx = first[6] if strndx == SHN_XINDEX else strndx
+        if not shoff or not count:
             raise InputError("no section headers: this needs the unstripped vmlinux", path=self.path)
-        _require_room(self, "section header table", int(header["e_shoff"]), count * entry_size)
-        if entry_size != 64:
-            raise InputError(f"section headers of {entry_size} bytes, expected 64", path=self.path)
-        _require_room(
-            self,
-            "program header table",
-            int(header["e_phoff"]),
-            headers.segment_count * int(header["e_phentsize"]),
-        )
-        raw = [headers.section(index) for index in range(count)]
-        names = self._section_names(raw, headers.names_index)
+        _require_room(self, "section header table", shoff, count * shentsize)
+        if shentsize != SHDR.size:
+            raise InputError(f"section headers of {shentsize} bytes, expected {SHDR.size}", path=self.path)
+        _require_room(self, "program header table", phoff, phnum * phentsize)
+        if phnum and phentsize < PHDR.size:
+            raise InputError(f"damaged ELF headers (e_phentsize is {phentsize}, too small)", path=self.path)
+        raw = list(SHDR.iter_unpack(self._map[shoff : shoff + count * SHDR.size]))
+        names = self._section_names(raw, strndx)
         sections = tuple(
             Section(
-                index=index,
-                name=name,
-                type=str(h["sh_type"]),
-                flags=int(h["sh_flags"]),
-                addr=int(h["sh_addr"]),
-                offset=int(h["sh_offset"]),
-                size=int(h["sh_size"]),
-                link=int(h["sh_link"]),
-                info=int(h["sh_info"]),
-                entsize=int(h["sh_entsize"]),
+                index=index, name=name, type=SECTION_TYPES.get(kind, str(kind)), flags=flags, addr=addr, offset=offset,
+                size=size, link=link, info=info, entsize=entsize,
             )
-            for index, (h, name) in enumerate(zip(raw, names, strict=True))
-        )
-        alignments = (int(h["sh_addralign"]) for h in raw)
-        self.sections = _laid_out(sections, alignments) if self.relocatable else sections
+            for index, (name, (_, kind, flags, addr, offset, size, link, info, _, entsize)) in enumerate(
+                zip(names, raw, strict=True)
+            )
+        )  # fmt: skip
+        self.sections = _laid_out(sections, (row[8] for row in raw)) if self.relocatable else sections
+        segments = (PHDR.unpack_from(self._map, phoff + k * phentsize) for k in range(phnum))
         self.segments = tuple(
-            Segment(**{name: int(p[f"p_{name}"]) for name in ("offset", "vaddr", "paddr", "filesz", "memsz")})
-            for p in map(headers.segment, range(headers.segment_count))
-            if p["p_type"] == "PT_LOAD"
+            Segment(offset=offset, vaddr=vaddr, paddr=paddr, filesz=filesz, memsz=memsz)
+            for kind, _, offset, vaddr, paddr, filesz, memsz, _ in segments
+            if kind == _PT_LOAD
         )
 
-    def _section_names(self, raw: list[Any], strndx: int) -> list[str]:
+    def _section_names(self, raw: list[tuple[int, ...]], strndx: int) -> list[str]:
         if strndx >= len(raw):
             raise InputError(f"section name table index {strndx} of {len(raw)} sections", path=self.path)
-        start, size = int(raw[strndx]["sh_offset"]), int(raw[strndx]["sh_size"])
+        start, size = raw[strndx][4:6]
         _require_room(self, "section name table", start, size)
         table = self._map[start : start + size]
         names = []
-        for index, header in enumerate(raw):
-            offset = int(header["sh_name"])
+        for index, (offset, *_) in enumerate(raw):
             end = table.find(b"\0", offset)
             if offset > size or end < 0:
                 raise InputError(f"name of section {index} lies outside the name table", path=self.path)
             names.append(table[offset:end].decode("ascii", "backslashreplace"))
         return names
-
-    @property
-    def relocatable(self) -> bool:
-        """True if this is a module, whose addresses are made up."""
-        return self.elf_type == "ET_REL"
 
     def _check_layout(self) -> None:
         """Check the bounds of every section, and that no two share bytes or addresses."""

@@ -19,7 +19,7 @@ SHF_TLS: Final = 0x400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A section header; ``type`` is pyelftools' name for it or the number as text."""
+    """A section header; ``type`` is its name (``SECTION_TYPES``), or the number as text."""
 
     index: int
     name: str

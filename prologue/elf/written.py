@@ -12,10 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from prologue.elf.sections import SHF_ALLOC, SHF_EXECINSTR
-from prologue.elf.structs import PHDR, SHDR
+from prologue.elf.structs import EHDR, PHDR, SHDR
 from prologue.elf.symbols import STB_LOCAL, SYM
 
-_EHDR: Final = struct.Struct("<16sHHIQQQIHHHHHH")
 _IDENT: Final = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
 _ET_EXEC, _EM_AARCH64 = 2, 183
 _PROGBITS, _SYMTAB, _STRTAB, _NOTE, _NOBITS = 1, 2, 3, 7, 8
@@ -49,7 +48,7 @@ def write_executable(
     table = np.concatenate([np.zeros(1, SYM), symbols[order]])
     table["name"][1:] = starts[table["name"][1:]]
     first_global = 1 + int((symbols["info"] >> 4 == STB_LOCAL).sum())
-    file = _File(_EHDR.size + PHDR.size * sum(section.data is not None for section in sections))
+    file = _File(EHDR.size + PHDR.size * sum(section.data is not None for section in sections))
     for section in sections:
         file.add_memory(section)
     if build_id:
@@ -95,8 +94,8 @@ class _File:
         self.headers.append(SHDR.pack(start, _STRTAB, 0, 0, self._at, len(self._names), 0, 0, 1, 0))
         self._append(bytes(self._names))
         self._pad(8, 0)
-        head = _EHDR.pack(
-            _IDENT, _ET_EXEC, _EM_AARCH64, 1, 0, _EHDR.size, self._at, 0, _EHDR.size, PHDR.size, len(self._segments),
+        head = EHDR.pack(
+            _IDENT, _ET_EXEC, _EM_AARCH64, 1, 0, EHDR.size, self._at, 0, EHDR.size, PHDR.size, len(self._segments),
             SHDR.size, len(self.headers), names,
         )  # fmt: skip
         return b"".join([head, *self._segments, *self._parts, *self.headers])

@@ -31,7 +31,7 @@ _TAGS: Final = {"RELA": (7, 8), "RELR": (36, 35)}
 def evidence(image: ElfImage, symbols: Symbols) -> tuple[str, ...]:
     """Say how this kernel is known to relocate itself; empty if nothing says so, and then it is a static link."""
     loops = tuple(name for name in _LOOPS if symbols.find(name) is not None)
-    shared = ("it is linked as a shared object (ET_DYN)",) if image.elf_type == "ET_DYN" else ()
+    shared = ("it is linked as a shared object (ET_DYN)",) if image.is_shared else ()
     return (*shared, *(f"it has {name}" for name in loops[:1]))
 
 
