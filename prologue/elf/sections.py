@@ -80,6 +80,11 @@ class SectionMap:
         index = np.searchsorted(self._starts, vaddrs, side="right") - 1
         return np.where(vaddrs < self._ends[index], index, -1)  # below all of them, index is -1: the last one's end
 
+    def counts(self, vaddrs: U64) -> I64:
+        """Count the addresses in each of ``sections``."""
+        index = self.indices(vaddrs)
+        return np.bincount(index[index >= 0], minlength=len(self.sections))
+
     def split(self, vaddrs: U64) -> Iterator[tuple[Section, slice | I64]]:
         """Yield each section with addresses of the array, shape (n,), and their places: a slice if all ascend."""
         ascends = bool((vaddrs[1:] >= vaddrs[:-1]).all())

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from prologue.arrays import I64, U64, among
+from prologue.arrays import U64, among
 from prologue.insn import a64
 from prologue.kernel.binary import Binary
 from prologue.kernel.sites import NO_SITES, EntryPairs
@@ -53,7 +53,8 @@ def lost_table(binary: Binary) -> LostTable | None:
     if not _too_many(binary, pairs):
         return None
     counts: dict[str, int] = {}
-    for section, count in zip(binary.text.text_sections, _by_section(binary, pairs.unlisted).tolist(), strict=True):
+    sections = binary.text.text_map
+    for section, count in zip(sections.sections, sections.counts(pairs.unlisted).tolist(), strict=True):
         if count:
             counts[section.name] = counts.get(section.name, 0) + count
     return LostTable(pairs.unlisted, len(pairs.first), len(pairs.entries), counts)
@@ -65,16 +66,7 @@ def _too_many(binary: Binary, pairs: EntryPairs) -> bool:
         return False
     if lost >= _MANY and lost >= _SHARE * (len(pairs.first) if listed else len(pairs.entries)):
         return True
-    here, entries = _by_section(binary, pairs.unlisted), _by_section(binary, pairs.entries)
-    bare = (here > 0) & (_by_section(binary, (binary.sites or NO_SITES).first) == 0)
+    counts = binary.text.text_map.counts
+    here, entries = counts(pairs.unlisted), counts(pairs.entries)
+    bare = (here > 0) & (counts((binary.sites or NO_SITES).first) == 0)
     return bool((here[bare] * 2 >= entries[bare]).any())
-
-
-def _by_section(binary: Binary, vaddrs: U64) -> I64:
-    """Count the addresses of text in each text section, shape (sections,)."""
-    starts = np.array([section.addr for section in binary.text.text_sections], np.uint64)
-    order = np.argsort(starts, kind="stable")
-    counts = np.zeros(len(starts), np.int64)
-    index = np.searchsorted(starts[order], vaddrs, side="right") - 1
-    counts[order] = np.bincount(index[index >= 0], minlength=len(starts))
-    return counts

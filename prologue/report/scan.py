@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
-import numpy as np
-
 from prologue.kernel.binary import Binary
 from prologue.kernel.init_stub import LOOP
 from prologue.kernel.kernel import Kernel
@@ -81,8 +79,7 @@ def _by_section(binary: Binary) -> dict[str, int]:
     sections = binary.image.text_map
     if binary.sites is None:
         return {}
-    index = sections.indices(binary.sites.first)
-    counts = np.bincount(index[index >= 0], minlength=len(sections.sections)).tolist()
+    counts = sections.counts(binary.sites.first).tolist()
     by_name: Counter[str] = Counter()
     for section, count in zip(sections.sections, counts, strict=True):
         by_name[section.name] += count
