@@ -83,6 +83,8 @@ class Subject:
 class Hit:
     """A place where a rule fires; words are 32-bit instructions or 64-bit values, depending on the rule.
 
+    ``vaddr`` is 0 if the place is the file as a whole.
+
     ``severity`` is that of this place, if it is less than the rule's, and ``fix`` its own advice, if it has one.
     """
 

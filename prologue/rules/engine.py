@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from prologue.errors import RefusedError
+from prologue.errors import Location, RefusedError
 from prologue.kernel.binary import Binary
 from prologue.kernel.kernel import Kernel
 from prologue.plan.edits import PatchPlan
@@ -33,7 +33,8 @@ def examine(subject: Subject, rules: tuple[Rule, ...]) -> Examination:
 
         hits, mended = trace_to_roots(subject, hits)
     path = str(subject.binary.path)
-    places = subject.binary.symbols.locate_all([traced.hit.vaddr for traced in hits]) if hits else []
+    located = subject.binary.symbols.locate_all([traced.hit.vaddr for traced in hits]) if hits else []
+    places = [where if hit.vaddr else Location(None) for where, (_, hit, _) in zip(located, hits, strict=True)]
     resumes = _resumes(subject.binary, hits)
     return Examination(
         tuple(

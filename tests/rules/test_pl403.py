@@ -80,3 +80,4 @@ def test_another_build_is_one_finding(
     assert main(["verify", str(vmlinux), "--against", str(before), "--json"]) == 1
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert (finding["code"], finding["follows_from"]) == ("PL403", [])
+    assert finding["vaddr"] is None  # of the whole file: 0 is the address of nothing
