@@ -171,6 +171,11 @@ class Traced(NamedTuple):
     follows_from: tuple[str, ...] = ()
 
     @property
+    def severity(self) -> Severity:
+        """Severity of this hit."""
+        return self.hit.severity or self.rule.severity
+
+    @property
     def key(self) -> Key:
         """Fields that stay the same after another damage was mended."""
         return self.rule.code, self.hit.vaddr

@@ -28,7 +28,7 @@ def run_rules(subject: Subject, rules: tuple[Rule, ...]) -> tuple[Finding, ...]:
 def examine(subject: Subject, rules: tuple[Rule, ...]) -> Examination:
     """Run the rules, and separate root causes from what follows from them."""
     hits, mended = run_hits(subject, rules), subject.binary
-    if not subject.running and any((traced.hit.severity or traced.rule.severity) in FAILING for traced in hits):
+    if not subject.running and any(traced.severity in FAILING for traced in hits):
         from prologue.rules.roots import trace_to_roots  # the build step starts without it
 
         hits, mended = trace_to_roots(subject, hits)
@@ -50,7 +50,8 @@ def examine(subject: Subject, rules: tuple[Rule, ...]) -> Examination:
 def _resumes(binary: Binary, hits: list[Traced]) -> bool:
     """Return whether ``patch`` would finish this file: interrupted, and with no damage that it refuses."""
     refused = {rule.code for rule in DECIDING if not rule.open_while_unfinished}
-    return bool(hits) and binary.state == "unfinished" and not any(traced.rule.code in refused for traced in hits)
+    refusing = (traced for traced in hits if traced.rule.code in refused and traced.severity != "info")
+    return bool(hits) and binary.state == "unfinished" and not any(refusing)
 
 
 def _fix(binary: Binary, rule: Rule, *, resumes: bool) -> str:

@@ -81,7 +81,7 @@ def _rank(mender: Mender, traced: Traced) -> tuple[bool, int]:
     """Rank failing findings first, then the rules that name this kind of damage best."""
     codes = mender.codes
     code = codes.index(traced.rule.code) if traced.rule.code in codes else len(codes)
-    return (traced.hit.severity or traced.rule.severity) not in FAILING, code
+    return traced.severity not in FAILING, code
 
 
 def _mended(binary: Binary, edits: list[PlacedWords]) -> Binary:

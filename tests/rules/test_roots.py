@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -251,3 +252,22 @@ def test_the_leftover_of_a_weak_function_is_no_strayed_record(mini: Mini, distan
     assert len(roots) == 1
     assert f"the record at __start_mcount_loc+{changed - slots[0]:#x} " in str(roots[0]["message"])
     assert {"PL206"} <= {f["code"] for f in findings if f["follows_from"]}
+
+
+def test_what_is_only_told_does_not_keep_a_file_from_being_finished(tmp_path: Path, capsys: Said) -> None:
+    """A zero record, of a release of which it is not known whether it skips it."""
+    ko, function = (
+        tmp_path / "half.ko",
+        '.section .text.{0},"ax"\n.type {0},%function\n{0}: {1}\nnop\nret\n.size {0},.-{0}\n',
+    )
+    source = (
+        '.section .modinfo,"a"\n.asciz "vermagic=6.8.0 SMP aarch64"\n.section .text.ftrace_trampoline,"ax"\n.byte 0\n'
+    )
+    source += function.format("done", "mov x9, x30") + function.format("left", "nop")
+    source += '.section __patchable_function_entries,"aw"\n.xword done, left, 0\n'
+    subprocess.run(["aarch64-linux-gnu-as", "-o", ko], input=source, text=True, check=True)
+    assert main(["verify", str(ko), "--json"]) == 1
+    findings = {finding["code"]: finding for finding in json.loads(capsys.readouterr().out)["findings"]}
+    assert {code: finding["severity"] for code, finding in findings.items()} == {"PL108": "info", "PL202": "fatal"}
+    assert findings["PL202"]["fix"] == FINISH
+    assert main(["patch", str(ko), "--in-place", "--contract", "native"]) == 0
