@@ -24,15 +24,15 @@ def check(subject: Subject) -> Iterator[Hit]:
     adjusts = _adjusts(subject)
     if adjusts is False or (adjusts is None and isinstance(binary, Kernel)):
         return
-    message, severity = "zero record: this kernel adjusts it to a small address and then patches there", None
-    if isinstance(binary, Module):
-        message = f"zero record: kernel {binary.release} adjusts it to a small address and then patches there"
-        if subject.vmlinux is not None:
-            message = f"zero record: {subject.vmlinux.path} adjusts it to a small address and then patches there"
-        elif adjusts is None:
-            release = f"kernel {binary.release}" if binary.release else "the kernel, which the module does not name,"
-            message = f"zero record: not known whether {release} skips it: give the kernel with --vmlinux"
-            severity = _NOT_DECIDED
+    kernel, advice, severity = "this kernel", "", None
+    if subject.vmlinux is not None:
+        kernel = str(subject.vmlinux.path)
+    elif isinstance(binary, Module):
+        kernel = f"kernel {binary.release}" if binary.release else "the kernel, which the module does not name,"
+        advice = ": give the kernel with --vmlinux"
+    message = f"zero record: {kernel} adjusts it to a small address and then patches there"
+    if adjusts is None:
+        message, severity = f"zero record: not known whether {kernel} skips it{advice}", _NOT_DECIDED
     vaddrs = records.vaddrs
     for k in np.flatnonzero(~records.nonzero).tolist():
         yield Hit(int(vaddrs[k]), message, (0,), severity=severity)
