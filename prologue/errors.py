@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
+from prologue.words import at_offset
+
 
 @dataclass(frozen=True, slots=True)
 class Location:
@@ -28,8 +30,7 @@ class Location:
         inner = ", ".join([*parts, *([] if self.vaddr is None else [f"{self.vaddr:#x}"])])
         if self.symbol is None:
             return f"({inner})" if inner else "(the file)"
-        offset = f"+{self.symbol_offset:#x}" if self.symbol_offset else ""
-        return f"{self.symbol}{offset} ({inner})"
+        return f"{at_offset(self.symbol, self.symbol_offset)} ({inner})"
 
 
 UNDECIDED: Final = 5

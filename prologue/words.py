@@ -1,4 +1,4 @@
-"""Numbers of things in sentences, and the words that may have been meant."""
+"""Numbers of things in sentences, places in symbols, and the words that may have been meant."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from collections.abc import Iterable
 def counted(count: int, noun: str, *, plural: str = "") -> str:
     """Write a number of things, such as ``1 site`` and ``2,000 sites``; ``plural`` if it is not the word with an s."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def at_offset(name: str, offset: int) -> str:
+    """Write a place in something with a name as the kernel does: ``name+0x10``, and ``name`` where it begins."""
+    return f"{name}+{offset:#x}" if offset else name
 
 
 def meant(word: str, known: Iterable[str]) -> str:

@@ -13,8 +13,7 @@ from prologue.errors import OutputError, UsageError
 from prologue.live.memory.sources import open_memory
 from prologue.live.overlay.overlay_bare import OverlaidBare, overlay_bare
 from prologue.live.overlay.overlay_kernel import OverlaidKernel, overlay_kernel
-from prologue.live.overlay.overlay_module import OverlaidModule
-from prologue.live.overlay.overlay_modules import OverlaidModules, overlay_modules
+from prologue.live.overlay.overlay_module import OverlaidModule, OverlaidModules, overlay_modules
 from prologue.live.overlay.overlay_text import SectionText
 from prologue.live.system.module_files import module_files
 from prologue.live.system.running_system import RunningSystem

@@ -20,9 +20,9 @@ def hooks_data(inventory: Inventory) -> dict[str, Any]:
     """Return the report as documented in docs/json.md; addresses are run-time ones."""
     return {
         "schema": SCHEMA,
-        "source": inventory.source,
-        "release": inventory.release,
-        "struct_types": inventory.types,
+        "source": inventory.kernel.memory.name,
+        "release": inventory.kernel.running_release,
+        "struct_types": inventory.objects.source,
         "listeners": [_listener_data(inventory, listener) for listener in inventory.listeners],
         "functions": [_function_data(inventory, each) for each in _functions(inventory) if each.start != EVERYWHERE],
         "modules": [{"name": m.name, "state": m.state} for m in inventory.owners.modules],
@@ -91,8 +91,9 @@ def hooks_closing(inventory: Inventory) -> str:
     """Return the last line: the source, counts, and what the structs were read by."""
     modules = counted(len(inventory.owners.modules), "module")
     return (
-        f"{inventory.source}: {counted(len(inventory.listeners), 'listener')} ({inventory.release}, {modules}; "
-        f"structs by {inventory.types})"
+        f"{inventory.kernel.memory.name}: {counted(len(inventory.listeners), 'listener')} "
+        f"({inventory.kernel.running_release}, {modules}; "
+        f"structs by {inventory.objects.source})"
     )
 
 

@@ -13,7 +13,7 @@ from prologue.kernel.kernel import Kernel
 from prologue.live.memory.sources import open_memory
 from prologue.live.memory.state import LoadedModule
 from prologue.live.pokes.recording import Ending, Recording
-from prologue.live.system.module_placer import ModulePlacer
+from prologue.live.system.placed_module import PlacedModule
 from prologue.live.system.running_module import RunningModule
 from prologue.trace.path.assign import Kernels
 from prologue.trace.path.history import read_history
@@ -75,7 +75,7 @@ def test_init_text_of_modules_hides_nothing(mini: Mini, tmp_path: Path) -> None:
     image, vmlinux = ElfImage(ko), mini(Spec())
     (text,) = (image.data(section) for section in image.text_sections if section.name == ".text")
     loaded = LoadedModule("m", 0x1000, 0x100000, {".text": 0x100000, ".init.text": 0x180000})
-    placed = ModulePlacer(loaded, image, {}).place(for_debuggers=True)
+    placed = PlacedModule(loaded, image, {}, for_debuggers=True)
     start, kernel = image_of(vmlinux)
     source.with_name("core").write_bytes(
         core([(start + CORE_SLIDE, NO_PADDR, bytes(kernel)), (0x100000, NO_PADDR, text)], [vmcoreinfo()])

@@ -10,7 +10,7 @@ from pathlib import Path
 from qemu.qmp import ExecuteError, QMPClient, QMPError
 
 from prologue.errors import InputError
-from prologue.live.memory.files import open_core
+from prologue.live.memory.core import open_core
 from prologue_bench.errors import BenchError, GuestLostError
 
 

@@ -20,7 +20,6 @@ from prologue.live.audit.ftrace_state import FtraceState
 from prologue.live.audit.judge import TextJudge
 from prologue.live.audit.jump_labels import claim_jump_labels
 from prologue.live.audit.kpti_flag import claim_kpti_flag
-from prologue.live.audit.layouts import layouts_of
 from prologue.live.audit.literals import claim_literals
 from prologue.live.audit.scene import Scene
 from prologue.live.audit.shadow_stacks import claim_shadow_stacks
@@ -30,7 +29,8 @@ from prologue.live.memory.base import Memory
 from prologue.live.memory.capture import Capture
 from prologue.live.memory.state import KernelState
 from prologue.live.system.running_kernel import LiveText, RunningKernel
-from prologue.releases import not_known, version_of
+from prologue.live.system.running_module import RunningModule
+from prologue.releases import not_known
 
 # Read with one question, for sources that answer slowly.
 _NAMES: Final = (
@@ -45,11 +45,19 @@ _NAMES: Final = (
 class KernelFacts:
     """Facts that are read from a kernel's memory once, for its own text and its modules'."""
 
+    kernel: RunningKernel
     variables: Variables
     ftrace: FtraceState
     breakpoints: Breakpoints
     state: KernelState | None
     not_known: str = ""  # reason why no word of this kernel may be called wrong
+
+    def scene(self, binary: RunningKernel | RunningModule, slide: int) -> Scene:
+        """Make the scene in which the text of the kernel, or of a module, is judged."""
+        return Scene(
+            binary=binary, slide=slide, variables=self.variables, kernel=self.kernel, kernel_slide=self.kernel.slide,
+            restless=is_restless(binary.memory, binary.live_text),
+        )  # fmt: skip
 
 
 def read_facts(kernel: RunningKernel, state: KernelState | None) -> KernelFacts:
@@ -60,15 +68,14 @@ def read_facts(kernel: RunningKernel, state: KernelState | None) -> KernelFacts:
 
     """
     _require_records(kernel)
-    version = kernel.version or version_of(kernel.memory.info.release)
-    layouts = layouts_of(kernel.image, version, realtime=kernel.is_realtime)
-    variables = Variables(kernel.memory, kernel.symbols, kernel.slide, layouts, kernel.image)
+    variables = Variables.of_kernel(kernel)
     variables.fetch_named(_NAMES)
     breakpoints = find_breakpoints(variables, state.kprobes if state else ())
     ftrace = FtraceState(kernel, variables, state, restless=is_restless(kernel.memory, kernel.live_text))
     return KernelFacts(
-        variables=variables, ftrace=ftrace, breakpoints=breakpoints, state=state, not_known=_not_known(kernel)
-    )
+        kernel=kernel, variables=variables, ftrace=ftrace, breakpoints=breakpoints, state=state,
+        not_known=_not_known(kernel),
+    )  # fmt: skip
 
 
 def _require_records(kernel: RunningKernel) -> None:
@@ -103,15 +110,7 @@ def audit_kernel(kernel: RunningKernel, facts: KernelFacts) -> Audited:
 
 def kernel_claims(kernel: RunningKernel, facts: KernelFacts) -> Iterator[Claims]:
     """Yield the claims of each mechanism to the kernel's text, except breakpoints."""
-    restless = is_restless(kernel.memory, kernel.live_text)
-    scene = Scene(
-        binary=kernel,
-        slide=kernel.slide,
-        variables=facts.variables,
-        kernel=kernel,
-        kernel_slide=kernel.slide,
-        restless=restless,
-    )
+    scene = facts.scene(kernel, kernel.slide)
     yield from claim_ftrace(scene, facts.ftrace, np.zeros(0, np.uint64))
     yield claim_alternatives(scene)
     yield claim_jump_labels(scene)

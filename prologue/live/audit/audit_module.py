@@ -11,20 +11,18 @@ from prologue.arrays import U32, U64, among
 from prologue.insn import a64
 from prologue.insn.decode import ADD_IMM, ADR, ADRP, adr_immediate
 from prologue.insn.disasm import insn_text
-from prologue.kernel.kernel import Kernel
 from prologue.live.audit.alternatives import claim_alternatives
-from prologue.live.audit.audit_kernel import KernelFacts, is_restless, lift
+from prologue.live.audit.audit_kernel import KernelFacts, lift
 from prologue.live.audit.audited import Audited, LiveWord, MechanismCount
 from prologue.live.audit.claims import Claims
 from prologue.live.audit.describe import Describer
 from prologue.live.audit.ftrace import claim_ftrace
 from prologue.live.audit.judge import TextJudge, without_verdict
 from prologue.live.audit.jump_labels import claim_jump_labels
-from prologue.live.audit.scene import Scene
 from prologue.live.audit.shadow_stacks import claim_shadow_stacks
 from prologue.live.memory.ranges import PAGE, Range
 from prologue.live.memory.reading import read_until_stable
-from prologue.live.system.module_placer import LATE
+from prologue.live.system.placed_module import LATE
 from prologue.live.system.running_kernel import LiveText
 from prologue.live.system.running_module import RunningModule
 from prologue.live.system.running_text import LiveSection
@@ -32,18 +30,10 @@ from prologue.live.system.running_text import LiveSection
 _MOST: Final = 1 << 20  # bytes of PLT entries: a section that begins further away is no neighbour
 
 
-def audit_module(module: RunningModule, kernel: Kernel, slide: int, facts: KernelFacts) -> Audited:
+def audit_module(module: RunningModule, facts: KernelFacts) -> Audited:
     """Judge a module's text."""
     lifted = lift(module.live_text, 0, facts.breakpoints)
-    restless = is_restless(module.memory, module.live_text)
-    scene = Scene(
-        binary=module,
-        slide=0,
-        variables=facts.variables,
-        kernel=kernel,
-        kernel_slide=slide,
-        restless=restless,
-    )
+    scene = facts.scene(module, 0)
     plts = Plts(module, facts)
     sections = [replace(live, linked=_linked(module, plts, live)) for live in module.live_text.live.values()]
     claims = [*claim_ftrace(scene, facts.ftrace, plts.of_ftrace), claim_alternatives(scene), claim_jump_labels(scene)]

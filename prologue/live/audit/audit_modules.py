@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from prologue.elf.symbols import Symbols
 from prologue.errors import InputError, PrologueError, UndecidedError
 from prologue.live.audit.audit_kernel import KernelFacts
 from prologue.live.audit.audit_module import audit_module
 from prologue.live.audit.audited import Audited
-from prologue.live.audit.exports import global_places
+from prologue.live.audit.exports import symbols_of_others
 from prologue.live.memory.state import KernelState
 from prologue.live.system.module_files import ModuleFile, another_build
-from prologue.live.system.module_placer import ModulePlacer, undefined_names
+from prologue.live.system.placed_module import PlacedModule, undefined_names
 from prologue.live.system.running_module import RunningModule
 from prologue.live.system.running_system import RunningSystem
 
@@ -21,7 +19,6 @@ _NO_TABLES: Final = "memory does not say where its tables are, and so which word
 _NO_SECTIONS: Final = (
     "the kernel lists it and does not say where its text is, as of one that is being loaded or unloaded: audit again"
 )
-_ENTRY: Final = "__ksymtab_"  # of an exported symbol's entry, before its name (include/linux/export*.h, 5.10-7.3)
 
 
 class AuditedModules(NamedTuple):
@@ -47,17 +44,15 @@ def audit_modules(system: RunningSystem, facts: KernelFacts) -> AuditedModules:
             failed.append(_without_text(file, system.state))
         errors += failed
         unlooked.append(f"{loaded.name}: all of its text ({failed[0].message if failed else 'no file'})")
-    wanted = undefined_names(file.image for file in chosen)
-    every, exported = _modules_symbols(chosen, wanted)
-    others = every | global_places(kernel, wanted, kernel.slide, exported)
+    others = symbols_of_others(kernel, kernel.slide, chosen, undefined_names(file.image for file in chosen))
     done = []
     for file in chosen:
         try:
-            placed = ModulePlacer(file.loaded, file.image, others).place()
+            placed = PlacedModule(file.loaded, file.image, others)
             module = RunningModule(placed, system.memory, kernel)
             if not file.same_build and module.is_other_text():
                 raise another_build(file.loaded, file.image)
-            done.append((file.loaded.name, module, audit_module(module, kernel, kernel.slide, facts)))
+            done.append((file.loaded.name, module, audit_module(module, facts)))
         except PrologueError as error:
             errors.append(error)
             unlooked.append(f"{file.loaded.name}: all of its text ({error.message})")
@@ -69,24 +64,3 @@ def _without_text(file: ModuleFile, state: KernelState) -> PrologueError:
     if any(module.sections for module in state.modules):
         return UndecidedError(_NO_SECTIONS, path=file.image.path)
     return InputError(_NO_TABLES, path=file.image.path)
-
-
-def _modules_symbols(chosen: Sequence[ModuleFile], wanted: set[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the run-time addresses of global symbols that modules define, by name, and of those that they export."""
-    every: dict[str, int] = {}
-    exported: dict[str, int] = {}
-    for file in chosen:
-        symbols = Symbols(file.image)
-        names = [symbols.name_of(row) for row in range(len(symbols.table))]
-        defined = dict(_defined(file, symbols, names, wanted))
-        every |= defined
-        entries = {name.removeprefix(_ENTRY) for name in names if name.startswith(_ENTRY)}
-        exported |= {name: place for name, place in defined.items() if name in entries}
-    return every, exported
-
-
-def _defined(file: ModuleFile, symbols: Symbols, names: Sequence[str], wanted: set[str]) -> Iterator[tuple[str, int]]:
-    places = {s.index: file.loaded.sections[s.name] for s in file.image.sections if s.name in file.loaded.sections}
-    for name, entry in zip(names, symbols.table, strict=True):
-        if entry["info"] >> 4 and int(entry["shndx"]) in places and name in wanted:
-            yield name, places[int(entry["shndx"])] + int(entry["value"])

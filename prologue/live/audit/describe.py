@@ -6,6 +6,7 @@ from prologue.insn import a64
 from prologue.insn.disasm import insn_text
 from prologue.kernel.binary import Binary
 from prologue.live.memory.state import KernelState
+from prologue.words import at_offset
 
 
 class Describer:
@@ -29,14 +30,10 @@ class Describer:
         """Name a link-time address: symbol+offset of the file or of another owner's text, otherwise its address."""
         where = self._binary.symbols.locate(vaddr)
         if where.section is not None and where.symbol is not None:
-            return f"{where.symbol}{_plus(where.symbol_offset)}"
+            return at_offset(where.symbol, where.symbol_offset)
         runs = vaddr + self._slide & (1 << 64) - 1
         if self._state is not None and (owner := self._state.code_owner(runs)):
             named = ((s.vaddr, s.name) for s in self._state.symbols if s.owner == owner and s.vaddr <= runs)
             place, name = max(named, default=(0, ""))
-            return f"{name}{_plus(runs - place)} of {owner}" if name else f"{runs:#x} of {owner}"
+            return f"{at_offset(name, runs - place)} of {owner}" if name else f"{runs:#x} of {owner}"
         return f"{runs:#x} in memory, outside of {self._binary.path.name}"
-
-
-def _plus(offset: int) -> str:
-    return f"+{offset:#x}" if offset else ""

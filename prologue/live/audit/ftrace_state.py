@@ -15,7 +15,6 @@ from prologue.live.audit.ftrace_lists import (
     direct_targets,
     registered_ops,
 )
-from prologue.live.audit.locks import is_held
 from prologue.live.audit.variables import Variables
 from prologue.live.memory.state import KernelState
 from prologue.live.system.running_kernel import RunningKernel
@@ -42,7 +41,7 @@ class FtraceState:
         self._slide = kernel.slide
         self._variables = variables
         self.restless = restless
-        self.busy = restless or is_held(variables, "ftrace_lock")
+        self.busy = restless or variables.is_held("ftrace_lock")
         self.idle_ops = variables.place("ftrace_nop_ops")
         self.list_ops = variables.place("ftrace_list_ops")
 

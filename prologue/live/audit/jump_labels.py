@@ -15,9 +15,9 @@ from prologue.insn import a64
 from prologue.insn.decode import B, jump
 from prologue.kernel.tables import jump_label_keys, jump_labels
 from prologue.live.audit.claims import Claims
-from prologue.live.audit.locks import is_held
 from prologue.live.audit.scene import Scene
 from prologue.live.audit.variables import MemoryWords
+from prologue.words import at_offset
 
 _BEING_SET: Final = 0xFFFFFFFF
 
@@ -38,7 +38,7 @@ def claim_jump_labels(scene: Scene) -> Claims:
     formed = (live == to_target) | (live == nop)
     expected = np.where(enabled.known, np.where(jumps, to_target, nop), np.where(formed, live, nop))
     # Keys and text of a capture are read one after the other: if text did not come to rest, the kernel was at work.
-    at_work = scene.restless or is_held(scene.variables, "jump_label_mutex")
+    at_work = scene.restless or scene.variables.is_held("jump_label_mutex")
     in_between = formed & (being_set | at_work)
 
     def reason(k: int) -> str:
@@ -62,5 +62,4 @@ def _enabled(scene: Scene, keys: U64) -> MemoryWords:
 
 def _name(scene: Scene, keys: U64, k: int) -> str:
     where = scene.binary.symbols.locate(int(keys[k]))
-    offset = f"+{where.symbol_offset:#x}" if where.symbol_offset else ""
-    return f"{where.symbol}{offset}" if where.symbol else f"at {int(keys[k]):#x}"
+    return at_offset(where.symbol, where.symbol_offset) if where.symbol else f"at {int(keys[k]):#x}"

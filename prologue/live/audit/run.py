@@ -253,7 +253,7 @@ def _look(system: RunningSystem) -> Look:
         source=memory.name,
         boot_id=(state.boot_id if state else "") or _boot_id(facts.variables),
         slide=kernel.slide,
-        release=memory.info.release or kernel.release,
+        release=kernel.running_release,
         files=tuple(files),
         notes=tuple(notes),
         errors=errors,

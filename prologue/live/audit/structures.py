@@ -17,19 +17,10 @@ from prologue.live.audit.kept import KeptVariables
 from prologue.live.audit.layouts import Layouts, by_release, by_types, layouts_of
 from prologue.live.memory.base import Memory
 from prologue.live.memory.ranges import KERNEL_HALF, UnmappedError
-from prologue.live.memory.state import BTF_BEGIN, BTF_END, FTRACE_CALLER
+from prologue.live.memory.state import BTF_BEGIN, BTF_END, FTRACE_CALLER, LIST_HEADS
 from prologue.live.memory.take import Structures
 from prologue.releases import version_of
 
-HEADS: Final = (
-    "ftrace_ops_list",
-    "ftrace_list_end",
-    "ftrace_pages_start",
-    "kprobe_table",
-    "removed_ops",
-    "direct_functions",
-)
-"""Variables where the lists begin. A kernel without ``CONFIG_KALLSYMS_ALL`` does not say where they are."""
 # Bytes of a struct ftrace_ops that are kept if its size is not known: it has some 250 (include/linux/ftrace.h,
 # 6.1-7.3), and two mutexes, 128 bytes more each with CONFIG_PROVE_LOCKING and LOCK_STAT; at the end of mapped memory
 # there is less.
@@ -39,7 +30,7 @@ _MOST_BTF: Final = 64 << 20  # Debian's 7.3 has 6 MB
 
 
 class ListStarts(NamedTuple):
-    """The heads of the lists (run-time addresses by the names in ``HEADS``), and the layouts of their structs.
+    """The heads of the lists (run-time addresses by the names in ``LIST_HEADS``), and the layouts of their structs.
 
     ``direct_offsets`` are offsets in an ops at which it may have the address that it sends calls to.
     """
@@ -53,7 +44,7 @@ def starts_by_file(kernel: Kernel, slide: int) -> ListStarts:
     """Find the lists by a vmlinux: it has them also if the kernel's kallsyms has no variables."""
     symbols = kernel.symbols
     heads: Mapping[str, int] = {
-        name: symbol.vaddr + slide & (1 << 64) - 1 for name in HEADS if (symbol := symbols.find(name)) is not None
+        name: symbol.vaddr + slide & (1 << 64) - 1 for name in LIST_HEADS if (symbol := symbols.find(name)) is not None
     }
     layouts = layouts_of(kernel.image, kernel.version, realtime=kernel.is_realtime)
     caller = symbols.find(FTRACE_CALLER)
@@ -65,7 +56,7 @@ def starts_by_kernel(memory: Memory) -> ListStarts:
     """Find the lists by the kernel's kallsyms, and by the BTF in its memory."""
     state = memory.state()
     anchors = state.anchors()
-    heads: Mapping[str, int] = {name: anchors[name] for name in HEADS if name in anchors}
+    heads: Mapping[str, int] = {name: anchors[name] for name in LIST_HEADS if name in anchors}
     begin, end = anchors.get(BTF_BEGIN, 0), anchors.get(BTF_END, 0)
     btf = _read(memory, begin, end - begin) if begin and 0 < end - begin <= _MOST_BTF and heads else None
     layouts = _by_btf(btf, memory.name) or by_release(version_of(memory.info.release or state.release), realtime=False)

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 
 from prologue.arrays import U64, Bool, sorted_unique
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
-from prologue.live.audit.layouts import Layouts
+from prologue.live.audit.layouts import Layouts, layouts_of
 from prologue.live.memory.base import Memory
 from prologue.live.memory.capture import Capture
 from prologue.live.memory.ranges import KERNEL_HALF, PAGE, Range, UnmappedError
+from prologue.live.system.running_kernel import RunningKernel
+from prologue.releases import version_of
 
 _PAGE: Final = np.uint64(PAGE)
 _FIRST, _LAST = KERNEL_HALF // PAGE, (1 << 64) // PAGE - 1  # pages that may be the kernel's
+
+_MUTEX_FLAGS: Final = 7  # low bits of a mutex's owner (kernel/locking/mutex.c)
 
 
 class MemoryWords(NamedTuple):
@@ -46,6 +50,13 @@ class Variables:
         self._slide = slide
         self._pages: dict[int, bytes | None] = {}
         self._unread: set[int] = set()  # pages of zeros that are not zeros in the kernel
+
+    @classmethod
+    def of_kernel(cls, kernel: RunningKernel, memory: Memory | None = None) -> Self:
+        """Return the variables of a kernel, in another memory than its own if one is given."""
+        version = kernel.version or version_of(kernel.memory.info.release)
+        layouts = layouts_of(kernel.image, version, realtime=kernel.is_realtime)
+        return cls(memory or kernel.memory, kernel.symbols, kernel.slide, layouts, kernel.image)
 
     @cached_property
     def _after_init(self) -> range:
@@ -94,6 +105,12 @@ class Variables:
             return self._memory.read(*part) if KERNEL_HALF <= part.vaddr < part.end < 1 << 64 else None
         except UnmappedError:
             return None
+
+    def is_held(self, mutex: str) -> bool:
+        """Return whether a mutex has an owner: what it protects may be half written. No if it cannot be read."""
+        place, offset = self.place(mutex), self.layouts.get("mutex.owner")
+        owner = None if place is None or offset is None else self.quad(place + offset)
+        return bool(owner and owner & ~_MUTEX_FLAGS)
 
     def quad(self, vaddr: int) -> int | None:
         """Read a 64-bit word by run-time address; None if it cannot be read."""

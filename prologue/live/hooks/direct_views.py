@@ -9,39 +9,32 @@ an ops may be for many, and then that is 0: the table alone has the targets.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from prologue.live.audit.ftrace_lists import LiveRecords
-from prologue.live.audit.locks import is_held
 from prologue.live.hooks.ftrace_hooks import read_hash, read_ops_hash, read_records, registered
-from prologue.live.hooks.ftrace_views import OPS_ENABLED, is_skipped
-from prologue.live.hooks.objects import NotReadError, Objects
+from prologue.live.hooks.ftrace_views import OPS_ENABLED, is_skipped, suspect_of
+from prologue.live.hooks.inventory import Inventory, Suspect
+from prologue.live.hooks.objects import Objects
 
 _OPS_DIRECT: Final = 1 << 17  # FTRACE_OPS_FL_DIRECT (include/linux/ftrace.h, 6.4-7.3)
 _DIRECT: Final = np.uint64(1 << 24)  # FTRACE_FL_DIRECT
 
 
-class DirectDispute(NamedTuple):
-    """Functions of whose direct calls the views say different things, ascending; ``message`` says which."""
-
-    places: tuple[int, ...]
-    message: str
-
-
-def disputed_direct_calls(objects: Objects) -> Iterator[DirectDispute]:
+def disputed_direct_calls(inventory: Inventory) -> Iterator[Suspect]:
     """Yield functions of whose direct calls two views disagree.
 
     Raises:
         NotKnownError: a list cannot be read, or was being changed.
 
     """
+    objects = inventory.objects
     if not objects.has("direct_functions"):
         return
     for lock in ("direct_mutex", "ftrace_lock"):
-        if is_held(objects.variables, lock):
-            raise NotReadError(f"direct calls were being changed ({lock} is held)")
+        objects.require_rest(lock, "direct calls were being changed")
     records = read_records(objects)
     table = read_hash(objects, objects.variable("direct_functions"))
     targets, by_ops = dict(zip(table.functions, table.direct, strict=True)), _by_ops(objects)
@@ -51,7 +44,7 @@ def disputed_direct_calls(objects: Objects) -> Iterator[DirectDispute]:
         if message:
             groups.setdefault(message, []).append(place)
     for message, places in sorted(groups.items()):
-        yield DirectDispute(tuple(places), message)
+        yield suspect_of(places, message)
 
 
 def _by_ops(objects: Objects) -> dict[int, int]:

@@ -15,9 +15,11 @@ import numpy as np
 
 from prologue.arrays import U64, Bool
 from prologue.live.audit.ftrace_lists import all_records
+from prologue.live.hooks.inventory import Inventory, Suspect
+from prologue.live.hooks.modules import MODULES_CHANGE
 from prologue.live.hooks.objects import NotKnownError, NotReadError, Objects
 from prologue.live.hooks.owners import Owners
-from prologue.live.hooks.page_tables import ExecutablePages
+from prologue.live.hooks.page_tables import ExecutablePages, PageTables
 from prologue.live.system.running_kernel import RunningKernel
 from prologue.words import counted
 
@@ -60,15 +62,16 @@ def _area(objects: Objects, place: int) -> VmapArea:
     return VmapArea(start, end, objects.get(vm, "vm_struct.caller") if vm else 0)
 
 
-def unowned(
-    kernel: RunningKernel, objects: Objects, owners: Owners, pages: ExecutablePages
-) -> Iterator[tuple[int, str]]:
-    """Yield address and description of each run of executable pages without an owner.
+def unowned(inventory: Inventory) -> Iterator[Suspect]:
+    """Yield each run of executable pages without an owner.
 
     Raises:
         NotKnownError: a list of owners cannot be read.
 
     """
+    kernel, objects, owners = inventory.kernel, inventory.objects, inventory.owners
+    objects.require_rest(*MODULES_CHANGE)
+    pages = PageTables(objects, kernel.memory.info).executable()
     if not owners.complete:
         raise NotKnownError("not all owners of code are known")
     known = list(areas(objects))
@@ -87,9 +90,11 @@ def unowned(
             continue
         by = f", allocated by {owners.name(area.caller)}" if area is not None and area.caller else ""
         more = ", some of it writable" if pages.writable[np.isin(pages.vaddrs, run)].any() else ""
-        yield start, f"{end - start:,} bytes at {start:#x} are executable{more}{by}, and nobody owns them"
+        message = f"{end - start:,} bytes at {start:#x} are executable{more}{by}, and nobody owns them"
+        yield Suspect("executable", start, message)
     for start, count in _filled_padding(kernel, objects, pages.size):
-        yield start, f"{counted(count, 'byte')} at {start:#x}, after the kernel's text in its last page, are not zeros"
+        message = f"{counted(count, 'byte')} at {start:#x}, after the kernel's text in its last page, are not zeros"
+        yield Suspect("executable", start, message)
     if doubtful:
         raise NotReadError(
             f"{', '.join(doubtful)}: init text of a module that is about to be freed, or code that hides"

@@ -12,7 +12,7 @@ from typing import Final
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.live.audit.kept import KeptVariables
-from prologue.live.hooks.inventory import Inventory, layouts_for, take_inventory
+from prologue.live.hooks.inventory import Inventory, take_inventory
 from prologue.live.hooks.judge import judge
 from prologue.live.hooks.objects import Objects, types_of
 from prologue.live.memory.base import KernelInfo, Memory
@@ -50,7 +50,7 @@ class FollowHooks:
         """
         kernel = self._kernel
         for look in range(1, _MOST_LOOKS + 1):
-            variables = _Followed(memory, kernel.symbols, kernel.slide, layouts_for(kernel), kernel.image)
+            variables = _Followed.of_kernel(kernel, memory)
             variables.fetch(self._pages)
             inventory = take_inventory(kernel, Objects(variables, self._types))
             judged = judge(inventory, with_data=False)

@@ -7,16 +7,17 @@ off the list by hand is still called, and still counted; so is a function that i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 
 from prologue.arrays import I64, U64, Bool, among
 from prologue.live.audit.ftrace_lists import ENABLED, LiveRecords
-from prologue.live.audit.locks import is_held
 from prologue.live.hooks.ftrace_hooks import OpsHash, read_ops_hash, read_records, registered
-from prologue.live.hooks.objects import NotReadError, Objects
+from prologue.live.hooks.inventory import Inventory, Suspect
+from prologue.live.hooks.objects import NotReadError
+from prologue.words import counted
 
 # FTRACE_REF_MAX: bits 22 to 0 until 6.2, 18 to 0 since 6.4 (include/linux/ftrace.h); no machine has 2^19 ftrace_ops.
 _COUNT: Final = np.uint64((1 << 19) - 1)
@@ -25,18 +26,7 @@ OPS_ENABLED: Final = 1
 """FTRACE_OPS_FL_ENABLED."""
 
 
-class Miscounted(NamedTuple):
-    """Functions whose records disagree with the list in the same way, by run-time addresses of second slots, ascending.
-
-    If ``counted`` is what is ``listed``, it is 0, and the records are enabled all the same.
-    """
-
-    places: tuple[int, ...]
-    counted: int
-    listed: int
-
-
-def miscounted(objects: Objects) -> Iterator[Miscounted]:
+def miscounted(inventory: Inventory) -> Iterator[Suspect]:
     """Yield functions whose records count other users than the list has, or are enabled and count none.
 
     ``ftrace_check_record`` (kernel/trace/ftrace.c, 5.10-7.3) takes the call out when the last user goes, in the same
@@ -46,8 +36,8 @@ def miscounted(objects: Objects) -> Iterator[Miscounted]:
         NotKnownError: a list cannot be read, or was being changed.
 
     """
-    if is_held(objects.variables, "ftrace_lock"):
-        raise NotReadError("tracing was being changed (ftrace_lock is held)")
+    objects = inventory.objects
+    objects.require_rest("ftrace_lock", "tracing was being changed")
     if objects.variable("ftrace_disabled", 4):
         raise NotReadError("ftrace has given up after an error (ftrace_disabled), and counts nothing any more")
     records = read_records(objects)
@@ -55,12 +45,21 @@ def miscounted(objects: Objects) -> Iterator[Miscounted]:
     for ops in registered(objects):
         if objects.get(ops, "ftrace_ops.flags") & OPS_ENABLED:
             listed += _traced(records.places, read_ops_hash(objects, ops))
-    counted = (records.flags & _COUNT).astype(np.int64)
-    without_user = (counted == 0) & (records.flags & ENABLED != 0)
-    differ = np.flatnonzero(((counted != listed) | without_user) & ~is_skipped(records))
-    pairs, group = np.unique(np.stack([counted[differ], listed[differ]], axis=1), axis=0, return_inverse=True)
+    users = (records.flags & _COUNT).astype(np.int64)
+    without_user = (users == 0) & (records.flags & ENABLED != 0)
+    differ = np.flatnonzero(((users != listed) | without_user) & ~is_skipped(records))
+    pairs, group = np.unique(np.stack([users[differ], listed[differ]], axis=1), axis=0, return_inverse=True)
     for number, (count, several) in enumerate(pairs.tolist()):
-        yield Miscounted(tuple(records.places[differ[group.ravel() == number]].tolist()), count, several)
+        message = f"its record counts {counted(count, 'user')}, and the list of ftrace_ops has {several:,} for it"
+        if count == several:
+            message = "its record is enabled, and neither counts a user nor has the list of ftrace_ops one for it"
+        yield suspect_of(records.places[differ[group.ravel() == number]].tolist(), message)
+
+
+def suspect_of(places: Sequence[int], message: str) -> Suspect:
+    """Make one suspect of functions of whose records views disagree in the same way."""
+    more = f", as for {counted(len(places) - 1, 'more function')}" if len(places) > 1 else ""
+    return Suspect("views", places[0], f"{message}{more}")
 
 
 def is_skipped(records: LiveRecords) -> Bool:

@@ -8,40 +8,30 @@ A patch gets its kobject before it is on the list, and is taken off the list bef
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
-from prologue.live.audit.locks import is_held
-from prologue.live.hooks.objects import NotReadError, Objects
+from prologue.live.hooks.inventory import Inventory, Suspect
 from prologue.live.hooks.other_hooks import functions_of_patch, hidden_replacements, patch_name, patches
-from prologue.live.hooks.owners import Owners
 
 
-class HiddenPatch(NamedTuple):
-    """A replaced function, by its run-time address, and what contradicts."""
-
-    vaddr: int
-    message: str
-
-
-def hidden_patches(objects: Objects, owners: Owners) -> Iterator[HiddenPatch]:
+def hidden_patches(inventory: Inventory) -> Iterator[Suspect]:
     """Yield functions whose livepatch one view has and another lacks.
 
     Raises:
         NotKnownError: a list cannot be read, or was being changed.
 
     """
+    objects = inventory.objects
     if not objects.has("klp_patches"):
         return
-    if is_held(objects.variables, "klp_mutex"):
-        raise NotReadError("livepatches were being changed (klp_mutex is held)")
+    objects.require_rest("klp_mutex", "livepatches were being changed")
     for patch in patches(objects):
         if objects.get(patch, "klp_patch.kobj.sd"):
             continue
         for _, func in functions_of_patch(objects, patch):
             message = f"the livepatch {patch_name(objects, patch)} replaces it, and is not in /sys/kernel/livepatch"
             if old := objects.get(func, "klp_func.old_func"):  # none if its module is not loaded
-                yield HiddenPatch(old, message)
+                yield Suspect("module", old, message)
     for func in hidden_replacements(objects):
-        new = owners.name(objects.get(func, "klp_func.new_func"))
+        new = inventory.owners.name(objects.get(func, "klp_func.new_func"))
         message = f"a livepatch that is not in klp_patches replaces it by {new}"
-        yield HiddenPatch(objects.get(func, "klp_func.old_func"), message)
+        yield Suspect("module", objects.get(func, "klp_func.old_func"), message)

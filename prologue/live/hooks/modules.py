@@ -7,7 +7,7 @@ for what stays, of which text is the first part, and one for init.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -69,8 +69,10 @@ def _part(objects: Objects, place: int, struct: str, size: str) -> range:
     return range(base, end)
 
 
-def listed(objects: Objects) -> tuple[ListedModule, ...]:
-    """Return modules of the list ``modules``, which /proc/modules shows."""
+def listed_modules(objects: Objects) -> tuple[ListedModule, ...]:
+    """Return modules of the list ``modules``, which /proc/modules shows; errors as ``Objects.read``."""
+    if not objects.has("modules") and not objects.knows("module.list"):
+        return ()  # a kernel without CONFIG_MODULES
     return tuple(read_module(objects, place) for place in objects.entries(objects.place("modules"), "module.list"))
 
 
@@ -135,3 +137,28 @@ def symbols_of(objects: Objects, module: ListedModule) -> Iterator[tuple[int, st
                 yield int(table["value"][row]), name, int(table["size"][row])
     except NotKnownError:
         return
+
+
+VIEWS: Final[tuple[tuple[str, Callable[[Objects], Iterable[int]]], ...]] = (
+    ("mod_tree", in_tree),
+    ("/sys/module", with_kobject),
+)
+"""What else than the list has a module, by the address of its struct."""
+# ``free_module`` (kernel/module/main.c, 6.1-7.3) waits for RCU in between, with ``module_mutex``.
+MODULES_CHANGE: Final = ("module_mutex", "a module was being loaded or unloaded")
+"""A module that goes is on no list, and still in memory: ``Objects.require_rest``."""
+
+
+def find_unlisted(objects: Objects, modules: tuple[ListedModule, ...]) -> tuple[ListedModule, ...]:
+    """Return modules in ``mod_tree`` or with a kobject that the list lacks; errors as ``Objects.read``."""
+    known = {module.place for module in modules}
+    unlisted: dict[int, ListedModule] = {}
+    for _, read in VIEWS:
+        try:
+            places = tuple(read(objects))
+        except NotKnownError:
+            continue
+        for place in places:
+            if place not in known and place not in unlisted:
+                unlisted[place] = read_module(objects, place)
+    return tuple(unlisted.values())

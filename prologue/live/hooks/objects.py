@@ -5,7 +5,8 @@ Whatever cannot be followed raises ``NotKnownError``, which says why: nothing is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from prologue.elf.struct_types import StructTypes, struct_types
@@ -34,13 +35,24 @@ class NotKnown(NamedTuple):
     why: str
     is_open: bool = False
 
-    @classmethod
-    def of(cls, what: str, error: NotKnownError) -> NotKnown:
-        """Make it of what a reader of a list raised."""
-        return cls(what, str(error), isinstance(error, NotReadError))
-
     def __str__(self) -> str:
         return f"{self.what}: {self.why}"
+
+
+@contextmanager
+def noted(not_known: list[NotKnown], what: str) -> Iterator[None]:
+    """Add to ``not_known`` why the rest of the block could not be done, if memory or the vmlinux does not say it."""
+    try:
+        yield
+    except NotKnownError as error:
+        not_known.append(NotKnown(what, str(error), isinstance(error, NotReadError)))
+
+
+def raise_all(errors: Sequence[NotKnownError]) -> None:
+    """Raise several errors as one, if there are any."""
+    if errors:
+        kind = next((type(error) for error in errors if isinstance(error, NotReadError)), NotKnownError)
+        raise kind("; ".join(map(str, errors)))
 
 
 class Types(NamedTuple):
@@ -87,12 +99,13 @@ class Objects:
             NotKnownError: the vmlinux has none of that name, or several.
 
         """
-        place = self._find(name)
+        place = self.maybe_place(name)
         if place is None:
             raise NotKnownError(f"this vmlinux has no symbol {name}, or several")
         return place
 
-    def _find(self, name: str) -> int | None:
+    def maybe_place(self, name: str) -> int | None:
+        """Return the run-time address of a variable or function; None if there is none of that name, or several."""
         if name not in self._places:
             self._places[name] = self.variables.place(name)
         return self._places[name]
@@ -147,6 +160,16 @@ class Objects:
     def lacking(self, what: str) -> NotKnownError:
         """Make the error of memory that lacks something: a capture has only what it was asked for, a dump has all."""
         return NotKnownError(what) if self.variables.partial else NotReadError(what)
+
+    def require_rest(self, mutex: str, what: str) -> None:
+        """Refuse to read what is being changed (``what``).
+
+        Raises:
+            NotReadError: the mutex was held.
+
+        """
+        if self.variables.is_held(mutex):
+            raise NotReadError(f"{what} ({mutex} is held)")
 
     def number(self, vaddr: int, size: int = 8) -> int:
         """Read an unsigned number of ``size`` bytes by run-time address; errors as ``read``."""
@@ -239,7 +262,3 @@ class Objects:
     def _slots(self) -> int:
         """Count the slots of an ``xa_node`` (XA_CHUNK_SIZE): the marks come right after them."""
         return (self.offset("xa_node.marks") - self.offset("xa_node.slots")) // 8
-
-    def maybe_place(self, name: str) -> int | None:
-        """Return the run-time address of a variable or function; None if there is none of that name, or several."""
-        return self._find(name)

@@ -11,9 +11,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from prologue.live.hooks.modules import ListedModule, listed, symbols_of
-from prologue.live.hooks.objects import NotKnown, NotKnownError, Objects
+from prologue.live.hooks.modules import ListedModule, symbols_of
+from prologue.live.hooks.objects import NotKnown, Objects, noted
 from prologue.live.system.running_kernel import RunningKernel
+from prologue.words import at_offset
 
 _MASK: Final = (1 << 64) - 1
 KERNEL: Final = "kernel"
@@ -47,12 +48,10 @@ class Owners:
         self._symbols: dict[int, tuple[list[int], list[str], list[int]]] = {}
 
     def _try(self, what: str, read: Callable[[], Iterator[OwnedRange]]) -> list[OwnedRange]:
-        try:
+        with noted(self.not_known, what):
             return list(read())
-        except NotKnownError as error:
-            self.not_known.append(NotKnown.of(what, error))
-            self.complete = False
-            return []
+        self.complete = False
+        return []
 
     def _of_modules(self) -> Iterator[OwnedRange]:
         for module in self.modules:
@@ -109,17 +108,17 @@ class Owners:
         linked = vaddr - self._kernel.slide & _MASK
         where = self._kernel.symbols.locate(linked)
         if where.symbol is not None and self._is_in_image(linked):
-            return f"{where.symbol}{_plus(where.symbol_offset)}"
+            return at_offset(where.symbol, where.symbol_offset)
         part = self._part(vaddr)
         if part is not None and part.name:
-            return f"{part.name}{_plus(vaddr - part.start)} [{part.owner.lower()}]"
+            return f"{at_offset(part.name, vaddr - part.start)} [{part.owner.lower()}]"
         for module in self.modules:
             memory = next((piece for piece in module.memory if vaddr in piece), None)
             if memory is not None:
                 places, names, _ = self._symbols_of(module)
                 at = bisect_right(places, vaddr) - 1
                 known = at >= 0 and places[at] in memory and names[at]
-                return f"{f'{names[at]}{_plus(vaddr - places[at])}' if known else f'{vaddr:#x}'} [{module.name}]"
+                return f"{at_offset(names[at], vaddr - places[at]) if known else f'{vaddr:#x}'} [{module.name}]"
         return f"{vaddr:#x}"
 
     def start_of(self, vaddr: int) -> int:
@@ -158,19 +157,3 @@ class Owners:
                 [vaddr for vaddr, _, _ in symbols], [name for _, name, _ in symbols], [size for _, _, size in symbols],
             )  # fmt: skip
         return self._symbols[module.place]
-
-
-def owners_of(kernel: RunningKernel, objects: Objects) -> Owners:
-    """Return the owners by the lists that the kernel itself uses.
-
-    Raises:
-        NotKnownError: the list of modules cannot be read.
-
-    """
-    # A kernel without CONFIG_MODULES has neither the list nor the struct, and no modules.
-    has_modules = objects.has("modules") or objects.knows("module.list")
-    return Owners(kernel, objects, listed(objects) if has_modules else ())
-
-
-def _plus(offset: int) -> str:
-    return f"+{offset:#x}" if offset else ""

@@ -8,7 +8,7 @@ the vDSO, whose image lies there (``apply_alternatives_vdso``, arch/arm64/kernel
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -18,8 +18,8 @@ from prologue.elf.image import ElfImage
 from prologue.elf.sections import Section
 from prologue.errors import InputError
 from prologue.kernel.tables import ALTERNATIVE
-from prologue.live.hooks.inventory import Inventory
-from prologue.live.hooks.objects import NotKnownError, NotReadError
+from prologue.live.hooks.inventory import Inventory, Suspect
+from prologue.live.hooks.objects import NotKnownError, raise_all
 from prologue.live.memory.ranges import KERNEL_LOWEST
 from prologue.words import counted
 
@@ -28,17 +28,8 @@ _MASK: Final = (1 << 64) - 1
 _STATIC_CALLS: Final = "arch_static_call_transform"
 
 
-class ChangedData(NamedTuple):
-    """A word of 64 bits that is not as linked, by link-time address, and how many after it are not, either."""
-
-    vaddr: int
-    live: int
-    linked: int
-    message: str
-
-
-def changed_data(inventory: Inventory) -> Iterator[ChangedData]:
-    """Yield every change that no mechanism explains; neighbours are one.
+def changed_data(inventory: Inventory) -> Iterator[Suspect]:
+    """Yield every word of 64 bits that is not as linked, and that no mechanism explains; neighbours are one.
 
     Raises:
         NotKnownError: the vmlinux does not say where read-only data are, or memory lacks some.
@@ -77,9 +68,7 @@ def changed_data(inventory: Inventory) -> Iterator[ChangedData]:
     if literals:
         called = f"{counted(literals, 'word')} that static calls may have set, from one function to another"
         lacking.append(NotKnownError(called))
-    if lacking:
-        kind = next((type(error) for error in lacking if isinstance(error, NotReadError)), NotKnownError)
-        raise kind("; ".join(map(str, lacking)))
+    raise_all(lacking)
 
 
 def _is_owned(inventory: Inventory, live: np.uint64, linked: np.uint64) -> bool:
@@ -109,17 +98,17 @@ def _words(inventory: Inventory, section: Section, places: U64, values: U64) -> 
     return np.frombuffer(live + padding, "<u8"), np.frombuffer(bytes(data) + padding, "<u8")
 
 
-def _changed(inventory: Inventory, vaddr: int, live: int, linked: int, count: int) -> ChangedData:
+def _changed(inventory: Inventory, vaddr: int, live: int, linked: int, count: int) -> Suspect:
     owners = inventory.owners
     where = "" if owners.of(live) is not None else ", where nobody owns code"
     leads = f" ({owners.name(live)}{where})" if live >= KERNEL_LOWEST and owners.complete else ""
     was = f" ({owners.name(linked)})" if linked >= KERNEL_LOWEST else ""
     more = f", and {counted(count - 1, 'word')} after it" if count > 1 else ""
     message = f"holds {live:#x}{leads}, linked {linked:#x}{was}{more}: nothing writes there after boot"
-    return ChangedData(vaddr, live, linked, message)
+    return Suspect("data", vaddr + inventory.kernel.slide & _MASK, message, (live, linked))
 
 
-def _pointers_after_init(inventory: Inventory, where: range, places: U64, values: U64) -> Iterator[ChangedData]:
+def _pointers_after_init(inventory: Inventory, where: range, places: U64, values: U64) -> Iterator[Suspect]:
     """Yield pointers to functions that are read-only after init: boot may have chosen others, of an owner."""
     kernel, owners = inventory.kernel, inventory.owners
     if not owners.complete:
@@ -130,11 +119,12 @@ def _pointers_after_init(inventory: Inventory, where: range, places: U64, values
     mine = (places >= np.uint64(where.start)) & (places < np.uint64(where.stop))
     mine &= kernel.live_text.in_kept_text(values - slide)
     for place, value in zip(places[mine].tolist(), values[mine].tolist(), strict=True):
-        live = inventory.objects.number(place + kernel.slide & _MASK)
+        vaddr = place + kernel.slide & _MASK
+        live = inventory.objects.number(vaddr)
         if live not in (0, value) and owners.of(live) is None:
             name = owners.name(live)
             message = f"a pointer to {owners.name(value)} when linked, now {name}, where nobody owns code"
-            yield ChangedData(place, live, value, message)
+            yield Suspect("data", vaddr, message, (live, value))
 
 
 def _of_vdso(inventory: Inventory, section: Section, live: U64) -> U64:

@@ -10,9 +10,8 @@ from typing import Final
 from prologue.errors import InputError, Location
 from prologue.live.audit.compare import audit_both as compare
 from prologue.live.audit.run import KERNEL, LIVE_RULES, Audit, Look, audit_of, look_at, mismatch_audit
-from prologue.live.hooks.inventory import Inventory, take_inventory
+from prologue.live.hooks.inventory import Inventory, Suspect, SuspectKind, take_inventory
 from prologue.live.hooks.judge import HooksJudged, judge
-from prologue.live.hooks.suspects import Suspect, SuspectKind
 from prologue.live.memory.base import Memory
 from prologue.live.memory.capture import Capture
 from prologue.live.system.own_text import AnotherKernelError

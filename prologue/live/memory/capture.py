@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 
 from prologue.documents import parse_json
 from prologue.errors import InputError
-from prologue.live.memory.core import CoreFile, Note
-from prologue.live.memory.files import PlainCore
+from prologue.live.memory.core import CoreFile, Note, PlainCore
 from prologue.live.memory.state import KernelState, state_from_data
 from prologue.live.memory.write_core import CorePiece, write_core
 

@@ -5,17 +5,21 @@ Nothing is loaded in advance: /proc/kcore seems to have the size of the whole ad
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Final, NamedTuple
 
+from prologue.elf.files import open_regular
 from prologue.elf.identify import identify
 from prologue.elf.structs import PHDR
 from prologue.errors import InputError
 from prologue.live.memory.base import KernelInfo, read_vmcoreinfo
 from prologue.live.memory.ranges import KERNEL_HALF, Range, UnmappedError
+from prologue.live.memory.state import KernelState
 
 Reader = Callable[[int, int], bytes]
 """Bytes of the file by offset and size; fewer at its end."""
@@ -199,3 +203,36 @@ class CoreMemory:
     def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
         """Read several ranges, one after the other."""
         return [self.read(*piece) for piece in ranges]
+
+
+class PlainCore(CoreMemory):
+    """A core that is read as it is: its segments have the kernel's addresses, as those of /proc/kcore."""
+
+    live = False
+
+    def state(self, vmlinux: Path | None = None) -> KernelState:
+        """Refuse: such a file has no state."""
+        raise InputError(
+            "does not say which modules were loaded: take a capture (prologue live capture)", path=self.name
+        )
+
+
+def open_core(path: Path) -> CoreFile:
+    """Open an ELF core.
+
+    Raises:
+        InputError: as ``CoreFile``, or it cannot be opened.
+
+    """
+    with open_regular(path) as (fd, size):
+        mapped = mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
+    return core_of(str(path), mapped, size)
+
+
+def core_of(name: str, content: bytes | mmap.mmap, size: int) -> CoreFile:
+    """Make a core of bytes at hand."""
+
+    def pread(offset: int, count: int) -> bytes:
+        return content[offset : offset + count]
+
+    return CoreFile(name, pread, size)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from prologue.errors import InputError
 from prologue.live.memory.base import KernelInfo
-from prologue.live.memory.files import PlainCore, open_core
+from prologue.live.memory.core import PlainCore, open_core
 from prologue.live.memory.state import KernelState, parse_kallsyms, parse_modules
 
 

@@ -16,10 +16,12 @@ from prologue.live.memory.ranges import PAGE
 FTRACE_CALLER: Final = "ftrace_caller"
 # The kernel's own types lie in its memory (include/asm-generic/vmlinux.lds.h).
 BTF_BEGIN, BTF_END = "__start_BTF", "__stop_BTF"
-_ANCHORS: Final = (
-    "_text", "_stext", "_etext", "_end", "__init_begin", "__init_end",
-    # Where lists begin that an audit follows.
+LIST_HEADS: Final = (
     "ftrace_ops_list", "ftrace_list_end", "ftrace_pages_start", "kprobe_table", "removed_ops", "direct_functions",
+)  # fmt: skip
+"""Variables where lists begin that an audit follows; unknown to a kernel without ``CONFIG_KALLSYMS_ALL``."""
+_ANCHORS: Final = (
+    "_text", "_stext", "_etext", "_end", "__init_begin", "__init_end", *LIST_HEADS,
     # How the structs in these lists are laid out.
     FTRACE_CALLER, BTF_BEGIN, BTF_END,
 )  # fmt: skip

@@ -1,6 +1,6 @@
-"""Writes a module with the text that runs, linked where it was loaded: an ET_EXEC made of its ``.ko``.
+"""Writes modules with the text that runs, linked where it was loaded: an ET_EXEC made of each ``.ko``.
 
-Sections, symbols and relocations are those of the placed module (``live/system/module_placer``). Executable sections
+Sections, symbols and relocations are those of the placed module (``live/system/placed_module``). Executable sections
 hold what memory has; PLT entries, of which the file has one byte, stand at its end.
 """
 
@@ -12,8 +12,11 @@ from typing import NamedTuple
 
 from prologue.elf.sections import SHF_ALLOC, SHF_EXECINSTR, Section
 from prologue.elf.structs import PHDR, SHDR
+from prologue.errors import PrologueError
 from prologue.live.overlay.overlay_text import SectionText, section_text
+from prologue.live.system.module_files import ModuleFile
 from prologue.live.system.running_module import RunningModule
+from prologue.live.system.running_system import RunningSystem
 from prologue.outputs import new_file, require_other
 
 # Offsets in Elf64_Ehdr (System V gABI, "ELF Header").
@@ -27,6 +30,14 @@ class OverlaidModule(NamedTuple):
     name: str
     path: Path
     sections: tuple[SectionText, ...]
+
+
+class OverlaidModules(NamedTuple):
+    """Modules that were written, names of loaded ones that have no file, and what went wrong with others."""
+
+    written: tuple[OverlaidModule, ...]
+    missing: tuple[str, ...]
+    errors: tuple[PrologueError, ...]
 
 
 def overlay_module(module: RunningModule, out: Path) -> OverlaidModule:
@@ -47,6 +58,20 @@ def overlay_module(module: RunningModule, out: Path) -> OverlaidModule:
     with new_file(out) as temporary:
         temporary.write_bytes(content)
     return OverlaidModule(module.placed.loaded.name, out, tuple(sections))
+
+
+def overlay_modules(system: RunningSystem, out: Path) -> OverlaidModules:
+    """Write every loaded module that has a file to ``out``/NAME.ko."""
+
+    def overlay(file: ModuleFile) -> OverlaidModule:
+        return overlay_module(system.read_module(file), out / f"{file.loaded.name}.ko")
+
+    opened = list(system.open_modules(overlay))
+    return OverlaidModules(
+        written=tuple(module for _, module, _ in opened if module is not None),
+        missing=tuple(loaded.name for loaded, module, errors in opened if module is None and not errors),
+        errors=tuple(error for _, _, errors in opened for error in errors),
+    )
 
 
 def _append_plt(content: bytearray, section: Section, vaddr: int, module: RunningModule) -> SectionText:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from typing import Final, NamedTuple
 
 from prologue.live.pokes.recording import Function
+from prologue.words import at_offset
 
 _PAGE: Final = 12
 _LONGEST: Final = 1 << 28  # bytes of a module's text; a function that claims more is compared with each address
@@ -21,8 +22,7 @@ class NamedPlace(NamedTuple):
 
     def __str__(self) -> str:
         """Return the place as the kernel prints addresses: ``name+0x10 [module]``."""
-        offset = f"+{self.offset:#x}" if self.offset else ""
-        return f"{self.name}{offset}" + (f" [{self.owner}]" if self.owner else "")
+        return at_offset(self.name, self.offset) + (f" [{self.owner}]" if self.owner else "")
 
 
 class NameTable:

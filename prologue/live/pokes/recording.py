@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -85,10 +85,7 @@ Sight = Literal[
     "old", "alias", "paddr", "pc", "running", "stopped", "unreachable", "maintenance", "lines", "ran", "first_runs",
     "callers", "literal",
 ]  # fmt: skip
-SIGHTS: Final[tuple[Sight, ...]] = (
-    "old", "alias", "paddr", "pc", "running", "stopped", "unreachable", "maintenance", "lines", "ran", "first_runs",
-    "callers", "literal",
-)  # fmt: skip
+SIGHTS: Final[tuple[Sight, ...]] = get_args(Sight)
 """Things that a recorder may see besides time, CPU, address and new word; the judge names those it did not see."""
 
 

@@ -51,7 +51,7 @@ class Writer:
 
     def __init__(self, stream: BinaryIO, origin: Origin) -> None:
         self._stream = stream
-        self._ended = False
+        self.ended = False  # True once ``end`` was called
         stream.write(MAGIC)
         self._block(_ORIGIN, _json({"schema": SCHEMA, **asdict(origin)}))
 
@@ -63,12 +63,7 @@ class Writer:
     def end(self, ending: Ending) -> None:
         """Say that this is all; a file without it reads as damaged."""
         self._block(_ENDING, _json(asdict(ending)))
-        self._ended = True
-
-    @property
-    def ended(self) -> bool:
-        """True if ``end`` was called."""
-        return self._ended
+        self.ended = True
 
     def _block(self, kind: int, payload: bytes) -> None:
         self._stream.write(_BLOCK.pack(kind, zlib.crc32(payload), len(payload)) + payload)

@@ -22,7 +22,8 @@ from prologue.elf.symbols import STT_FUNC, Symbols
 from prologue.errors import InputError
 from prologue.live.memory.base import Memory
 from prologue.live.memory.core import NO_PADDR
-from prologue.live.memory.ranges import PAGE, UnmappedError
+from prologue.live.memory.ranges import PAGE, Range
+from prologue.live.memory.reading import read_until_stable
 from prologue.live.memory.write_core import CorePiece, write_core
 from prologue.live.system.running_module import RunningModule
 from prologue.live.system.running_system import RunningSystem
@@ -121,17 +122,8 @@ def _extent(module: RunningModule) -> tuple[int, int] | None:
 def _pages(memory: Memory, start: int, end: int) -> CorePiece:
     """Return the pages with these bytes; zeros for those that are not mapped, as in /proc/kcore."""
     start, end = start // PAGE * PAGE, -(-end // PAGE) * PAGE
-    try:
-        return CorePiece(start, NO_PADDR, memory.read(start, end - start))
-    except UnmappedError:
-        return CorePiece(start, NO_PADDR, b"".join(_page(memory, vaddr) for vaddr in range(start, end, PAGE)))
-
-
-def _page(memory: Memory, vaddr: int) -> bytes:
-    try:
-        return memory.read(vaddr, PAGE)
-    except UnmappedError:
-        return bytes(PAGE)
+    (reading,) = read_until_stable(memory, [Range(start, end - start)])
+    return CorePiece(start, NO_PADDR, reading.data)
 
 
 def _lines(image: ElfImage, symbols: Symbols, slide: int, label: str) -> Iterator[str]:

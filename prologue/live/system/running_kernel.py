@@ -122,6 +122,11 @@ class RunningKernel(Kernel):
         """Running text."""
         return self.live_text
 
+    @property
+    def running_release(self) -> str:
+        """Release by memory, otherwise by the vmlinux; empty if neither says it."""
+        return self.memory.info.release or self.release
+
     @cached_property
     def sites(self) -> Sites | None:
         """The sites by the words of the file: those that run do not tell one layout from another."""

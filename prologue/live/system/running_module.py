@@ -21,7 +21,7 @@ from prologue.kernel.text import Text
 from prologue.live.memory.base import Memory
 from prologue.live.memory.ranges import PAGE, UnmappedError
 from prologue.live.memory.state import FREED
-from prologue.live.system.module_placer import PlacedModule
+from prologue.live.system.placed_module import PlacedModule
 from prologue.live.system.running_kernel import LiveText
 from prologue.live.system.running_text import SectionPlace, absent_section, read_sections, require_loaded
 

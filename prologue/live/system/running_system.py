@@ -13,7 +13,7 @@ from prologue.errors import InputError, PrologueError
 from prologue.live.memory.base import AskedMemory, Memory
 from prologue.live.memory.state import KernelState, LoadedModule
 from prologue.live.system.module_files import ModuleFile, another_build, open_module
-from prologue.live.system.module_placer import ModulePlacer
+from prologue.live.system.placed_module import PlacedModule
 from prologue.live.system.running_kernel import RunningKernel, open_running
 from prologue.live.system.running_module import RunningModule
 
@@ -91,7 +91,7 @@ class RunningSystem:
             InputError: the file is damaged or another build's, or memory does not have the module's text.
 
         """
-        placed = ModulePlacer(file.loaded, file.image, {}).place(for_debuggers=True)
+        placed = PlacedModule(file.loaded, file.image, {}, for_debuggers=True)
         module = RunningModule(placed, self.memory, self.kernel)
         if not file.same_build and module.is_other_text():
             raise another_build(file.loaded, file.image)

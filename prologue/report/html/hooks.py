@@ -33,7 +33,7 @@ def hooks_page(inventory: Inventory, command: Sequence[str]) -> Page:
     lines = list(map(str, inventory.not_known)) or ["Every list was read."]
     parts.append(BulletList(title="Not known", lines=lines))
     return Page(
-        title=f"prologue live hooks: {inventory.source}",
+        title=f"prologue live hooks: {inventory.kernel.memory.name}",
         outcome="",
         summary=hooks_closing(inventory),
         parts=parts,

@@ -16,7 +16,6 @@ from prologue.live.audit.ftrace_lists import ENABLED, LiveRecords, Ops, direct_t
 from prologue.live.audit.ftrace_state import FtraceState
 from prologue.live.audit.scene import Scene
 from prologue.live.audit.variables import Variables
-from prologue.live.hooks.inventory import objects_of
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.running_kernel import RunningKernel, open_running
 from tests.live.hooks.hooked import make, saved
@@ -71,7 +70,7 @@ def test_the_table_is_read(tmp_path: Path) -> None:
     elf = ElfEdit(vmlinux)
     memory = open_memory(str(saved(vmlinux, {"direct_functions": elf.value("sends")})))
     kernel = RunningKernel(open_running(vmlinux, memory), memory)
-    assert direct_targets(objects_of(kernel).variables) == {elf.value("vfs_read") + 4: elf.value("on_probe")}
+    assert direct_targets(Variables.of_kernel(kernel)) == {elf.value("vfs_read") + 4: elf.value("on_probe")}
 
 
 @pytest.mark.parametrize(

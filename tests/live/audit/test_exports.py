@@ -9,8 +9,7 @@ import pytest
 
 from prologue.elf.image import ElfImage
 from prologue.kernel.kernel import Kernel
-from prologue.live.audit.audit_modules import _modules_symbols
-from prologue.live.audit.exports import global_places
+from prologue.live.audit.exports import symbols_of_others
 from prologue.live.memory.state import LoadedModule
 from prologue.live.system.module_files import ModuleFile
 from tests.live.probe.made_kernel import TEXT
@@ -52,8 +51,7 @@ def test_an_export_before_other_symbols(kernel: bool, modules: tuple[bool, ...],
         ko = assembled(tmp_path / f"module{number}", EXPORT.replace("NAME", "__ksymtab_wanted:") if exports else "")
         loaded = LoadedModule(ko.stem, 0x1000, AT, {".text": AT + 0x1000 * number})
         files.append(ModuleFile(loaded, ElfImage(ko), same_build=True))
-    every, exported = _modules_symbols(files, {"wanted"})
-    assert (every | global_places(Kernel(out), {"wanted"}, 0, exported))["wanted"] == expected
+    assert symbols_of_others(Kernel(out), 0, files, {"wanted"}) == {"wanted": expected}
 
 
 def assembled(base: Path, more: str) -> Path:

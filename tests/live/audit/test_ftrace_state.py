@@ -9,6 +9,7 @@ import pytest
 
 from prologue.live.audit.ftrace_state import FtraceState
 from prologue.live.audit.layouts import by_release
+from prologue.live.audit.variables import Variables
 from prologue.live.memory.state import KernelState, LiveSymbol, LoadedModule
 
 LIST, END, LOCK, REMOVED = 0x100, 0x200, 0x300, 0x400
@@ -17,12 +18,11 @@ SLIDE, TEXT, CALLER = 0x10000, 0x5000, 0x6000
 OWNER = 0xFFFF000001234561  # a task, and a flag
 
 
-class MadeVariables:
+class MadeVariables(Variables):
     """Words by address; variables by name."""
 
-    layouts = by_release((6, 12), realtime=False)
-
     def __init__(self, *, held: bool, removed: int, partial: bool) -> None:
+        self.layouts = by_release((6, 12), realtime=False)
         self.partial = partial
         self._places = {"ftrace_ops_list": LIST, "ftrace_list_end": END, "ftrace_lock": LOCK, "removed_ops": REMOVED}
         self._words = {LIST: FIRST, FIRST + 8: END, LOCK: OWNER if held else 1, REMOVED: removed, LEAVING: TEXT + SLIDE}
@@ -33,7 +33,7 @@ class MadeVariables:
     def quad(self, vaddr: int) -> int | None:
         return self._words.get(vaddr)
 
-    def number(self, name: str) -> int | None:
+    def number(self, name: str, size: int = 8) -> int | None:
         place = self.place(name)
         return None if place is None else self.quad(place)
 
@@ -48,7 +48,7 @@ def made(
     image.read_at = lambda vaddr, size: code[vaddr]
     symbols = SimpleNamespace(find=lambda name: SimpleNamespace(vaddr=CALLER, size=4))
     kernel: Any = SimpleNamespace(image=image, slide=SLIDE, symbols=symbols)
-    variables = cast("Any", MadeVariables(held=held, removed=removed, partial=partial))
+    variables = MadeVariables(held=held, removed=removed, partial=partial)
     return FtraceState(kernel, variables, state, restless=restless)
 
 

@@ -19,7 +19,7 @@ from prologue.live.audit.audit_module import Plts, _linked
 from prologue.live.memory.capture import Piece, write_capture
 from prologue.live.memory.sources import open_memory
 from prologue.live.memory.state import KernelState, LoadedModule
-from prologue.live.system.module_placer import ModulePlacer
+from prologue.live.system.placed_module import PlacedModule
 from prologue.live.system.running_module import RunningModule
 from tests.support.cores import NO_PADDR, vmcoreinfo
 from tests.support.needs import needs_tools
@@ -53,7 +53,7 @@ def words_of(directory: Path, live: Mapping[int, int], *, target: str) -> tuple[
     subprocess.run(["aarch64-linux-gnu-gcc", "-c", str(source), "-o", str(ko)], check=True)
     image = ElfImage(ko)
     loaded = LoadedModule("late", 0x4000, AT, {".text": AT + 4, ".plt": PLT, ".data": DATA})
-    placed = ModulePlacer(loaded, image, {"outside": OUTSIDE}).place()
+    placed = PlacedModule(loaded, image, {"outside": OUTSIDE})
     text = placed.image.section(".text")
     assert text is not None
     memory = bytearray(0x4000)

@@ -10,8 +10,7 @@ import pytest
 from prologue.live.audit.audited import undecided
 from prologue.live.audit.run import audit
 from prologue.live.memory import kcore
-from prologue.live.memory.core import CoreFile
-from prologue.live.memory.files import PlainCore
+from prologue.live.memory.core import CoreFile, PlainCore
 from prologue.live.memory.state import KernelState
 from tests.live.memory.made import SAID
 from tests.mini_kernel.build import Spec

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from prologue.errors import UNDECIDED
-from prologue.live.audit.exports import _bsearch
+from prologue.live.audit.exports import _find
 from prologue.releases import COMPARED, not_known
 from tests.live.audit.made_kernel import POINTER, audit, constants, make, moves
 from tests.support.elf_edit import ElfEdit
@@ -126,7 +126,7 @@ def test_constants_without_a_variable(
 
 def test_the_loader_searches_names_by_halves() -> None:
     """Of a name that is exported twice, the one in the middle is found, not the first."""
-    assert _bsearch([b"a", b"memset", b"memset", b"z"], b"memset") == 2
-    assert _bsearch([b"memset", b"memset"], b"memset") == 1
-    assert _bsearch([b"a", b"b"], b"c") is None
-    assert _bsearch([], b"c") is None
+    assert _find([([b"a", b"memset", b"memset", b"z"], [0, 1, 2, 3])], b"memset") == 2
+    assert _find([([b"memset", b"memset"], [0, 1])], b"memset") == 1
+    assert _find([([b"a", b"b"], [0, 1])], b"c") is None
+    assert _find([([], [])], b"c") is None

@@ -15,8 +15,7 @@ from prologue.errors import UNDECIDED, InputError
 from prologue.live.hooks import readonly, run
 from prologue.live.hooks.inventory import Inventory, take_inventory
 from prologue.live.hooks.objects import NotReadError
-from prologue.live.memory.core import NO_PADDR, CoreFile
-from prologue.live.memory.files import PlainCore, open_core
+from prologue.live.memory.core import NO_PADDR, CoreFile, PlainCore, open_core
 from prologue.live.system.running_kernel import RunningKernel
 from tests.live.hooks.hooked import make, saved
 from tests.support.cores import core, vmcoreinfo

@@ -12,7 +12,7 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.errors import UNDECIDED
-from prologue.live.hooks import inventory
+from prologue.live.audit.variables import Variables
 from tests.live.hooks.hooked import make, saved
 from tests.support.elf_edit import ElfEdit
 
@@ -245,6 +245,6 @@ def test_a_change_before_or_after_reading_is_seen_once(
 ) -> None:
     """A running kernel goes on: the mutex that was held first may be free when all lists are read."""
     left = held.copy()
-    monkeypatch.setattr(inventory, "is_held", lambda _, name: name == "ftrace_lock" and left.pop(0))
+    monkeypatch.setattr(Variables, "is_held", lambda _, name: name == "ftrace_lock" and left.pop(0))
     assert hooks(vmlinux, saved(vmlinux), capsys)["not_known"] == ["ftrace_ops: being changed (ftrace_lock is held)"]
     assert left == []

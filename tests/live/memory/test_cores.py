@@ -9,7 +9,7 @@ import pytest
 
 from prologue.errors import InputError
 from prologue.live.memory.capture import Capture, Piece, write_capture
-from prologue.live.memory.files import core_of
+from prologue.live.memory.core import core_of
 from prologue.live.memory.ranges import Range, UnmappedError
 from prologue.live.memory.reading import read_until_stable
 from prologue.live.memory.sources import open_kcore, open_memory

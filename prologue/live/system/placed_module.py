@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -65,32 +64,6 @@ def _holds_plt(section: Section) -> bool:
     return section.executable and section.size < 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacedModule:
-    """The file of the module ``loaded`` at run-time addresses.
-
-    ``unknown`` are words of text whose relocation refers to what has no known place, each with the bits that it fills
-    in; of these, ``laid_out`` have in the image what they hold if an empty section is where the loader's layout has it.
-    ``relocated`` are the addresses of all words of text that a relocation fills in, shape (n,); ``unresolved`` those of
-    fields of data that refer to what has no known place: the image has there what the file has. ``far`` are calls that
-    a PLT entry has to extend: their places and targets. ``calls`` are the targets of all. ``late_adrps`` are where
-    Cortex-A53 may get an ADRP wrong: register and page of each, None if the page is not known. ``unplaced`` are
-    sections of text, by number, that stay after init, and of which memory does not say where they are.
-    """
-
-    loaded: LoadedModule
-    image: ElfImage
-    unknown: dict[int, int]
-    laid_out: frozenset[int]
-    relocated: U64
-    unresolved: U64
-    far: dict[int, int]
-    calls: frozenset[int]
-    late_adrps: dict[int, tuple[int, int | None]]
-    plts: dict[int, Section]  # sections of PLT entries, by the address where they begin
-    unplaced: tuple[int, ...]
-
-
 def undefined_names(images: Iterable[ElfImage]) -> set[str]:
     """Return the names that modules want from others."""
     names: set[str] = set()
@@ -101,76 +74,82 @@ def undefined_names(images: Iterable[ElfImage]) -> set[str]:
     return names - {""}
 
 
-class ModulePlacer:
-    """Places one module."""
+class PlacedModule:
+    """The file of the module ``loaded`` at run-time addresses, which ``image`` is.
 
-    def __init__(self, loaded: LoadedModule, image: ElfImage, others: Mapping[str, int]) -> None:
-        """Take the module's file without a signature, and the symbols of the kernel and other modules (``others``).
+    ``unknown`` are words of text whose relocation refers to what has no known place, each with the bits that it fills
+    in; of these, ``laid_out`` have in the image what they hold if an empty section is where the loader's layout has it.
+    ``relocated`` are the addresses of all words of text that a relocation fills in, shape (n,); ``unresolved`` those of
+    fields of data that refer to what has no known place: the image has there what the file has. ``far`` are calls that
+    a PLT entry has to extend: their places and targets. ``calls`` are the targets of all. ``late_adrps`` are where
+    Cortex-A53 may get an ADRP wrong: register and page of each, None if the page is not known. ``plts`` are sections of
+    PLT entries, by the address where they begin. ``unplaced`` are sections of text, by number, that stay after init,
+    and of which memory does not say where they are.
+    """
+
+    def __init__(
+        self, loaded: LoadedModule, file: ElfImage, others: Mapping[str, int], *, for_debuggers: bool = False
+    ) -> None:
+        """Place sections and symbols, and carry out relocations.
+
+        For debuggers those of DWARF, too, and none of text: they want the text that memory has.
+
+        Args:
+            loaded: the module.
+            file: its file without a signature.
+            others: symbols of the kernel and other modules.
+            for_debuggers: as above.
 
         Raises:
             InputError: the file is damaged, or memory does not say where its text is.
 
         """
-        self._loaded, self._image = loaded, image
-        self._content = bytearray(image.content)
-        self._symbols = Symbols(image)
-        names = [section.name for section in image.sections if section.allocated]
+        self.loaded, self._file = loaded, file
+        self._content = bytearray(file.content)
+        self._symbols = Symbols(file)
+        names = [section.name for section in file.sections if section.allocated]
         places = loaded.sections
         self._placed = {
             s.index: places[s.name]
-            for s in image.sections
+            for s in file.sections
             if s.allocated and s.size and s.name in places and names.count(s.name) == 1
         }
-        if not any(section.index in self._placed for section in image.text_sections):
-            raise InputError(f"memory does not say where the sections of {loaded.name} are", path=image.path)
+        if not any(section.index in self._placed for section in file.text_sections):
+            raise InputError(f"memory does not say where the sections of {loaded.name} are", path=file.path)
         self._empty = self._empty_sections()
         self._values, self._known = self._symbol_values(others)
-        self._unknown: dict[int, int] = {}
-        self._relocated: list[U64] = []
-        self._unresolved: list[U64] = []
-        self._laid_out: set[int] = set()
-        self._far: dict[int, int] = {}
-        self._calls: set[int] = set()
-        self._late_adrps: dict[int, tuple[int, int | None]] = {}
+        self.unknown: dict[int, int] = {}
+        self.laid_out: set[int] = set()
+        self.relocated: U64 = np.zeros(0, np.uint64)
+        self.unresolved: U64 = np.zeros(0, np.uint64)
+        self.far: dict[int, int] = {}
+        self.calls: set[int] = set()
+        self.late_adrps: dict[int, tuple[int, int | None]] = {}
+        self._relocate_all(for_debuggers=for_debuggers)
+        self._place_headers()
+        self._place_symbols()
+        self.image = ElfImage(file.path, bytes(self._content))
+        # PLTs of init text are free again with it, and may be another module's text by now.
+        self.plts = {
+            self._placed[s.index]: s
+            for s in file.sections
+            if s.index in self._placed and _holds_plt(s) and not s.name.startswith(FREED)
+        }
+        self.unplaced = tuple(
+            s.index
+            for s in file.text_sections
+            if s.index not in self._placed and s.size and not _holds_plt(s) and not s.name.startswith(FREED)
+        )
 
-    def place(self, *, for_debuggers: bool = False) -> PlacedModule:
-        """Place sections and symbols, and carry out relocations.
-
-        For debuggers those of DWARF, too, and none of text: they want the text that memory has.
-        """
-        for table in self._image.sections:
-            if table.type != "SHT_RELA" or not table.has_bytes or table.info >= len(self._image.sections):
+    def _relocate_all(self, *, for_debuggers: bool) -> None:
+        for table in self._file.sections:
+            if table.type != "SHT_RELA" or not table.has_bytes or table.info >= len(self._file.sections):
                 continue
-            target = self._image.sections[table.info]
+            target = self._file.sections[table.info]
             if target.index in self._placed:
                 self._relocate(target, table, self._known, skip=for_debuggers and target.executable)
             elif for_debuggers and target.has_bytes and not target.flags & (SHF_EXECINSTR | SHF_COMPRESSED):
                 self._relocate(target, table, self._symbols.defined, skip=False)
-        self._place_headers()
-        self._place_symbols()
-        # PLTs of init text are free again with it, and may be another module's text by now.
-        plts = {
-            self._placed[s.index]: s
-            for s in self._image.sections
-            if s.index in self._placed and _holds_plt(s) and not s.name.startswith(FREED)
-        }
-        return PlacedModule(
-            loaded=self._loaded,
-            image=ElfImage(self._image.path, bytes(self._content)),
-            unknown=self._unknown,
-            laid_out=frozenset(self._laid_out),
-            relocated=np.concatenate([np.zeros(0, np.uint64), *self._relocated]),
-            unresolved=np.concatenate([np.zeros(0, np.uint64), *self._unresolved]),
-            far=self._far,
-            calls=frozenset(self._calls),
-            late_adrps=self._late_adrps,
-            plts=plts,
-            unplaced=tuple(
-                s.index
-                for s in self._image.text_sections
-                if s.index not in self._placed and s.size and not _holds_plt(s) and not s.name.startswith(FREED)
-            ),
-        )
 
     def _empty_sections(self) -> dict[int, int]:
         """Place sections without a byte as the loader does: after the one before of the same kind of memory.
@@ -179,7 +158,7 @@ class ModulePlacer:
         kind is at the beginning of that memory, as is the next one then.
         """
         places: dict[int, int] = {}
-        sections = [s for s in self._image.sections if s.allocated and s.name not in _READ_ONLY_AFTER_INIT]
+        sections = [s for s in self._file.sections if s.allocated and s.name not in _READ_ONLY_AFTER_INIT]
         for at, section in enumerate(sections):
             if section.size or not section.flags & SHF_WRITE:
                 continue
@@ -202,12 +181,12 @@ class ModulePlacer:
     def _symbol_values(self, others: Mapping[str, int]) -> tuple[U64, Bool]:
         """Return the run-time value of each symbol, in table order, and whether it is known."""
         table = self._symbols.table
-        starts = np.zeros(len(self._image.sections), np.uint64)
+        starts = np.zeros(len(self._file.sections), np.uint64)
         there = np.zeros(len(starts), np.bool_)
         for number, vaddr in self._empty.items():
             starts[number] = vaddr  # a value, although not known
         for number, vaddr in self._placed.items():
-            starts[number], there[number] = vaddr, ".percpu" not in self._image.sections[number].name
+            starts[number], there[number] = vaddr, ".percpu" not in self._file.sections[number].name
         index = table["shndx"]
         inside = (index != SHN_UNDEF) & (index < min(len(starts), SHN_LORESERVE))
         safe = np.where(inside, index, 0)
@@ -221,28 +200,28 @@ class ModulePlacer:
 
     def _relocate(self, target: Section, section: Section, known_symbols: Bool, *, skip: bool) -> None:
         """Carry out the relocations of ``target`` to symbols with a known value, and note the others of text."""
-        table = self._image.view(section, RELA)
+        table = self._file.view(section, RELA)
         types = (table["info"] & np.uint64(0xFFFFFFFF)).astype(np.int64)
         rows = (table["info"] >> np.uint64(32)).astype(np.int64)
         if len(table) and (int(rows.max()) >= len(self._values) or int(table["offset"].max()) >= target.size):
-            raise InputError(f"a relocation of {target.name} has no symbol or no place: damaged", path=self._image.path)
+            raise InputError(f"a relocation of {target.name} has no symbol or no place: damaged", path=self._file.path)
         places = np.uint64(self._placed.get(target.index, 0)) + table["offset"]
         values = self._values[rows] + table["addend"].astype(np.uint64)
         known = known_symbols[rows]
         laid_out: Bool = ~known & np.isin(self._symbols.table["shndx"][rows], list(self._empty))
         if target.executable:
-            self._relocated.append(places & ~np.uint64(3))
+            self.relocated = np.concatenate([self.relocated, places & ~np.uint64(3)])
             if skip:
                 return
             for k in np.flatnonzero(~known).tolist():
                 bits = _bits(int(places[k]), int(types[k]))
-                self._unknown |= bits
-                self._laid_out.update(bits if laid_out[k] else ())
+                self.unknown |= bits
+                self.laid_out.update(bits if laid_out[k] else ())
             late = np.flatnonzero(np.isin(types, _ADRP) & (places % np.uint64(PAGE) >= np.uint64(LATE)))
             at = table["offset"][late].astype(np.int64) + target.offset
             self._note_late_adrps(at, places[late], values[late], (known | laid_out)[late])
         else:
-            self._unresolved.append(places[~(known | laid_out)])
+            self.unresolved = np.concatenate([self.unresolved, places[~(known | laid_out)]])
         for kind in set(types.tolist()):
             chosen = np.flatnonzero((types == kind) & (known | laid_out))
             at = (table["offset"][chosen]).astype(np.int64) + target.offset
@@ -267,17 +246,17 @@ class ModulePlacer:
             self._insert_adr(at, ((values & page) - (places & page)).view(np.int64) >> 12)
         elif kind:
             for place in places.tolist():
-                self._unknown |= _bits(place, kind)
+                self.unknown |= _bits(place, kind)
 
     def _note_calls(self, places: U64, values: U64, distance: I64) -> None:
-        self._calls.update(values.tolist())
+        self.calls.update(values.tolist())
         far = np.flatnonzero((distance < -a64.BL_REACH) | (distance >= a64.BL_REACH))
-        self._far |= dict(zip(places[far].tolist(), values[far].tolist(), strict=True))
+        self.far |= dict(zip(places[far].tolist(), values[far].tolist(), strict=True))
 
     def _note_late_adrps(self, at: I64, places: U64, values: U64, has_value: Bool) -> None:
         registers = (self._words(at) & np.uint64(31)).tolist()
         pages = (value & -PAGE if there else None for value, there in zip(values.tolist(), has_value, strict=True))
-        self._late_adrps |= dict(zip(places.tolist(), zip(registers, pages, strict=True), strict=True))
+        self.late_adrps |= dict(zip(places.tolist(), zip(registers, pages, strict=True), strict=True))
 
     def _insert(self, at: I64, values: I64, low: int, width: int) -> None:
         mask = (1 << width) - 1
@@ -297,12 +276,12 @@ class ModulePlacer:
     def _write(self, at: I64, values: U64, width: int) -> None:
         raw = np.frombuffer(self._content, np.uint8)
         if len(at) and int(at.max()) + width > len(raw):
-            raise InputError("a relocation lies after the end of the file: damaged", path=self._image.path)
+            raise InputError("a relocation lies after the end of the file: damaged", path=self._file.path)
         raw[at[:, None] + np.arange(width)] = values.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :width]
 
     def _place_headers(self) -> None:
         start = struct.unpack_from("<Q", self._content, _E_SHOFF)[0]
-        for section in self._image.sections:
+        for section in self._file.sections:
             at = start + section.index * SHDR.size
             header = list(SHDR.unpack_from(self._content, at))
             if section.index in self._placed and not _holds_plt(section):
@@ -316,6 +295,6 @@ class ModulePlacer:
         struct.pack_into("<H", self._content, _E_TYPE, _ET_EXEC)
 
     def _place_symbols(self) -> None:
-        section = next(s for s in self._image.sections if s.type == "SHT_SYMTAB")
+        section = next(s for s in self._file.sections if s.type == "SHT_SYMTAB")
         table = np.frombuffer(self._content, SYM, len(self._symbols.table), section.offset)
         table["value"] = self._values

@@ -13,7 +13,7 @@ from prologue.kernel.tables import jump_label_keys, jump_labels
 from prologue.live.memory.capture import Piece, write_capture
 from prologue.live.memory.sources import open_memory
 from prologue.live.memory.state import KernelState, LoadedModule
-from prologue.live.system.module_placer import ModulePlacer
+from prologue.live.system.placed_module import PlacedModule
 from prologue.live.system.running_module import RunningModule
 from tests.mini_module.build import ModuleSpec
 from tests.support.built import Mini
@@ -34,7 +34,7 @@ def test_entries_of_init_text_are_free_again(mini: Mini) -> None:
     image = ElfImage(ko)
     assert {".init.plt", ".init.text.ftrace_trampoline"} <= {section.name for section in image.text_sections}
     places = {section.name: AT + 0x1000 * k for k, section in enumerate(image.sections) if section.allocated}
-    placed = ModulePlacer(LoadedModule("mini", 0x100000, AT, places), image, {}).place()
+    placed = PlacedModule(LoadedModule("mini", 0x100000, AT, places), image, {})
     assert set(placed.plts) == {places[".plt"], places[".text.ftrace_trampoline"]}
 
 
@@ -65,7 +65,7 @@ def test_a_section_without_a_byte_is_after_the_one_before(tmp_path: Path) -> Non
     assert text is not None
     writable = [s for s in image.sections if s.allocated and s.size and s is not text]
     first = {s.name: AT + 0x5000 + 0x100 * k for k, s in enumerate(writable)}
-    placed = ModulePlacer(LoadedModule("empty", 0x100000, AT, {".text": AT, **first}), image, {}).place()
+    placed = PlacedModule(LoadedModule("empty", 0x100000, AT, {".text": AT, **first}), image, {})
     assert set(placed.unknown) == placed.laid_out == {AT, AT + 4}
     bss = image.section(".bss")
     assert bss is not None
@@ -105,7 +105,7 @@ def test_a_key_of_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert text is not None
     data = ko.read_bytes()[text.offset : text.offset + text.size].ljust(0x1000, b"\0")
     write_capture(capture, "test", state, vmcoreinfo()[2], [Piece(AT, NO_PADDR, data, ())])
-    placed = ModulePlacer(LoadedModule("keys", 0x3000, AT, places), ElfImage(ko), {}).place()
+    placed = PlacedModule(LoadedModule("keys", 0x3000, AT, places), ElfImage(ko), {})
     module = RunningModule(placed, open_memory(str(capture)), cast("Any", None))
     labels = jump_labels(module)
     assert labels.code.tolist() == [AT, AT]

@@ -1,32 +1,17 @@
-"""Suspects among listeners and code, each with its rule; the check of callbacks' owners."""
+"""Callbacks that lead where nobody owns code, and BPF programs that hide."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
 
 from prologue.live.hooks.executable import areas, areas_of_bpf
-from prologue.live.hooks.inventory import Inventory
+from prologue.live.hooks.inventory import Inventory, Suspect
 from prologue.live.hooks.listener import UNLISTED, Listener
 from prologue.live.hooks.objects import NotKnownError, NotReadError
 from prologue.live.hooks.owners import KERNEL, Owners
 from prologue.live.memory.base import Memory
 from prologue.live.memory.capture import Capture
 from prologue.words import counted
-
-SuspectKind = Literal["owner", "module", "executable", "data", "views"]
-
-
-class Suspect(NamedTuple):
-    """A run-time address that a rule reports; ``message`` says what was read, and what contradicts it.
-
-    ``values`` are what stands there, and what should.
-    """
-
-    kind: SuspectKind
-    vaddr: int
-    message: str
-    values: tuple[int, ...] = ()
 
 
 def without_owner(inventory: Inventory) -> Iterator[Suspect]:
