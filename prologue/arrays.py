@@ -40,3 +40,14 @@ def among_sorted(values: Integers, ordered: Integers) -> Bool:
     place = np.searchsorted(ordered, values)
     is_member: Bool = ordered[np.minimum(place, len(ordered) - 1)] == values
     return is_member
+
+
+def runs_of(ascending: Integers, step: int = 1) -> list[Integers]:
+    """Split values where the next is more than ``step`` greater; shape (n,) in."""
+    return np.split(ascending, np.flatnonzero(np.diff(ascending) > step) + 1) if len(ascending) else []
+
+
+def spans_of(mask: Bool) -> list[tuple[int, int]]:
+    """Return the first index and the one after the last of each run of true values; shape (n,) in."""
+    edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0)).tolist()
+    return list(zip(edges[::2], edges[1::2], strict=True))

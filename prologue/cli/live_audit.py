@@ -16,9 +16,10 @@ from prologue.errors import UNDECIDED, UsageError
 from prologue.gate.config import Config
 from prologue.gate.settings import combine
 from prologue.kernel.load import require_unstripped
+from prologue.live.audit.compare import audit_both
 from prologue.live.audit.outcome import all_errors
 from prologue.live.audit.run import LIVE_RULES, Audit
-from prologue.live.hooks.run import audit, audit_both
+from prologue.live.hooks.run import audit, audit_with_hooks
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.module_files import module_files
 from prologue.outputs import require_distinct, require_other
@@ -48,7 +49,7 @@ def run(args: Namespace) -> int:
         require_unstripped(image)
     modules = None if args.modules is None else module_files(args.modules)
     if args.later:
-        done = audit_both(args.vmlinux, (memories[0], memories[1]), modules, rules)
+        done = audit_both(args.vmlinux, (memories[0], memories[1]), modules, rules, audit_with_hooks)
     else:
         done = audit(args.vmlinux, memories[0], modules, rules)
     done = replace(done, left_out={**done.left_out, **left_out})

@@ -17,8 +17,9 @@ from prologue.errors import Location, UsageError
 from prologue.kernel.load import require_unstripped
 from prologue.library.files import File, FileName, path_of
 from prologue.library.verifying import rule_names
+from prologue.live.audit.compare import audit_both
 from prologue.live.audit.run import LIVE_RULES, Audit
-from prologue.live.hooks.run import audit, audit_both
+from prologue.live.hooks.run import audit, audit_with_hooks
 from prologue.live.memory.base import Memory
 from prologue.live.memory.ranges import Range
 from prologue.live.memory.reading import read_until_stable
@@ -144,7 +145,7 @@ class System:
             raise UsageError(f"no rule is left that judges running text: {', '.join(rule.code for rule in LIVE_RULES)}")
         files = None if self.modules is None else module_files(self.modules)
         if since is not None:
-            return audit_both(self.vmlinux, (since.memory, self.memory), files, rules)
+            return audit_both(self.vmlinux, (since.memory, self.memory), files, rules, audit_with_hooks)
         return audit(self.vmlinux, self.memory, files, rules)
 
 

@@ -21,7 +21,6 @@ from prologue.live.audit.run import (
     Look,
     RunningBinary,
     Transition,
-    audit_of,
     look_at,
     mismatch_audit,
 )
@@ -42,7 +41,7 @@ def audit_both(
     memories: tuple[Memory, Memory],
     modules: dict[str, list[Path]] | None,
     rules: tuple[Rule, ...],
-    judge: Callable[[Look, tuple[Rule, ...], Look | None], Audit] = audit_of,
+    judge: Callable[[Look, tuple[Rule, ...], Look | None], Audit],
 ) -> Audit:
     """Judge two memories and the changes between them; the audit is the second's, with the first's as ``before``.
 

@@ -18,8 +18,8 @@ from prologue.live.audit.claims import Claims, words_from
 from prologue.live.audit.scene import Scene
 
 _PTR, _SHIFT, _MASK = "runtime_ptr_", "runtime_shift_", "runtime_mask_"
-_IMM16: Final = np.uint32(0xFFFF << 5)
 _VALUE_BITS: Final = {_PTR: 0xFFFF << 5, _SHIFT: 0x3F << 16, _MASK: 0x3F << 10}  # where an instruction has the value
+_FIELDS: Final = {_PTR: (5, 16), _SHIFT: (16, 6), _MASK: (10, 5)}  # lowest bit and width that can be used of it
 _PLACE_WORDS: Final = {_PTR: 4, _SHIFT: 1, _MASK: 1}
 _SEVERAL: Final = 2  # places that can agree
 
@@ -78,26 +78,18 @@ def _agreeing(scene: Scene, kind: str, name: str, places: U64) -> Claims:
 
 
 def _with_value(linked: U32, kind: str, value: int) -> U32:
-    if kind == _SHIFT:
-        return linked & np.uint32(0xFFC0FFFF) | np.uint32((value & 63) << 16)
-    if kind == _MASK:
-        return linked & np.uint32(0xFFFF03FF) | np.uint32((max(value.bit_length(), 1) - 1 & 0x1F) << 10)
-    parts = np.array([value >> 16 * k & 0xFFFF for k in range(4)], np.uint32) << np.uint32(5)
-    return linked & ~_IMM16 | np.tile(parts, len(linked) // 4)
+    low, width = _FIELDS[kind]
+    field = max(value.bit_length(), 1) - 1 if kind == _MASK else value
+    parts = np.array([field >> width * k & (1 << width) - 1 for k in range(_PLACE_WORDS[kind])], np.uint32)
+    return linked & ~np.uint32(_VALUE_BITS[kind]) | np.tile(parts << np.uint32(low), len(linked) // len(parts))
 
 
 def _most_common(live: U32, kind: str) -> tuple[int, int]:
     """Return the value that most places have, and the number of these."""
     if not len(live):
         return 0, 1
-    if kind == _SHIFT:
-        held = live >> np.uint32(16) & np.uint32(63)
-    elif kind == _MASK:
-        held = live >> np.uint32(10) & np.uint32(0x1F)
-    else:
-        parts = (live >> np.uint32(5) & np.uint32(0xFFFF)).astype(np.uint64).reshape(-1, 4)
-        values, counts = np.unique(sum(parts[:, k] << np.uint64(16 * k) for k in range(4)), return_counts=True)
-        return int(values[np.argmax(counts)]), int(counts.max())
-    values, counts = np.unique(held, return_counts=True)
-    common = int(values[np.argmax(counts)])
-    return common if kind == _SHIFT else (1 << common + 1) - 1, int(counts.max())
+    (low, width), count = _FIELDS[kind], _PLACE_WORDS[kind]
+    parts = (live >> np.uint32(low) & np.uint32((1 << width) - 1)).astype(np.uint64).reshape(-1, count)
+    values, counts = np.unique(sum(parts[:, k] << np.uint64(width * k) for k in range(count)), return_counts=True)
+    field = int(values[np.argmax(counts)])
+    return (1 << field + 1) - 1 if kind == _MASK else field, int(counts.max())

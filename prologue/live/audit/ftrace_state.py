@@ -106,7 +106,7 @@ class FtraceState:
         own = self._kernel.image.section_at(vaddr - self._slide & (1 << 64) - 1)
         if own is not None:
             return own in self._kernel.image.text_sections
-        return self._state is None or not self._state.symbols or self._state.names_code(vaddr)
+        return self._state is None or not self._state.symbols or bool(self._state.code_owner(vaddr))
 
     def direct_call(self, ops: int) -> int | None:
         """Return the address to which an ops sends its functions without ftrace; None if there is none, or unknown."""

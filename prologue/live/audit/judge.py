@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from prologue.arrays import I64, U32, U64, Bool, among
+from prologue.arrays import I64, U32, U64, Bool, among, runs_of, spans_of
 from prologue.insn import a64
 from prologue.live.audit.audited import Audited, LiveKind, LiveWord, MechanismCount, OwnedWords
 from prologue.live.audit.breakpoints import Breakpoint
@@ -125,12 +125,9 @@ class TextJudge:
         """Yield words that no mechanism owns, or two, and that are not as linked; neighbours are one finding."""
         yield from self._wiped(section)
         odd = np.flatnonzero((section.words != section.linked) & section.there & (owner <= 0) & ~section.zeros)
-        if not len(odd):
-            return
         vaddrs = np.uint64(section.section.addr) + odd.astype(np.uint64) * np.uint64(4)
         odd = odd[self._settled(vaddrs)]
-        edges = np.flatnonzero(np.diff(odd, prepend=-2) != 1)
-        for run in np.split(odd, edges[1:]) if len(odd) else ():
+        for run in runs_of(odd):
             first = int(run[0])
             vaddr, live, was = section.section.addr + 4 * first, int(section.words[first]), int(section.linked[first])
             more = f" ({len(run):,} words from here on)" if len(run) > 1 else ""
@@ -142,8 +139,7 @@ class TextJudge:
 
     def _wiped(self, section: LiveSection) -> Iterator[LiveWord]:
         """Yield pages of zeros; neighbours are one finding. No mechanism claims a word of them."""
-        edges = np.flatnonzero(np.diff(section.zeros.astype(np.int8), prepend=0, append=0)).tolist()
-        for first, end in zip(edges[::2], edges[1::2], strict=True):
+        for first, end in spans_of(section.zeros):
             vaddr, was = section.section.addr + 4 * first, int(section.linked[first])
             message = (
                 f"holds zeros, linked {self._insn(was, vaddr)} ({end - first:,} words from here on): whole pages were "

@@ -12,32 +12,18 @@ from typing import Final, NamedTuple
 from prologue.elf.image import ElfImage
 from prologue.elf.struct_types import StructTypes, struct_types
 
-# Names here, and the members that have the value in different releases. A name without a dot is a struct's size.
-_WANTED: Final[dict[str, tuple[str, ...]]] = {
-    "dyn_ftrace": ("dyn_ftrace",),
-    "dyn_ftrace.flags": ("dyn_ftrace.flags",),
-    "dyn_ftrace.ip": ("dyn_ftrace.ip",),
-    "ftrace_func_entry.direct": ("ftrace_func_entry.direct",),
-    "ftrace_func_entry.ip": ("ftrace_func_entry.ip",),
-    "ftrace_hash.buckets": ("ftrace_hash.buckets",),
-    "ftrace_hash.size_bits": ("ftrace_hash.size_bits",),
-    "ftrace_ops": ("ftrace_ops",),
-    "ftrace_ops.direct_call": ("ftrace_ops.direct_call",),
-    "ftrace_ops.func": ("ftrace_ops.func",),
-    "ftrace_ops.next": ("ftrace_ops.next",),
-    "ftrace_page.index": ("ftrace_page.index",),
-    "ftrace_page.next": ("ftrace_page.next",),
-    "ftrace_page.records": ("ftrace_page.records",),
-    "kgdb_bkpt": ("kgdb_bkpt",),
-    "kgdb_bkpt.bpt_addr": ("kgdb_bkpt.bpt_addr",),
-    "kgdb_bkpt.saved_instr": ("kgdb_bkpt.saved_instr",),
-    "kgdb_bkpt.state": ("kgdb_bkpt.state",),
-    "kprobe.addr": ("kprobe.addr",),
+# Structs whose sizes are wanted, and members; those that have other names in the types, by all of these.
+_PLAIN: Final = (
+    "dyn_ftrace", "dyn_ftrace.flags", "dyn_ftrace.ip", "ftrace_func_entry.direct", "ftrace_func_entry.ip",
+    "ftrace_hash.buckets", "ftrace_hash.size_bits", "ftrace_ops", "ftrace_ops.direct_call", "ftrace_ops.func",
+    "ftrace_ops.next", "ftrace_page.index", "ftrace_page.next", "ftrace_page.records", "kgdb_bkpt",
+    "kgdb_bkpt.bpt_addr", "kgdb_bkpt.saved_instr", "kgdb_bkpt.state", "kprobe.addr", "kprobe.opcode",
+    "static_key.enabled",
+)  # fmt: skip
+_WANTED: Final[dict[str, tuple[str, ...]]] = {name: (name,) for name in _PLAIN} | {
     "kprobe.copy": ("kprobe.ainsn.xol_insn", "kprobe.ainsn.api.insn"),
     "kprobe.next": ("kprobe.hlist.next",),
-    "kprobe.opcode": ("kprobe.opcode",),
     "mutex.owner": ("mutex.owner", "mutex.rtmutex.owner", "mutex.lock.owner"),
-    "static_key.enabled": ("static_key.enabled",),
 }
 
 # Members whose place no configuration changes, except PREEMPT_RT that of a mutex's owner; direct_call and the size of

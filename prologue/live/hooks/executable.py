@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from prologue.arrays import U64, Bool
+from prologue.arrays import Bool, runs_of
 from prologue.live.audit.ftrace_lists import all_records
 from prologue.live.hooks.inventory import Inventory, Suspect
 from prologue.live.hooks.modules import MODULES_CHANGE
@@ -82,7 +82,7 @@ def unowned(inventory: Inventory) -> Iterator[Suspect]:
         if not owners.owns_page(page, pages.size) and not any(pack.start <= page < pack.end for pack in packs)
     ]  # fmt: skip
     doubtful: list[str] = []
-    for run in _runs(np.array(free, np.uint64), pages.size):
+    for run in runs_of(np.array(free, np.uint64), pages.size):
         start, end = int(run[0]), int(run[-1]) + pages.size
         area = next((candidate for candidate in known if candidate.start <= start < candidate.end), None)
         if area is not None and _may_be_init(objects, owners, area):
@@ -120,23 +120,15 @@ def areas_of_bpf(objects: Objects, owners: Owners, known: list[VmapArea]) -> lis
 
     ``bpf_prog_kallsyms_candidate`` and ``bpf_prog_kallsyms_add`` (kernel/bpf/core.c, 5.10-7.3).
     """
-    return [*_packs(objects, known), *_by_allocator(known, owners)]
-
-
-def _packs(objects: Objects, known: list[VmapArea]) -> list[VmapArea]:
-    """Return areas of BPF's packs."""
-    if not objects.has("pack_list"):
-        return []
-    starts = {
-        objects.get(pack, "bpf_prog_pack.ptr")
-        for pack in objects.entries(objects.place("pack_list"), "bpf_prog_pack.list")
-    }
-    return [area for area in known if area.start in starts]
-
-
-def _by_allocator(known: list[VmapArea], owners: Owners) -> list[VmapArea]:
-    """Return areas that BPF's allocator got, as it does before there are packs."""
-    return [area for area in known if area.caller and owners.name(area.caller).startswith(_BPF_ALLOCATORS)]
+    packs = set[int]()
+    if objects.has("pack_list"):
+        for pack in objects.entries(objects.place("pack_list"), "bpf_prog_pack.list"):
+            packs.add(objects.get(pack, "bpf_prog_pack.ptr"))
+    return [
+        area for area in known
+        # Before there are packs, each program has an area.
+        if area.start in packs or (area.caller and owners.name(area.caller).startswith(_BPF_ALLOCATORS))
+    ]  # fmt: skip
 
 
 def _of_image(kernel: RunningKernel, objects: Objects, pages: ExecutablePages) -> Bool:
@@ -166,9 +158,3 @@ def _filled_padding(kernel: RunningKernel, objects: Objects, size: int) -> Itera
         stop = min([end + -end % size, *(start for start in starts if start >= end)])
         if not live.freed and end < stop and any(objects.read((end + kernel.slide) & _MASK, stop - end)):
             yield (end + kernel.slide) & _MASK, stop - end
-
-
-def _runs(vaddrs: U64, size: int) -> list[U64]:
-    if not len(vaddrs):
-        return []
-    return np.split(vaddrs, np.flatnonzero(np.diff(vaddrs) != np.uint64(size)) + 1)

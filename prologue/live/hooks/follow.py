@@ -9,16 +9,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from prologue.elf.image import ElfImage
-from prologue.elf.symbols import Symbols
 from prologue.live.audit.kept import KeptVariables
 from prologue.live.hooks.inventory import Inventory, take_inventory
 from prologue.live.hooks.judge import judge
 from prologue.live.hooks.objects import Objects, types_of
-from prologue.live.memory.base import KernelInfo, Memory
-from prologue.live.memory.ranges import Range, UnmappedError
-from prologue.live.memory.state import KernelState
-from prologue.live.system.running_kernel import RunningKernel, find_slide, open_running
+from prologue.live.memory.base import Memory
+from prologue.live.system.running_kernel import RunningKernel, open_running
 
 _AHEAD: Final = 16  # pages that are read together: another question takes longer than to send them
 _NEAR: Final = 64  # bytes between two ranges that are kept as one: of one struct, mostly
@@ -36,8 +32,8 @@ class FollowHooks:
 
     def __init__(self, vmlinux: Path, memory: Memory) -> None:
         image = open_running(vmlinux, memory)
-        slide = find_slide(Symbols(image), memory)
-        self._kernel = RunningKernel(image, _LinkedText(image, memory, slide))
+        # Whose code an address is depends on where text is, and not on its words.
+        self._kernel = RunningKernel(image, memory, as_linked=True)
         self._types = types_of(self._kernel)
         self._pages: frozenset[int] = frozenset()
 
@@ -81,33 +77,3 @@ class _Followed(KeptVariables):
         """Read pages as ``Variables.fetch``, and those around them."""
         missing = {page // _AHEAD for page in pages if page not in self._pages}
         super().fetch(page for group in missing for page in range(group * _AHEAD, (group + 1) * _AHEAD))
-
-
-class _LinkedText:
-    """Text as the vmlinux has it: whose code an address is depends on where text is, and not on its words."""
-
-    live = False
-
-    def __init__(self, image: ElfImage, memory: Memory, slide: int) -> None:
-        self.name = memory.name
-        self._image, self._memory, self._slide = image, memory, slide
-
-    @property
-    def info(self) -> KernelInfo:
-        """Facts about the kernel."""
-        return self._memory.info
-
-    def read(self, vaddr: int, size: int) -> bytes:
-        """Read bytes of the file, by run-time address."""
-        data = self._image.read_at(vaddr - self._slide, size)
-        if data is None:
-            raise UnmappedError(f"the file has no {size} bytes for {vaddr:#x}", path=self.name)
-        return data
-
-    def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
-        """Read several ranges."""
-        return [self.read(*piece) for piece in ranges]
-
-    def state(self, vmlinux: Path | None = None) -> KernelState:
-        """Return the state of the kernel itself."""
-        return self._memory.state(vmlinux)

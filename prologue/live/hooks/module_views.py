@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from prologue.arrays import U64
+from prologue.arrays import runs_of
 from prologue.live.hooks.ftrace_hooks import read_records
 from prologue.live.hooks.inventory import Inventory, Suspect
 from prologue.live.hooks.modules import MODULES_CHANGE, VIEWS, ListedModule
@@ -19,7 +19,7 @@ from prologue.live.hooks.objects import NotKnownError, Objects, raise_all
 from prologue.live.hooks.owners import Owners
 from prologue.words import counted
 
-_APART: Final = np.uint64(1 << 12)  # bytes between records that are those of different modules
+_APART: Final = 1 << 12  # bytes between records that are those of different modules
 
 
 def hidden_modules(inventory: Inventory) -> Iterator[Suspect]:
@@ -70,14 +70,8 @@ def _recorded(objects: Objects, owners: Owners) -> Iterator[Suspect]:
     for module in owners.modules:
         for part in module.memory:
             places = places[(places < np.uint64(part.start)) | (places >= np.uint64(part.stop))]
-    for group in _groups(places):
+    for group in runs_of(places, _APART):
         first, last = int(group[0]), int(group[-1])
         count = counted(len(group), "function")
         message = f"ftrace has records of {count} from {first:#x} to {last:#x}, where no listed module is"
         yield Suspect("module", first, message)
-
-
-def _groups(places: U64) -> list[U64]:
-    if not len(places):
-        return []
-    return np.split(places, np.flatnonzero(np.diff(places) > _APART) + 1)

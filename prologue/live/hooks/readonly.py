@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from prologue.arrays import U64
+from prologue.arrays import U64, runs_of
 from prologue.elf.dynrelocs import relocated
 from prologue.elf.image import ElfImage
 from prologue.elf.sections import Section
@@ -59,7 +59,7 @@ def changed_data(inventory: Inventory) -> Iterator[Suspect]:
                 maybe = np.array([_is_owned(inventory, live[k], linked[k]) for k in at.tolist()], np.bool_)
                 literals += int(maybe.sum())
                 at = at[~maybe]
-            for run in np.split(at, np.flatnonzero(np.diff(at) != 1) + 1) if len(at) else ():
+            for run in runs_of(at):
                 yield _changed(inventory, int(vaddrs[run[0]]), int(live[run[0]]), int(linked[run[0]]), len(run))
     try:
         yield from _pointers_after_init(inventory, after_init, places, values)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 from prologue.errors import InputError, Location
-from prologue.live.audit.compare import audit_both as compare
 from prologue.live.audit.run import KERNEL, LIVE_RULES, Audit, Look, audit_of, look_at, mismatch_audit
 from prologue.live.hooks.inventory import Inventory, Suspect, SuspectKind, take_inventory
 from prologue.live.hooks.judge import HooksJudged, judge
@@ -47,13 +46,6 @@ def audit(
         return audit_with_hooks(look_at(vmlinux, memory, modules), rules)
     except AnotherKernelError as error:
         return mismatch_audit(vmlinux, memory, error)
-
-
-def audit_both(
-    vmlinux: Path, memories: tuple[Memory, Memory], modules: dict[str, list[Path]] | None, rules: tuple[Rule, ...]
-) -> Audit:
-    """Judge both, and what became of words in between; errors as ``compare.audit_both``."""
-    return compare(vmlinux, memories, modules, rules, audit_with_hooks)
 
 
 def audit_with_hooks(look: Look, rules: tuple[Rule, ...], before: Look | None = None) -> Audit:

@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from prologue.arrays import I64
+from prologue.arrays import I64, runs_of
 from prologue.elf.files import open_regular
 from prologue.errors import InputError
 from prologue.live.memory.ranges import PAGE, Range
@@ -130,8 +130,7 @@ class CompressedDump:
     @property
     def ranges(self) -> Iterator[Range]:
         """Physical addresses of the memory that is there, ascending and apart."""
-        edges = np.flatnonzero(np.diff(self._numbers, prepend=-2) != 1)
-        for run in np.split(self._numbers, edges[1:]) if len(self._numbers) else ():
+        for run in runs_of(self._numbers):
             yield Range(int(run[0]) * self.block, len(run) * self.block)
 
     @property

@@ -145,10 +145,6 @@ class KernelState:
         modules = {module.name for module in self.modules}
         return sorted((s.vaddr, s.owner) for s in self.symbols if s.owner and s.owner not in modules)
 
-    def names_code(self, vaddr: int) -> bool:
-        """Return whether somebody's code is there."""
-        return bool(self.code_owner(vaddr))
-
     def as_data(self) -> dict[str, Any]:
         """Return all as JSON values; addresses as hexadecimal text."""
         return {

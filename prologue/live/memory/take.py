@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from prologue.arrays import Bool
+from prologue.arrays import Bool, spans_of
 from prologue.errors import InputError
 from prologue.live.memory.base import Memory
 from prologue.live.memory.capture import Piece, write_capture
@@ -128,7 +128,7 @@ def _with_names(
 ) -> KernelState:
     """Return the state, asked before the text was read, with the names of what was attached and is called since."""
     inside = range(image.vaddr, image.vaddr + image.filesz)
-    if all(vaddr in inside or state.names_code(vaddr) for vaddr in called):
+    if all(vaddr in inside or state.code_owner(vaddr) for vaddr in called):
         return state
     source.forget_state()
     return replace(state, symbols=tuple(dict.fromkeys((*state.symbols, *source.state().symbols))))
@@ -285,9 +285,8 @@ def _present(vaddr: int, reading: StableReading, starts: tuple[_Start, ...]) -> 
     Between two allocations a page is unmapped: a run without a start belongs to others, and is left out.
     """
     addresses = [start.vaddr for start in starts]
-    absent = zero_pages(reading.data, vaddr)  # /proc/kcore gives zeros for what is not mapped
-    edges = np.flatnonzero(np.diff(absent.astype(np.int8), prepend=1, append=1)).tolist()
-    for low, high in zip(edges[::2], edges[1::2], strict=True):
+    # /proc/kcore gives zeros for what is not mapped.
+    for low, high in spans_of(~zero_pages(reading.data, vaddr)):
         run = range(vaddr + low * PAGE, vaddr + high * PAGE)
         if bisect_right(addresses, run.stop - 1) == bisect_right(addresses, run.start - 1):
             continue

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from prologue.arrays import Bool
+from prologue.arrays import Bool, spans_of
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import SHN_ABS, STT_FUNC, STT_NOTYPE, STT_OBJECT, SYM
 from prologue.elf.written import NewSection, write_executable
@@ -216,11 +216,11 @@ def _texts(piece: _Wanted, reading: StableReading) -> Iterator[BareText]:
     blank = np.repeat(zero_pages(reading.data, piece.where.vaddr), PAGE // 4)[piece.where.vaddr % PAGE // 4 :]
     zeros: Bool = reading.there & blank[: len(reading.there)]
     there = reading.there & ~zeros if _is_unsized(piece) else reading.there
-    edges = np.flatnonzero(np.diff(there.astype(np.int8), prepend=0, append=0)).tolist()
+    spans = spans_of(there)
     if _is_unsized(piece):
         last = (max(piece.known.end - 4, piece.known.vaddr) - piece.where.vaddr) // 4
-        edges = edges[: 2 * sum(low <= last for low in edges[::2])]
-    for low, high in zip(edges[::2], edges[1::2], strict=True):
+        spans = [span for span in spans if span[0] <= last]
+    for low, high in spans:
         data = reading.data[4 * low : 4 * high]
         filled = -(-len(data.rstrip(b"\0")) // 4)
         if not filled:

@@ -9,6 +9,7 @@ from prologue.elf.sections import Section
 from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
 from prologue.live.memory.base import Memory
+from prologue.live.system.running_text import LiveSection
 from prologue.words import counted
 
 # What the running kernel gives away: memory from here to there (free_initmem, arch/arm64/mm/init.c, 6.1-7.2), and
@@ -39,29 +40,31 @@ class TextOwnership:
         """Return whether the kernel may have given the section's memory to a new owner."""
         return section.addr in self._freed or section.addr < self._begin or section.name in self._names
 
-    def is_there(self, section: Section, there: int, differ: int) -> bool:
+    def is_there(self, live: LiveSection) -> bool:
         """Return whether memory has the section's text; not if it was freed and has a new owner.
 
         Raises:
             AnotherKernelError: it has other text.
 
         """
+        has = live.there & ~live.zeros
+        there, differ = int(has.sum()), int((live.words != live.linked)[has].sum())
         if 2 * differ <= there:
             return True
-        if self.may_be_freed(section):
+        if self.may_be_freed(live.section):
             return False
-        raise self._not_this_text(section, there, differ)
+        raise self._not_this_text(live.section, there, differ)
 
-    def require_main(self, counts: Iterable[tuple[Section, int]]) -> None:
+    def require_main(self, sections: Iterable[LiveSection]) -> None:
         """Refuse memory that has no word of the largest section.
 
         Raises:
             AnotherKernelError: it has none.
 
         """
-        main, there = max(counts, key=lambda item: item[0].size // 4)
-        if not there:
-            raise self._not_this_text(main, 0, 0)
+        main = max(sections, key=lambda live: len(live.linked))
+        if not (main.there & ~main.zeros).any():
+            raise self._not_this_text(main.section, 0, 0)
 
     def _not_this_text(self, section: Section, there: int, differ: int) -> AnotherKernelError:
         words = counted(there, "word differs", plural="words differ")

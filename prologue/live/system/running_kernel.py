@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -104,8 +105,8 @@ class LiveText:
 class RunningKernel(Kernel):
     """A vmlinux whose text is what memory has; tables, symbols and sites are those of the file."""
 
-    def __init__(self, image: ElfImage, memory: Memory) -> None:
-        """Read the text.
+    def __init__(self, image: ElfImage, memory: Memory, *, as_linked: bool = False) -> None:
+        """Read the text; or take that of the file, ``as_linked``.
 
         Raises:
             AnotherKernelError: it is not that kernel's.
@@ -115,7 +116,7 @@ class RunningKernel(Kernel):
         super().__init__(image)
         self.memory = memory
         self.slide = find_slide(self.symbols, memory)
-        self.live_text = LiveText(image, read_text(image, self.symbols, memory, self.slide))
+        self.live_text = LiveText(image, _read_text(image, self.symbols, memory, self.slide, as_linked=as_linked))
 
     @property
     def text(self) -> Text:
@@ -172,7 +173,7 @@ def find_slide(symbols: Symbols, memory: Memory) -> int:
     return runs - linked.vaddr
 
 
-def read_text(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) -> list[LiveSection]:
+def _read_text(image: ElfImage, symbols: Symbols, memory: Memory, slide: int, *, as_linked: bool) -> list[LiveSection]:
     """Read every executable section of the kernel in memory, in the order of the file.
 
     Raises:
@@ -187,10 +188,11 @@ def read_text(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) -> 
         SectionPlace(section, image.view(section, "<u4"), section.addr + slide, own.may_be_freed(section))
         for section in image.text_sections
     ]
-    live = read_sections(memory, placed)
-    for k, (read, source) in enumerate(zip(live, placed, strict=True)):
-        there = read.there & ~read.zeros
-        if not own.is_there(read.section, int(there.sum()), int((read.words != read.linked)[there].sum())):
-            live[k] = absent_section(source)
-    own.require_main((read.section, int((read.there & ~read.zeros).sum())) for read in live)
+    if as_linked:
+        whole = [np.ones(len(section.linked), np.bool_) for section in placed]
+        pairs = zip(placed, whole, strict=True)
+        return [replace(absent_section(section), there=there, freed=section.freed) for section, there in pairs]
+    read = zip(read_sections(memory, placed), placed, strict=True)
+    live = [section if own.is_there(section) else absent_section(source) for section, source in read]
+    own.require_main(live)
     return live
