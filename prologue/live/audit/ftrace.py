@@ -120,11 +120,17 @@ class _Slots:
         return self._state.direct_targets.get(place)
 
     def _should_call(self, runs: U64) -> tuple[Bool, Bool]:
-        """Return which sites are traced, by ftrace's records or the literals, and for which of them that is known."""
+        """Return which sites are traced, by ftrace's records or the literals, and for which of them that is known.
+
+        A module that is being unloaded has no record any more, and its sites stay as they were (``ftrace_release_mod``,
+        kernel/trace/ftrace.c, 5.10-7.3).
+        """
         records = self._state.records
         if records is not None and len(records.places):
             at = np.minimum(np.searchsorted(records.places, runs), len(records.places) - 1)
             recorded = records.places[at] == runs
+            if not recorded.any():
+                return self._calls, recorded
             return recorded & (records.flags[at] & ENABLED != 0), np.ones(len(runs), np.bool_)
         if self._literal is not None and self._state.idle_ops is not None:
             places = {self._state.idle_ops, *self._state.ops.places, self._state.list_ops or 0}
@@ -164,15 +170,16 @@ class _Slots:
         good: Bool = among(literal, ops)
         # Memory has not all ops: one that lies where data may be could be one of those.
         maybe = (literal >= np.uint64(KERNEL_LOWEST)) & (literal & np.uint64(7) == 0)
-        unsure = ~good & maybe & (not state.ops.complete)
+        released = ~self._decided & (state.records is not None)
+        unsure = ~good & maybe & (released | (not state.ops.complete))
         for place in np.unique(literal[~good & maybe]).tolist() if state.busy else ():
             unsure |= (literal == np.uint64(place)) & state.may_be_leaving(place)
         idle: Bool = literal == np.uint64(state.idle_ops or 0)
-        against: Bool = good & (idle == self._traced) & (state.records is not None)
+        against: Bool = good & (idle == self._traced) & (state.records is not None) & ~released
         if state.busy:  # literals and records are written one after the other
             unsure |= against
         elif state.records is not None:
-            good, unsure = good & ~against, unsure & self._traced
+            good, unsure = good & ~against, unsure & (self._traced | released)
         if self._unset.any():
             good, unsure = self._before_first_trace(idle, good, unsure)
         expected = np.where(good | unsure, literal, np.uint64(0))

@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 import pytest
 
+from prologue.insn import a64
 from prologue.kernel.kernel import Kernel
 from prologue.live.audit.claims import Claims
 from prologue.live.audit.ftrace import claim_ftrace
@@ -58,10 +59,30 @@ def test_an_ops_that_was_not_read_may_be_anywhere(mini: Mini) -> None:
     assert np.all(one.unsure & one.right)
 
 
+@pytest.mark.parametrize("literal", [IDLE, TRACER, 0xFFFF00000A4E9C00])
+@pytest.mark.parametrize("word", [a64.NOP, a64.encode_b(0, 8, link=True)])
+def test_sites_without_any_record_are_not_decided(mini: Mini, literal: int, word: int) -> None:
+    """As those of a module that is being unloaded: its records go first, and its text stays as it was traced."""
+    first, second, data = every_claim(mini, literal, busy=False, enabled=False, recorded=False, word=word)
+    assert first.right.all()
+    assert second.right.all()
+    assert np.all(second.unsure)
+    assert data.right.all()
+    assert np.all(data.unsure) == (literal not in {IDLE, TRACER})
+
+
 def claimed(
     mini: Mini, literal: int, *, busy: bool, enabled: bool, leaving: bool = False, complete: bool = True
 ) -> Claims:
     """Claim the literals of a kernel, which are all the same."""
+    return every_claim(mini, literal, busy=busy, enabled=enabled, leaving=leaving, complete=complete)[-1]
+
+
+def every_claim(
+    mini: Mini, literal: int, *, busy: bool, enabled: bool, leaving: bool = False, complete: bool = True,
+    recorded: bool = True, word: int = 0,
+) -> tuple[Claims, Claims, Claims]:  # fmt: skip
+    """Claim first slots, second slots (``word``, if it is not 0) and literals."""
     kernel = Kernel(process(mini(Spec(layout="4,2", form="relr"))))
     sites = kernel.sites
     assert sites is not None
@@ -69,16 +90,20 @@ def claimed(
         for at in kernel.image.offsets(sites.entry - np.uint64(8)).tolist():
             stream.seek(at)
             stream.write(literal.to_bytes(8, "little"))
+        for at in kernel.image.offsets(sites.second).tolist() if word else ():
+            stream.seek(at)
+            stream.write(word.to_bytes(4, "little"))
     kernel = Kernel(kernel.path)
     flags = np.full(len(sites.second), ENABLED if enabled else 0, np.uint64)
     said = SimpleNamespace(
         busy=busy, restless=False, disabled=False, sets_literals_late=False, idle_ops=IDLE, list_ops=None,
-        trampolines=frozenset(), ops=Ops(frozenset({TRACER}), complete=complete),
-        records=LiveRecords(np.sort(sites.second), flags), may_be_leaving=lambda _: leaving, is_code=lambda _: True,
-        direct_call=lambda _: None,
+        trampolines=frozenset((sites.second + np.uint64(8)).tolist()), direct_targets={},
+        ops=Ops(frozenset({TRACER}), complete=complete),
+        records=LiveRecords(np.sort(sites.second) + np.uint64(0 if recorded else 1 << 30), flags),
+        may_be_leaving=lambda _: leaving, is_code=lambda _: True, direct_call=lambda _: None,
     )  # fmt: skip
     state = cast("FtraceState", said)
     scene = Scene(binary=kernel, slide=0, variables=cast("Variables", None), kernel=kernel, kernel_slide=0)
-    (one,) = [one for one in claim_ftrace(scene, state, np.zeros(0, np.uint64)) if one.kind == "data"]
-    assert len(one.vaddrs) == 2 * len(sites.second)
-    return one
+    first, second, data, *_ = claim_ftrace(scene, state, np.zeros(0, np.uint64))
+    assert len(data.vaddrs) == 2 * len(sites.second)
+    return first, second, data
