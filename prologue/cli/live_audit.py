@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from prologue.cli.arguments import require_html, selected_names, shell_words, split_names
@@ -32,8 +33,9 @@ def run(args: Namespace) -> int:
     require_html(args.format)
     use_example_system(args)
     sources = [args.source, *([args.later] if args.later else [])]
+    modules = None if args.modules is None else module_files(args.modules)
     for out in (args.output, args.plot):
-        require_other(out, args.vmlinux, *map(Path, sources))
+        require_other(out, args.vmlinux, *map(Path, sources), *chain.from_iterable((modules or {}).values()))
     look = look_of(args, ("--plot", args.plot))
     if args.plot:
         from prologue.report.audit_plot import plot_audit
@@ -47,7 +49,6 @@ def run(args: Namespace) -> int:
     image = ElfImage(args.vmlinux)
     if not image.relocatable:
         require_unstripped(image)
-    modules = None if args.modules is None else module_files(args.modules)
     if args.later:
         done = audit_both(args.vmlinux, (memories[0], memories[1]), modules, rules, audit_with_hooks)
     else:

@@ -37,6 +37,16 @@ def test_words_that_did_not_come_to_rest(mini: Mini, capsys: pytest.CaptureFixtu
     assert (row["words"], row["wrong"]) == (9, 9)  # three entries
 
 
+def test_no_module_is_replaced_by_the_report(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    loaded = load(mini)
+    vmlinux, content = process(loaded.vmlinux), loaded.ko.read_bytes()
+    command = ["live", "audit", str(vmlinux), str(loaded.capture()), "--modules", str(loaded.ko.parent)]
+    capsys.readouterr()
+    assert main([*command, "-o", str(loaded.ko)]) == 2
+    assert f"{loaded.ko}: is also an input of this command" in capsys.readouterr().err
+    assert loaded.ko.read_bytes() == content
+
+
 @pytest.mark.parametrize("kind", ["text", "json", "sarif", "junit", "ktap"])
 def test_a_file_of_another_build_passes_in_no_format(mini: Mini, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     loaded = load(mini)
