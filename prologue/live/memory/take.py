@@ -102,7 +102,7 @@ def take_capture(
     matters = [np.ones(text.size // 4, np.bool_), *(_is_text(piece_range, starts) for piece_range in ranges)]
     data = [Range(text.end, first.end - text.end), *rest]
     read = _read(source, [text, *ranges], matters, data, follow, follow_more or (lambda _: ()))
-    state = _with_names(source, state, read.structures.called, segment)
+    state = _with_later(source, state, read.structures, segment)
     kernel, *others = read.text
     pieces = [_piece(segment, first.vaddr, kernel.data + read.data[0], kernel.unstable)]
     for piece, plain in zip(rest, read.data[1:], strict=True):
@@ -123,15 +123,20 @@ def take_capture(
     )
 
 
-def _with_names(
-    source: Kcore | RemoteKcore, state: KernelState, called: frozenset[int], image: CoreSegment
+def _with_later(
+    source: Kcore | RemoteKcore, state: KernelState, structures: Structures, image: CoreSegment
 ) -> KernelState:
-    """Return the state, asked before the text was read, with the names of what was attached and is called since."""
+    """Return the state, asked before the text was read, with what was attached since, if it may be in the text.
+
+    These are names of what is called, and kprobes, of which the structures may have no list.
+    """
     inside = range(image.vaddr, image.vaddr + image.filesz)
-    if all(vaddr in inside or state.code_owner(vaddr) for vaddr in called):
+    if structures.whole and all(vaddr in inside or state.code_owner(vaddr) for vaddr in structures.called):
         return state
     source.forget_state()
-    return replace(state, symbols=tuple(dict.fromkeys((*state.symbols, *source.state().symbols))))
+    later = source.state()
+    symbols = tuple(dict.fromkeys((*state.symbols, *later.symbols)))
+    return replace(state, symbols=symbols, kprobes=tuple(dict.fromkeys((*state.kprobes, *later.kprobes))))
 
 
 def _read(  # noqa: PLR0913, PLR0917 - what is read, and what finds more

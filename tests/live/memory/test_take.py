@@ -212,6 +212,17 @@ def test_what_was_attached_before_the_text_was_read_has_its_name(
     assert (names.count("bpf_trampoline_1"), names.count("bpf_prog_6deef7357e7b4530")) == (1, 1)
 
 
+def test_kprobes_that_were_armed_before_the_text_was_read_are_listed(
+    machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without kprobe_table only the list of debugfs has them: a breakpoint of none would be an intruder's."""
+    probes, asked = [f"{IMAGE + PAGE + at:x}  k  f+{at:#x}    " for at in (0, 8)], tmp_path / "asked"
+    first, later = (SAID.replace("==== end", f"{line}\n==== end") for line in probes)
+    monkeypatch.setattr(kcore, "SCRIPT", f"if [ -e {asked} ]; then\n{later}\nelse\n>{asked}\n{first}\nfi\n")
+    assert main(["live", "capture", str(machine), "-o", str(tmp_path / "out"), "-q"]) == 0
+    assert list(open_memory(str(tmp_path / "out")).state().kprobes) == probes
+
+
 def test_a_kernel_whose_kallsyms_has_no_data(machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As 6.1's without KALLSYMS_ALL: init ends where its zeros do, and zeros after that are variables."""
     lines = [line for line in SAID.splitlines(keepends=True) if "__init_end" not in line and " B _end" not in line]
