@@ -79,6 +79,9 @@ _MECHANISMS: Final[dict[str, tuple[str, ...]]] = {
     "static call": ("arch_static_call_transform",),
     "module loading": ("apply_relocate_add", "module_finalize", "move_module", "load_module"),
     "spectre vectors": _SPECTRE,
+    # 5.10, arch/arm64/mm/proc.S: the flag is among the text, and the code that counts CPUs in it has labels that are
+    # symbols, the boot CPU's last one "skip_pgd".
+    "KPTI flag": ("idmap_kpti_install_ng_mappings", "__idmap_kpti_secondary", "skip_pgd"),
     "kgdb": ("kgdb_arch_set_breakpoint", "kgdb_arch_remove_breakpoint"),
 }  # fmt: skip
 _BY_FUNCTION: Final = {name: mechanism for mechanism, names in _MECHANISMS.items() for name in names}

@@ -30,6 +30,8 @@ def chain(*names: str) -> list[NamedPlace | None]:
         (("alt_cb_patch_nops", "__apply_alternatives", "multi_cpu_stop"), "alternatives"),
         (("__memcpy", "text_poke_memcpy", "__text_poke", "aarch64_insn_copy", "bpf_arch_text_copy"), "BPF"),
         (("__memcpy", "__copy_hyp_vect_bpi", "kvm_setup_bhb_slot.part.0"), "spectre vectors"),
+        (("skip_pgd", "kpti_install_ng_mappings", "cpu_enable_non_boot_scope_capabilities"), "KPTI flag"),
+        (("__idmap_kpti_secondary", "kpti_install_ng_mappings"), "KPTI flag"),
     ],
 )
 def test_known_writers(names: tuple[str, ...], mechanism: str) -> None:
