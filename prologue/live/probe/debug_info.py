@@ -116,9 +116,9 @@ class DebugInfo:
     Errors of damaged information are pyelftools' own: ``readable_dwarf`` turns them into an InputError.
     """
 
-    def __init__(self, image: ElfImage) -> None:
+    def __init__(self, image: ElfImage, *, relocates: bool = True) -> None:
         self.image = image
-        self.dwarf = _open(image)
+        self.dwarf = _open(image, relocates and image.relocatable)
         self._units: dict[int, Unit] = {}
         self._strings: dict[str, tuple[bytes, ...]] = {}
         self.whole_file = DrgnTypes(image.path)
@@ -155,25 +155,19 @@ class DebugInfo:
 
     def unit_at(self, vaddr: int) -> Unit | None:
         """Find the unit whose code has that address; None if there is none."""
-        row = bisect_right(self._spans, (vaddr, 1 << 64, 1 << 64)) - 1
-        if row < 0 or vaddr >= self._spans[row][1]:
+        row = bisect_right(self.spans, (vaddr, 1 << 64, 1 << 64)) - 1
+        if row < 0 or vaddr >= self.spans[row][1]:
             return None
-        return self.unit(self._spans[row][2])
+        return self.unit(self.spans[row][2])
 
     @cached_property
-    def _spans(self) -> list[tuple[int, int, int]]:
-        """Start, end and unit of each run of code, ascending: GCC makes a table of all, Clang does not."""
-        section = self.dwarf.debug_aranges_sec
-        if section is not None:
-            spans = sorted(_address_ranges(_whole(section)))
-            if spans:
-                return spans
-        return sorted(
-            (low, high, offset)
-            for offset in self.unit_offsets
-            for low, high in code_of(self.dwarf, self.unit(offset).top)
-            if low
-        )
+    def spans(self) -> list[tuple[int, int, int]]:
+        """Start, end and unit of each run of code, ascending: GCC makes a table of all, Clang of those in assembly."""
+        listed = list(_address_ranges(_whole(self.dwarf.debug_aranges_sec)))
+        units = {unit for _, _, unit in listed}
+        others = (offset for offset in self.unit_offsets if offset not in units)
+        runs = ((*run, offset) for offset in others for run in code_of(self.dwarf, self.unit(offset).top))
+        return sorted([*listed, *(run for run in runs if run[0])])
 
     @cached_property
     def unit_offsets(self) -> list[int]:
@@ -267,10 +261,13 @@ class DebugInfo:
         return _whole(self.dwarf.debug_line_str_sec)
 
 
-def open_debug(image: ElfImage) -> DebugInfo | None:
-    """Open the debug information of a file; None if it has none."""
+def open_debug(image: ElfImage, *, relocates: bool = True) -> DebugInfo | None:
+    """Open the debug information of a file; None if it has none.
+
+    ``relocates``: that of a module gets the addresses that its sections have; it need not be carried out if it was.
+    """
     section = image.section(".debug_info") or image.section(".zdebug_info")
-    return DebugInfo(image) if section is not None and section.has_bytes else None
+    return DebugInfo(image, relocates=relocates) if section is not None and section.has_bytes else None
 
 
 def _whole(section: Any) -> bytes:
@@ -318,16 +315,16 @@ class _Window:
         return self._file.tell() - self._base
 
 
-def _open(image: ElfImage) -> Any:
+def _open(image: ElfImage, relocates: bool) -> Any:
     from elftools.dwarf.dwarfinfo import DebugSectionDescriptor, DwarfConfig, DWARFInfo
     from elftools.elf.elffile import ELFFile
 
     debug = [s for s in image.sections if s.name.startswith((".debug_", ".zdebug_"))]
     packed = any(s.name.startswith(".z") or s.flags & SHF_COMPRESSED for s in debug)
-    if image.relocatable or packed or not image.is_whole_file:
-        content = _with_addresses(image) if image.relocatable else image.content
-        elf = ELFFile(io.BytesIO(bytes(content)) if image.relocatable or not image.is_whole_file else _file(image))
-        return elf.get_dwarf_info(relocate_dwarf_sections=image.relocatable, follow_links=False)
+    if relocates or packed or not image.is_whole_file:
+        content = _with_addresses(image) if relocates else image.content
+        elf = ELFFile(io.BytesIO(bytes(content)) if relocates or not image.is_whole_file else _file(image))
+        return elf.get_dwarf_info(relocate_dwarf_sections=relocates, follow_links=False)
 
     def descriptor(name: str) -> Any:
         section = image.section(name) if name else None
