@@ -182,13 +182,25 @@ def _over_links(args: Namespace) -> Iterator[tuple[Namespace, Target, RecordedLi
         raise BenchError("--reserve: not with --links: one board for all links (--target labgrid:..., ssh:HOST)")
     if (args.output / CAMPAIGN).exists():  # the report would be of that
         raise BenchError(f"{args.output}: is a result set of a single link: name another directory")
+    directories = link_directories(args.links)
+    _require_same_links(args.output, {directory.name for directory in directories})
     shared = None if args.target == "icount" else choose_target(args)  # icount counts at a vmlinux's own places
     if shared is not None and shared.evidence == "timing":
         require_statsmodels()  # before the boots, not after
-    for number, directory in enumerate(link_directories(args.links)):
+    for number, directory in enumerate(directories):
         of_link = {"vmlinux": directory / VMLINUX, "output": args.output / directory.name, "seed": args.seed + number}
         each = Namespace(**{**vars(args), **of_link})
         yield each, shared or choose_target(each), read_record(directory)
+
+
+def _require_same_links(output: Path, names: set[str]) -> None:
+    """Refuse links that were added or went since boots were recorded: the number of links is fixed before them."""
+    if not any(path.stat().st_size for path in output.glob(f"*/{RESULTS}")):
+        return
+    if other := names ^ {path.parent.name for path in output.glob(f"*/{CAMPAIGN}")}:
+        raise BenchError(
+            f"{output}: was begun with other links (not of both: {', '.join(sorted(other))}): name a new directory"
+        )
 
 
 def _planned(vmlinux: Path, kinds: Sequence[VariantKind]) -> Variants:

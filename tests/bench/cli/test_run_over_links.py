@@ -143,3 +143,22 @@ def test_links_that_are_not_run(links: Path, tmp_path: Path, monkeypatch: pytest
     finally:
         record.write_text(whole)
     assert "link-02/vmlinux: is not the link that link.json beside it describes" in capsys.readouterr().err
+
+
+def test_other_links_are_another_plan(
+    links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    """Links that are added until the answer pleases prove nothing."""
+    fewer = tmp_path / "links"
+    fewer.mkdir()
+    for name in ("link-01", "link-02"):
+        (fewer / name).symlink_to(links / name)
+    monkeypatch.setattr(run_command, "choose_target", lambda _: Board(lost=(3,)))
+    for number, (first, then) in enumerate(((fewer, links), (links, fewer))):
+        out = tmp_path / f"over-{number}"
+        assert run(first, out) == 4
+        before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+        capsys.readouterr()
+        assert run(then, out) == 2
+        assert f"{out}: was begun with other links (not of both: link-03)" in capsys.readouterr().err
+        assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
