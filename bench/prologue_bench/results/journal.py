@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -132,9 +133,20 @@ def _changes(path: Path, campaign: Campaign) -> list[str]:
         before, after = getattr(begun, name), getattr(campaign, name)
         if before != after:
             changes.append(f"{name}: {before} and {after}")
+    # Boards of one type may need a command each: sets that are merged may differ in it.
+    changes += differing("", *({"--install": _install(plan.command or "")} for plan in (begun, campaign)))
     # It decides the place of each in a block; sets that are merged may differ in it.
     orders = ({"variants": ", ".join(variant.label for variant in plan.variants)} for plan in (begun, campaign))
     return changes or list(differing("order of ", *orders))
+
+
+def _install(command: str) -> str:
+    """Return how Images get onto the board, as the command that records says it."""
+    try:
+        words = [word.partition("=") for word in shlex.split(command)]
+    except ValueError:  # quotes that do not match: no command of ours
+        return command
+    return next((value for name, _, value in words if name == "--install"), "kexec")
 
 
 def _no_room(place: object, error: OSError) -> BenchError:

@@ -197,6 +197,20 @@ def test_numbers_that_another_pattern_finds_are_of_another_plan(tmp_path: Path) 
     assert record(tmp_path, Machine(), other) == []
 
 
+def test_another_way_to_install_is_another_plan(tmp_path: Path) -> None:
+    """Another command line, or a board that its firmware started, may be slower than any prologue."""
+    kexec, other = "kexec --append=quiet", "kexec --append=mitigations=off"
+    plan = replace(PLAN, command=f"prologue bench run vmlinux '--install={kexec}' -o a")
+    record(tmp_path, Machine(), plan)
+    assert (
+        record(tmp_path, Machine(), replace(plan, command=f"prologue bench run x --timeout=9 '--install={kexec}'"))
+        == []
+    )
+    for install, said in ((f" '--install={other}'", other), ("", "kexec")):
+        with pytest.raises(BenchError, match=rf"\(--install: {kexec} and {said}\)"):
+            record(tmp_path, Machine(), replace(plan, command=f"prologue bench run vmlinux{install} -o a"))
+
+
 def test_variants_in_another_order_are_another_plan(tmp_path: Path) -> None:
     """Their places in the blocks are others: of two boots at one place one would be taken for the other."""
     base, build = LINK.images
