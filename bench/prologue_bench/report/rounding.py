@@ -12,6 +12,7 @@ from prologue_bench.analysis.stats import ALPHA
 
 _DIGITS: Final = 2  # of the error
 _MOST: Final = 9  # decimals, whatever the error
+_SMALL: Final = 1e-4  # of which so many decimals show too little: powers of ten
 _UNKNOWN: Final = 6  # digits of a number without an error
 
 
@@ -26,7 +27,7 @@ def decimals(error: float, digits: int = _DIGITS) -> int:
         raise ValueError(f"no error to round by: {error}")
     # As rounded: 0.0996 with two digits is 0.10, one decimal less than its first digit says.
     exponent = int(f"{error:.{digits - 1}e}".partition("e")[2])
-    return min(digits - 1 - exponent, _MOST)
+    return digits - 1 - exponent
 
 
 def rounded(value: float, error: float, digits: int = _DIGITS, *, sign: bool = False) -> str:
@@ -44,7 +45,11 @@ def rounded(value: float, error: float, digits: int = _DIGITS, *, sign: bool = F
         places = max(_UNKNOWN - 1 - math.floor(math.log10(abs(value))), 0) if value else 0
         return f"{round(value, places):{plus}.15g}" if value else "0"
     places = decimals(error, digits)
-    text = f"{round(value, places):{plus}.{max(places, 0)}f}"
+    shown = round(value, places)
+    if shown and abs(shown) < _SMALL and places > _MOST:
+        power = math.floor(math.log10(abs(shown)))
+        return f"{shown:{plus}.{min(places + power, _MOST)}e}"
+    text = f"{shown:{plus}.{min(max(places, 0), _MOST)}f}"
     # -0.00 and +0.00 claim a direction that the digits do not show.
     return text.lstrip("+-") if not text.strip("+-0.") else text
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prologue_bench.report.rounding import decimals, rounded, rounded_p
+from prologue_bench.report.words import per_cent
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,11 @@ from prologue_bench.report.rounding import decimals, rounded, rounded_p
         (5.75, 0, "5.75"),
         (5.75, float("nan"), "5.75"),
         (1 / 3, 1e-30, "0.333333333"),
+        (3.14159e-10, 1e-12, "3.142e-10"),
+        (-2e-30, 1.04e-31, "-2.00e-30"),
+        (9.9996e-10, 1e-12, "1.0000e-09"),
+        (2e-14, 1e-12, "0.000000000"),
+        (1 / 3e6, 1e-30, "3.333333333e-07"),
         (5.731234567, 0, "5.73123"),
         (-100 / 3, 0, "-33.3333"),
         (48643112, 0, "48643112"),
@@ -34,7 +40,12 @@ def test_two_digits_of_the_error(value: float, error: float, text: str) -> None:
     assert rounded(value, error) == text
 
 
+def test_a_small_difference_that_can_be_seen_is_not_0() -> None:
+    assert per_cent(3.24e-13) == "3.2e-11%"
+
+
 def test_signs() -> None:
+    assert rounded(2e-30, 1.04e-31, sign=True) == "+2.00e-30"
     assert rounded(1.08, 0.27, sign=True) == "+1.08"
     assert rounded(-1.08, 0.27, digits=1, sign=True) == "-1.1"
     assert rounded(-0.001, 0.27, sign=True) == "0.00"
