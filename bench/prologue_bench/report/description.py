@@ -33,7 +33,7 @@ def to_text(results: ResultSet, command: Sequence[str], more: str = "") -> str:
     lines: list[str] = []
     for workload, rows in describe(results):
         lines += [*title(workload), "", *text_table(_HEAD, _cells(rows), _NUMBERS), ""]
-        if flagged := [line for sentence in _flagged(rows) for line in wrapped(sentence)]:
+        if flagged := [line for sentence in _flagged(rows, results) for line in wrapped(sentence)]:
             lines += [*flagged, ""]
     for sentence in _foot(results):
         lines += wrapped(sentence)
@@ -46,7 +46,7 @@ def to_markdown(results: ResultSet, command: Sequence[str]) -> str:
     for workload, rows in describe(results):
         lines += [f"### {markdown(' '.join(line.strip() for line in title(workload)))}", ""]
         lines += [*markdown_table(_HEAD, _cells(rows), _NUMBERS), ""]
-        if items := [f"- {markdown(sentence)}" for sentence in _flagged(rows)]:
+        if items := [f"- {markdown(sentence)}" for sentence in _flagged(rows, results)]:
             lines += [*items, ""]
     lines += [*(f"- {markdown(sentence)}" for sentence in _foot(results)), "", "```", *command_lines(command), "```"]
     return "\n".join(lines) + "\n"
@@ -63,13 +63,14 @@ def _cells(rows: tuple[Description, ...]) -> list[list[str]]:
     return cells
 
 
-def _flagged(rows: tuple[Description, ...]) -> Iterator[str]:
+def _flagged(rows: tuple[Description, ...], results: ResultSet) -> Iterator[str]:
+    names = {boot.number: boot.name for boot in results.boots}
     error = max(row.error for row in rows)
     for row in rows:
         if not row.outliers:
             continue
         named = [
-            rounded(outlier.value, error) + ("" if outlier.boot is None else f" (boot {outlier.boot})")
+            rounded(outlier.value, error) + ("" if outlier.boot is None else f" ({names[outlier.boot]})")
             for outlier in row.outliers[:_SHOWN]
         ]
         more = len(row.outliers) - len(named)

@@ -241,7 +241,7 @@ def caveats(report: Report) -> Iterator[str]:
     """List what weakens the evidence."""
     results, campaign = report.results, report.results.campaign
     if results.voids:
-        reasons = [f"boot {boot.number} ({boot.void})" for boot in results.voids[:_VOIDS_SHOWN]]
+        reasons = [f"{boot.name} ({boot.void})" for boot in results.voids[:_VOIDS_SHOWN]]
         more = len(results.voids) - len(reasons)
         yield f"void, left out: {'; '.join(reasons)}{f'; and {more} more' if more else ''}"
     valid = [results.valid(variant.label) for variant in campaign.variants]

@@ -42,8 +42,8 @@ def merge(sets: Sequence[tuple[str, ResultSet]]) -> ResultSet:
     require_alike((name, boot.gate_before) for name, results in sets for boot in results.boots if boot.void is None)
     _require_disjoint(sets)
     boots: list[Boot] = []
-    for _, results in sets:
-        boots += _numbered_on(boots, results.boots)
+    for name, results in sets:
+        boots += _numbered_on(boots, results.boots, name)
     planned = sum(results.campaign.boots_planned or 0 for _, results in sets)
     commands = {name: results.campaign.command for name, results in sets}
     alike = len({*commands.values()}) == 1
@@ -166,12 +166,15 @@ def _require_disjoint(sets: Sequence[tuple[str, ResultSet]]) -> None:
                 )
 
 
-def _numbered_on(before: Sequence[Boot], boots: Sequence[Boot]) -> list[Boot]:
-    if not before:
-        return list(boots)
+def _numbered_on(before: Sequence[Boot], boots: Sequence[Boot], name: str) -> list[Boot]:
     block = 1 + max((boot.block for boot in before if boot.block is not None), default=-1)
-    number = 1 + max(boot.number for boot in before)
+    number = 1 + max(boot.number for boot in before) if before else 0
     return [
-        replace(boot, block=None if boot.block is None else boot.block + block, number=boot.number + number)
+        replace(
+            boot,
+            block=None if boot.block is None else boot.block + block,
+            number=boot.number + number,
+            own_name=f"boot {boot.number} of {name}",
+        )
         for boot in boots
     ]

@@ -85,7 +85,8 @@ class Boot:
     ``void`` is why the boot does not count, or None. ``block`` is None if boots were not arranged in blocks. ``board``
     is which of several boards it was; None if the campaign has one, which its ``machine`` describes. ``link`` is which
     of several links; None if there is one. ``counters`` are events of the CPU by workload, if they were counted.
-    ``boot_id`` is the kernel's own name of it, where boots were recorded one at a time.
+    ``boot_id`` is the kernel's own name of it, where boots were recorded one at a time. ``own_name`` is what its own
+    result set calls it, if several were merged and it has another number than there.
     """
 
     block: int | None
@@ -101,7 +102,13 @@ class Boot:
     board: str | None = None
     link: str | None = None
     boot_id: str | None = None
+    own_name: str | None = None
     counters: Mapping[str, EventReadings] = field(default_factory=lambda: NOTHING)
+
+    @property
+    def name(self) -> str:
+        """Name for people, by which its line can be found."""
+        return self.own_name or f"boot {self.number}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

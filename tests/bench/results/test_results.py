@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from prologue.cli.main import main
 from prologue_bench.analysis.sources import open_results
 from prologue_bench.errors import BenchError
 from prologue_bench.results.merge import merge
@@ -205,6 +206,24 @@ def test_merge_numbers_on(tmp_path: Path) -> None:
     assert {boot.block for boot in results.boots} == set(range(7))
     assert results.seeds == (7, 8)
     assert results.campaign.boots_planned == 7
+
+
+def test_reports_name_boots_of_merged_sets_as_their_files_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their numbers go on over all sets, and the same number is another boot in the second file."""
+    monkeypatch.chdir(tmp_path)
+    for name, made in (("a", Made(pairs=2)), ("b", Made(pairs=6, seed=8, started=1))):
+        recorded = boots(made)
+        slow = {workload: (60.0, *values[1:]) for workload, values in recorded[3].values.items()}
+        recorded[1], recorded[3] = replace(recorded[1], void="throttled"), replace(recorded[3], values=slow)
+        write(Path(name), campaign(made), recorded)
+    assert main(["bench", "compare", "a", "b"]) == 0
+    assert "boot 2 of a (throttled); boot 2 of b (throttled)" in " ".join(capsys.readouterr().out.split())
+    assert main(["bench", "table", "a", "b"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "(boot 4 of b)" in text
+    assert "(boot 10)" not in text
 
 
 def test_merge_keeps_the_commands_of_all_sets(tmp_path: Path) -> None:
