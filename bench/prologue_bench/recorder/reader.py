@@ -44,8 +44,9 @@ def read_records(paths: Sequence[Path]) -> ResultSet:
         records += of_file
         notes += left_out
     counted = [record for record in records if record.boot.void is None] or records[:1]
-    for record in counted[1:]:
-        _require_one_setup(counted[0], record)
+    first = next((record for record in counted if "host" in record.setup.machine), counted[0])
+    for record in counted:
+        _require_one_setup(first, record)
     require_alike((record.where, record.boot.gate_before) for record in counted)
     _require_one_treatment(counted)
     boots, of_tries = join_tries(records)
@@ -55,11 +56,15 @@ def read_records(paths: Sequence[Path]) -> ResultSet:
 
 
 def _require_one_setup(first: Record, other: Record) -> None:
-    machine = dict(other.setup.machine)
+    ours, theirs = dict(first.setup.machine), dict(other.setup.machine)
     sizes = [_kilobytes(record.setup) for record in (first, other)]
-    if abs(sizes[0] - sizes[1]) <= _SAME_MEMORY * sizes[0] and "memory" in machine:
-        machine["memory"] = first.setup.machine.get("memory", "")
-    if unlike := list(differences(first.setup, replace(other.setup, machine=machine))):
+    if abs(sizes[0] - sizes[1]) <= _SAME_MEMORY * sizes[0] and "memory" in theirs:
+        theirs["memory"] = ours.get("memory", "")
+    if "host" not in ours.keys() & theirs.keys():  # records did not always say it
+        for machine in (ours, theirs):
+            machine.pop("host", None)
+    setups = (replace(first.setup, machine=ours), replace(other.setup, machine=theirs))
+    if unlike := list(differences(*setups)):
         raise BenchError(f"{first.where} and {other.where} are not of one setup: {'; '.join(unlike)}")
 
 

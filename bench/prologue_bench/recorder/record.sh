@@ -121,6 +121,7 @@ describe() {
 		"$(quote "${model:-$(first "$dmi/product_name")}")" "$(quote "$(first "$dmi/sys_vendor")")"
 	printf '"compatible": %s, "hypervisor": %s, "kvm": "%s", ' "$(quote "$(first "$proc/device-tree/compatible")")" \
 		"$(quote "$(first "$sys/hypervisor/type")")" "$kvm"
+	printf '"host": %s, ' "$(quote "$(first "$proc/sys/kernel/hostname")")"
 	printf '"memory": %s, ' "$(quote "$(sed -n 's/^MemTotal: *//p' "$proc/meminfo" 2>/dev/null)")"
 	[ -z "$counter" ] || printf '"counters": "per run", '
 	printf '"started": "%s", "clock": "%s"' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$clock"

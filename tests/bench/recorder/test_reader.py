@@ -152,6 +152,22 @@ def test_memory_may_differ_a_little(tmp_path: Path) -> None:
     assert len(read_records([save(tmp_path / "a.jsonl", one(), other)]).boots) == 2
 
 
+def test_boots_of_two_boards_of_one_model_are_refused(tmp_path: Path) -> None:
+    """What the boards differ in would be taken for the effect of the variant, or for noise."""
+    task = Task(workloads=(replace(WORK[0], command="echo 5", pattern=r"\([0-9.]*\)$"),), runs=1)
+    log = ""
+    for k, (label, host) in enumerate((("base", "rpi4-1"), ("mov", "rpi4-2"))):
+        files = {"proc/sys/kernel/random/boot_id": f"boot-{k}\n", "proc/sys/kernel/hostname": f"{host}\n"}
+        tree = make_tree(tmp_path / "machine", files)
+        log += run_script("dash", script(task), tree, tmp_path / "programs", {"LABEL": label}).stdout
+    path = tmp_path / "boots.log"
+    path.write_text(log)
+    with pytest.raises(BenchError, match=r"are not of one setup: machine host: rpi4-1 and rpi4-2$"):
+        read_records([path])
+    path.write_text(log.replace('"host": "rpi4-1", ', ""))  # as records were before
+    assert len(read_records([path]).boots) == 2
+
+
 def test_one_boot_has_one_label(tmp_path: Path) -> None:
     path = save(tmp_path / "a.jsonl", one(), later(one("mov")))
     with pytest.raises(BenchError, match=r"a.jsonl:2: boot boot-0 is 'mov' here and 'base' in .*a.jsonl:1: one boot"):
