@@ -189,3 +189,22 @@ def test_arguments_that_are_not_looked_up_are_named(vmlinux: Path, capsys: pytes
     assert "note: only places are judged" in capsys.readouterr().err
     assert main(["probe", str(vmlinux), "traced"]) == 0
     assert "only places" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "message"),
+    [
+        ("--modules", "nothing.ko", "cannot be opened: No such file or directory"),
+        ("--modules", "debug", "no modules (*.ko, *.ko.gz, *.ko.xz, *.ko.zst) in this directory"),
+        ("--source", "nothing", "is not a directory: name the kernel's source"),
+    ],
+)
+def test_what_is_not_there_is_named(
+    vmlinux: Path, capsys: pytest.CaptureFixture[str], option: str, name: str, message: str
+) -> None:
+    """A mistyped directory is not the lack of a module, and listings do not lose their source for it in silence."""
+    path = vmlinux.parent / name
+    (vmlinux.parent / "debug").mkdir(exist_ok=True)
+    (vmlinux.parent / "debug" / "loop.ko.debug").touch()
+    assert main(["probe", str(vmlinux), "loop:loop_init", option, str(path)]) == 2
+    assert capsys.readouterr().err == f"prologue: {path}: {message}\n"

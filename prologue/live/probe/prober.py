@@ -12,7 +12,7 @@ from pathlib import Path
 from prologue.elf.dwarf_entries import readable_dwarf
 from prologue.errors import InputError, PrologueError, UsageError
 from prologue.kernel.kernel import Kernel
-from prologue.kernel.load import open_binary
+from prologue.kernel.load import named_files, open_binary
 from prologue.kernel.module import Module
 from prologue.live.probe.arguments import ALL_VARIABLES, VariablesAt, find_arguments
 from prologue.live.probe.event import EventOptions, ProbeEvent, make_event, with_unique_names, without_others
@@ -56,7 +56,7 @@ class Prober:
         slide: what KASLR added to the addresses that places give.
 
     Raises:
-        InputError: a kernel without kprobes, or whose rules are not known.
+        InputError: a kernel without kprobes, or whose rules are not known; or modules or a source that are not there.
 
     """
 
@@ -64,7 +64,10 @@ class Prober:
         self, kernel: Kernel, *, modules: Sequence[Path] = (), source: Path | None = None, slide: int = 0
     ) -> None:
         self.kernel = kernel_target(kernel)
-        self._modules, self._slide = tuple(modules), slide
+        for path in modules:
+            if not path.exists():
+                raise InputError("cannot be opened: No such file or directory", path=path)
+        self._modules, self._slide = list(modules), slide
         self._targets: dict[str, ProbeTarget] = {}
         self._module = ""
         self.sources = Sources(source)
@@ -88,7 +91,7 @@ class Prober:
         if not name:
             return self.kernel
         if name not in self._targets:
-            path = next((path for path in self._module_files() if _module_name(path) == name), None)
+            path = next((path for path in named_files(self._modules) if _module_name(path) == name), None)
             if path is None:
                 what = (
                     "is not among the given modules" if self._modules else "is a module: give --modules FILE|DIRECTORY"
@@ -104,10 +107,6 @@ class Prober:
     def _has_fprobe(self) -> bool:
         """True if the kernel makes fprobe events: kernel/trace/trace_fprobe.c is in it."""
         return self.kernel.binary.symbols.find("trace_fprobe_create") is not None
-
-    def _module_files(self) -> Iterable[Path]:
-        for path in self._modules:
-            yield from sorted(path.rglob("*.ko*")) if path.is_dir() else [path]
 
     def places(self, request: ProbeRequest) -> tuple[ProbeTarget, list[ProbePlace]]:
         """Find a request's places, and the kernel or module that has them.

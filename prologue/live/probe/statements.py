@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from prologue.elf.dwarf_entries import DEEPEST, code_of, entry_pc, number_of, origin
+from prologue.errors import InputError
 from prologue.live.probe.debug_info import Unit
 
 
@@ -188,6 +189,8 @@ class Sources:
     """
 
     def __init__(self, root: Path | None) -> None:
+        if root is not None and not root.is_dir():
+            raise InputError("is not a directory: name the kernel's source", path=root)
         self._root = root
         self._texts: dict[str, list[str]] = {}
 
