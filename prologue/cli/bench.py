@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from prologue.cli.subcommands import Subcommand, add_command, add_commands
-from prologue.errors import InternalError, PrologueError, UsageError, how_to_install
+from prologue.cli.subcommands import Subcommand, add_command, add_commands, top_package
+from prologue.errors import UsageError, how_to_install
 
 if TYPE_CHECKING:
     from prologue.cli.subcommands import Commands
@@ -64,11 +64,7 @@ def _require_bench() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise _not_installed(error) from error
-
-
-def _not_installed(error: ModuleNotFoundError) -> PrologueError:
-    package = (error.name or "").partition(".")[0]
-    if package in _EXTRA:
-        return UsageError(f"bench needs {package}, which is not installed: {how_to_install('bench')}")
-    return InternalError(str(error))
+        package = top_package(error)
+        if package not in _EXTRA:
+            raise
+        raise UsageError(f"bench needs {package}, which is not installed: {how_to_install('bench')}") from error

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from prologue import __version__
 from prologue.cli.parser import build_parser
-from prologue.cli.subcommands import import_function
+from prologue.cli.subcommands import import_function, top_package
 from prologue.errors import PrologueError
 from prologue.report.terminal import note, set_terminal
 
@@ -82,6 +82,8 @@ def _report(error: Exception) -> int:
         message, code = str(error), error.exit_code
     elif isinstance(error, OSError):  # a disk, a permission, a limit of this machine; printing has no file name
         message, code = f"{error.filename or 'input or output'}: {error.strerror}", 2
+    elif isinstance(error, ModuleNotFoundError) and error.name and (package := top_package(error)) != "prologue":
+        message, code = f"{package}, which prologue needs, is not installed: install prologue with its dependencies", 2
     else:
         message, code = f"internal error (a bug in prologue): {type(error).__name__}: {error} (--debug shows where)", 3
     _complain(message)

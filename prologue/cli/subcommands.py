@@ -116,6 +116,11 @@ def import_function(place: str) -> Callable[[Any], Any]:
     return getattr(import_module(module), function)  # type: ignore[no-any-return]
 
 
+def top_package(error: ModuleNotFoundError) -> str:
+    """Return the package that is not installed."""
+    return (error.name or "").partition(".")[0]
+
+
 def every_parser(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
     """Return a parser and those of all its commands, each group before its commands."""
     groups = [action.choices.values() for action in parser._actions if isinstance(action, argparse._SubParsersAction)]

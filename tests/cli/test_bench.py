@@ -84,6 +84,24 @@ def test_not_installed(absent: str, arguments: list[str]) -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("absent", "arguments"),
+    [
+        ("tabulate", ["rules"]),
+        ("tabulate", ["bench", "compare", "example:2019-a57"]),
+        ("capstone", ["explain", "PL301"]),
+    ],
+)
+def test_a_library_of_the_tool_is_not_installed(absent: str, arguments: list[str]) -> None:
+    """It is no bug of prologue that somebody installed it without what it depends on."""
+    code = (
+        f"import sys; sys.modules[{absent!r}] = None; from prologue.cli.main import main; sys.exit(main({arguments!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    message = f"prologue: {absent}, which prologue needs, is not installed: install prologue with its dependencies\n"
+    assert (done.returncode, done.stderr) == (2, message)
+
+
 @pytest.mark.thorough
 def test_help_needs_no_library_of_the_bench() -> None:
     code = (
