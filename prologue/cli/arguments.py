@@ -71,18 +71,6 @@ def add_all(command: argparse.ArgumentParser) -> None:
     command.add_argument("--all", action="store_true", help="print every finding: all of each rule, and info")
 
 
-class Once(argparse.Action):
-    """Store a value; refuse a second one, which would replace the first in silence."""
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, option: str | None = None
-    ) -> None:
-        """Store it."""
-        if getattr(namespace, self.dest, self.default) is not self.default:
-            raise argparse.ArgumentError(self, "given more than once, and takes one value")
-        setattr(namespace, self.dest, values)
-
-
 class InPlaceOf(argparse.Action):
     """Store a value that stands for the positional arguments in ``const``: these are not required then."""
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prologue.errors import UsageError
@@ -17,6 +18,24 @@ if TYPE_CHECKING:  # argparse's own class takes no parameter when it runs
     Commands = argparse._SubParsersAction["Subcommand"]
 
 
+class _StoreOnce(argparse._StoreAction):
+    """Store a value; a second name is refused, for it would replace the first in silence.
+
+    Of several choices or numbers the last one counts, as with every tool: an alias may have some.
+    """
+
+    _given = False
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, option: str | None = None
+    ) -> None:
+        """Store it."""
+        if self._given and self.choices is None and self.type in (None, Path):
+            raise argparse.ArgumentError(self, "given more than once, and takes one value")
+        self._given = option is not None
+        setattr(namespace, self.dest, values)
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that takes no abbreviated options, and says what else a wrong word may have meant.
 
@@ -25,6 +44,17 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **{"allow_abbrev": False, **named})
+        for store in (None, "store"):
+            self.register("action", store, _StoreOnce)
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """Parse a word; an empty one would be the current directory, and ``-`` a file of that name."""
+        names = action.type is Path or not (action.option_strings or isinstance(action, argparse._SubParsersAction))
+        if names and not arg_string:
+            raise argparse.ArgumentError(action, "is an empty word: is a variable not set?")
+        if action.type is Path and arg_string == "-":
+            raise argparse.ArgumentError(action, "takes a file, not standard input or output (or is it ./- ?)")
+        return super()._get_value(action, arg_string)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from prologue.cli import trace_etm
-from prologue.cli.arguments import Once, add_report, number_from
+from prologue.cli.arguments import add_report, number_from
 from prologue.cli.bench import add_bench_command
 from prologue.cli.examples import OrExample
 from prologue.cli.looks import add_look
@@ -67,7 +67,7 @@ def add_trace(group: Subcommand) -> None:
 
 def _check(command: Subcommand) -> None:
     add_images(command)
-    command.add_argument("--explain", action=Once, metavar="SOURCE",
+    command.add_argument("--explain", metavar="SOURCE",
                          help="a capture or other memory of that kernel: name who writes each word")  # fmt: skip
     add_report(command, "trace-check", "html")
 
@@ -118,23 +118,21 @@ def add_images(command: Subcommand) -> None:
                          help="perf.data, a snapshot directory, text of perf script or trc_pkt_lister -decode, "
                               "a recording, - (stdin), or example:NAME, which needs no --vmlinux; several are read "
                               "one after the other")  # fmt: skip
-    command.add_argument("--vmlinux", action=Once, type=Path, metavar="VMLINUX",
+    command.add_argument("--vmlinux", type=Path, metavar="VMLINUX",
                          help="unstripped; best the output of live overlay. Without it: text and symbols of kcore_dir, "
                               "or of --memory, and no source lines")  # fmt: skip
     command.add_argument(
-        "--memory", action=Once, metavar="SOURCE",
+        "--memory", metavar="SOURCE",
         help="where the text is read from: a capture, perf's data, a dump, /proc/kcore, ssh:HOST",
     )  # fmt: skip
-    command.add_argument(
-        "--modules", action=Once, type=Path, metavar="DIR", help="with --memory: the files of loaded modules"
-    )
-    command.add_argument("--writes", action=Once, type=Path, metavar="FILE",
+    command.add_argument("--modules", type=Path, metavar="DIR", help="with --memory: the files of loaded modules")
+    command.add_argument("--writes", type=Path, metavar="FILE",
                          help="recorded writes to the text: each range gets the words of its time")  # fmt: skip
     command.add_argument("--skew", type=number_from(0, _MOST_SKEW), metavar="MS",
                          help="how far times of --writes may be off the trace's (default: 10)")  # fmt: skip
-    command.add_argument("--timestamps", action=Once, metavar="HZ[+NS]",
+    command.add_argument("--timestamps", metavar="HZ[+NS]",
                          help="OpenCSD's timestamps: ticks a second (default: 1000000000), ns at tick 0")  # fmt: skip
-    command.add_argument("--slide", action=Once, metavar="BYTES",
+    command.add_argument("--slide", metavar="BYTES",
                          help="run-time minus link-time address (default: as a recording says, or 0)")  # fmt: skip
     command.add_argument("--guest-vmlinux", action="append", default=[], metavar="VMLINUX[@ID[+SLIDE]]",
                          help="a guest's kernel; ID: its VMID, or its process in perf's names")  # fmt: skip
@@ -142,7 +140,7 @@ def add_images(command: Subcommand) -> None:
                          help="a trace of that guest alone, merged by time; NS: how far its clock lags")  # fmt: skip
     command.add_argument("--host-el", type=int, choices=(1, 2),
                          help="level of the host's kernel: 2 with VHE, otherwise 1")  # fmt: skip
-    command.add_argument("--symfs", action=Once, type=Path, metavar="DIR",
+    command.add_argument("--symfs", type=Path, metavar="DIR",
                          help="with perf.data: binaries of processes are below it, at their paths")  # fmt: skip
     command.add_argument("--hyp-text", metavar="ADDRESS", help="where an nVHE host has __hyp_text_start at EL2")
 

@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 import prologue
+from prologue.cli.main import main
 from prologue.cli.parser import build_parser
 from prologue.cli.subcommands import every_parser, fill_all
 
@@ -84,3 +87,53 @@ def test_no_word_is_an_option_of_two_names() -> None:
 def test_the_page_has_every_argument_and_option_and_no_other() -> None:
     for have, want in zip(documented(), parsed(), strict=True):
         assert {name: dict(forms) for name, forms in have.items()} == {name: dict(f) for name, f in want.items()}
+
+
+def usage_error(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    assert ended.value.code == 2
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("verify", "vmlinux", "--against", "old", "--against", "older"), "--against"),
+        (("verify", "vmlinux", "--json", "-o", "one", "--output", "two"), "-o/--output"),
+        (("live", "overlay", "vmlinux", "memory", "-o", "one", "-o", "two"), "-o/--output"),
+        (("bench", "run", "vmlinux", "--target", "qemu", "--target", "ssh:board"), "--target"),
+    ],
+)
+def test_a_second_name_does_not_replace_the_first(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], option: str
+) -> None:
+    assert usage_error(capsys, *words).endswith(f"argument {option}: given more than once, and takes one value")
+
+
+def test_of_choices_and_numbers_the_last_counts() -> None:
+    args = build_parser("verify").parse_args(
+        ["--color", "never", "verify", "v", "--jobs", "1", "--jobs", "2", "--color", "always"]
+    )
+    assert (args.jobs, args.color) == (2, "always")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("scan", ""),
+        ("verify", "vmlinux", ""),
+        ("verify", "vmlinux", "--against", ""),
+        ("live", "audit", "vmlinux", ""),
+        ("trace", "stats", ""),
+        ("bench", "compare", ""),
+    ],
+)
+def test_an_empty_word_is_no_file(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
+    """It would be the current directory: `prologue verify "$KO"` would look at other modules than the one meant."""
+    assert usage_error(capsys, *words).endswith("is an empty word: is a variable not set?")
+
+
+def test_a_file_is_not_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "takes a file" in usage_error(capsys, "verify", "vmlinux", "--json", "-o", "-")
+    assert not Path("-").exists()
