@@ -185,9 +185,13 @@ class _Reader:
         if shape.dso:
             rows["dso"], valid = self._dsos_before(text, ends, shape)
             good &= valid
+        else:
+            good &= ~text.ends_with(ends, b")")
+        tasks = self._tasks_of(text, lines[good], shape)
+        good[good] = tasks >= 0
         if not good.all():
             lines, rows = lines[good], rows[good]
-        rows["task"] = self._tasks_of(text, lines, shape)
+        rows["task"] = tasks[tasks >= 0]
         rows_read.add(lines, rows)
         if len(lines) == len(rest):
             return rest[:0]
@@ -196,7 +200,7 @@ class _Reader:
         return rest[left]
 
     def _tasks_of(self, text: TextBlock, lines: I64, shape: Shape) -> I64:
-        """Return the row of each line's task: the characters before the CPU are its key."""
+        """Return the row of each line's task, -1 if it has none: the characters before the CPU are its key."""
         if not shape.task_end or not len(lines):
             return np.zeros(len(lines), np.int64)
         starts = text.starts[lines]
@@ -209,7 +213,8 @@ class _Reader:
         numbers, new = self._task_keys.numbers(keys)
         heads = np.flatnonzero(fresh)
         for row in new.tolist():
-            self._task_rows.append(self._task(read_line(text.line(int(lines[heads[row]])))))
+            line = read_line(text.line(int(lines[heads[row]])))
+            self._task_rows.append(self._task(line) if line.match is not None else -1)
         tasks: I64 = np.array(self._task_rows, np.int64)[numbers][np.cumsum(fresh) - 1]
         return tasks
 
