@@ -102,9 +102,8 @@ class Rule:
     """A rule, with all that its documentation page needs.
 
     ``code`` and ``slug`` are stable: after a release their meaning never changes. ``open_while_unfinished``: a file
-    that an interrupted run left may violate the rule, and ``patch`` finishes such a file. ``release_may_leave_out``: a
-    release may do without the rule, or accept what it finds, unless that is fatal; so with PL3, which judges text that
-    processing does not write (decision 13). Which rules decide writing is said in ``deciding``.
+    that an interrupted run left may violate the rule, and ``patch`` finishes such a file. Which rules decide writing is
+    said in ``deciding``.
     """
 
     code: str
@@ -120,8 +119,15 @@ class Rule:
     fix_of_module: str = ""  # if a module needs another one than ``fix``
     words: tuple[int, ...] = ()  # instructions of the example, which documentation disassembles
     open_while_unfinished: bool = False
-    release_may_leave_out: bool = False
     finds_insns: bool = False  # its hits' ``found`` words are instructions, which reports disassemble
+
+    @property
+    def release_may_leave_out(self) -> bool:
+        """True if a release may do without the rule, or accept what it finds, unless that is fatal.
+
+        So with PL3, which judges text that processing does not write (decision 13).
+        """
+        return self.code.startswith("PL3")
 
     def finding(self, path: str, where: Location, hit: Hit, fix: str = "", follows: tuple[str, ...] = ()) -> Finding:
         """Make a report's finding of a hit; ``fix`` is the advice for this file, if it is not the rule's."""

@@ -122,7 +122,6 @@ RULE = Rule(
     slug="site-in-untraceable-code",
     severity="error",
     inputs=("V",),
-    release_may_leave_out=True,
     what="A patch site in EL2, identity-mapped, entry, noinstr, EFI stub or position-independent early code; in a "
     "function that ftrace itself runs for every call or while it rewrites sites; in the idle loop from 6.12 on, and in "
     "`.kprobes.text` from 7.2 on, or where the same kernel leaves the other functions of that section untraced. Only "

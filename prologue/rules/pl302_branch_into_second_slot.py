@@ -34,7 +34,6 @@ RULE = Rule(
     slug="branch-into-second-slot",
     severity="fatal",
     inputs=("V", "K"),
-    release_may_leave_out=True,
     what="A direct branch (B, BL, B.cond, BC.cond, CBZ, CBNZ, TBZ, TBNZ, CBGT and its kind) to a second slot, or to "
     "a first slot past its landing pad.",
     why="Such a branch to the second slot skips MOV X9, X30. When the slot is a BL, LR is overwritten and X9 holds an "

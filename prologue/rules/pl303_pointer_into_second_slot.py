@@ -40,7 +40,6 @@ RULE = Rule(
     slug="pointer-into-second-slot",
     severity="fatal",
     inputs=("V", "K"),
-    release_may_leave_out=True,
     what="A relocated pointer, other than a record, that holds the address of a second slot; an entry of a table of "
     "32-bit distances (exported symbols, initcalls, tracepoints, static calls) that leads to one; or an ADR, an ADRP "
     "with one or two ADDs, or a load from a literal pool that forms one.",

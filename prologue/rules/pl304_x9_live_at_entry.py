@@ -34,7 +34,6 @@ RULE = Rule(
     slug="x9-live-at-entry",
     severity="error",
     inputs=("V", "K"),
-    release_may_leave_out=True,
     what="A function with a patch site that, on some path, reads X9 or W9 before it writes it. Or a direct call of "
     "such a function, on one path after which the caller reads X9 or W9 before it writes it. Returns, BUG, indirect "
     "jumps and calls end a path; a call that keeps X9 itself, and one of a function that does not return, do not. A "

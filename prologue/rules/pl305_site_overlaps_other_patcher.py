@@ -60,7 +60,6 @@ RULE = Rule(
     slug="site-overlaps-other-patcher",
     severity="fatal",
     inputs=("V", "K"),
-    release_may_leave_out=True,
     what="A word of a site that is also a jump label (or, for the second slot, its target), an alternative's "
     "original or replacement, an instruction or fixup of the exception table, a BUG's BRK, part of a runtime constant, "
     "or, inside the pair, a blacklisted address. Only error: a word that the unwind table, by which dynamic SCS "

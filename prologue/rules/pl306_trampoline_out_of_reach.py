@@ -27,7 +27,6 @@ RULE = Rule(
     slug="trampoline-out-of-reach",
     severity="error",
     inputs=("V",),
-    release_may_leave_out=True,
     what="A second slot more than 128 MiB away from `ftrace_caller`.",
     why="Core kernel sites have no PLT: ftrace cannot encode the BL, refuses the site and disables itself.",
     example="ftrace_caller is +0x9000000 bytes away",

@@ -37,7 +37,6 @@ RULE = Rule(
     slug="module-without-trampoline",
     severity="error",
     inputs=("K",),
-    release_may_leave_out=True,
     what="A module with sites and no `.text.ftrace_trampoline`; from 6.17 on (and from 6.6.105, 6.12.46 and 6.16.6 "
     "on) also one without `.init.text.ftrace_trampoline`, be there init text or not.",
     why="Modules may be loaded out of a BL's reach of `ftrace_caller`. The loader puts a PLT entry into each of these "

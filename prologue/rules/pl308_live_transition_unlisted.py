@@ -37,7 +37,6 @@ RULE = Rule(
     slug="live-transition-unlisted",
     severity="fatal",
     inputs=("V", "K", "C", "P", "W"),
-    release_may_leave_out=True,
     what="A word that the kernel changes while CPUs run it (second slots, jump labels, `ftrace_call`) whose old or new "
     "instruction is not on the list of any issue of the Arm ARM.",
     why="For such a pair the architecture promises nothing: a CPU may execute neither instruction. No order of "

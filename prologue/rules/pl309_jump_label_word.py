@@ -71,7 +71,6 @@ RULE = Rule(
     slug="jump-label-word",
     severity="error",
     inputs=("V", "K", "C"),
-    release_may_leave_out=True,
     what="A jump label's instruction that is neither NOP nor the B that its `__jump_table` entry encodes; or an entry "
     "whose B would not lead from an instruction to another one of the same function, as compilers make them.",
     why="The kernel switches the word between these two without reading it. Any other word there is another tool's "

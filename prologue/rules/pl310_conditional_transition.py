@@ -23,7 +23,6 @@ RULE = Rule(
     slug="conditional-transition",
     severity="warn",
     inputs=("C", "P", "W"),
-    release_may_leave_out=True,
     what="A word that the kernel changes live, and that changed to or from a conditional branch (B.cond, CBZ, CBNZ, "
     "TBZ, TBNZ).",
     why="Older issues of the Arm ARM do not list conditional branches, and CPUs were built to these issues. Where "

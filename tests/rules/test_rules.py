@@ -16,7 +16,7 @@ from prologue.live.hooks.run import REPORTED as REPORTED_HOOKS
 from prologue.live.pokes.violations import CHECKS
 from prologue.rules.base import FINISH, INPUTS, SEVERITIES, Rule
 from prologue.rules.deciding import DECIDING
-from prologue.rules.registry import RULES, matches
+from prologue.rules.registry import RULES
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import Arguments, Fixture, fixture_of
 from tests.support.built import Mini
@@ -131,10 +131,6 @@ def test_patch_loads_the_rules_that_decide_writing_and_no_others() -> None:
     )
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert loaded == [rule.check.__module__ for rule in RULES if rule in DECIDING]
-
-
-def test_a_release_may_leave_out_rules_of_pl3_only() -> None:
-    assert [r for r in RULES if r.release_may_leave_out] == [r for r in RULES if matches(r, "PL3")]
 
 
 @pytest.mark.parametrize("directory", ["rules", "mutation"])
