@@ -21,10 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from prologue.arrays import I64, U32, U64, Bool
-from prologue.elf.debug_file import require_bytes
 from prologue.elf.files import open_regular
 from prologue.elf.identify import identify
-from prologue.elf.sections import Section, SectionMap
+from prologue.elf.sections import Section, SectionMap, require_bytes
 from prologue.elf.structs import EHDR, PHDR, PN_XNUM, SECTION_TYPES, SHDR, SHN_XINDEX
 from prologue.errors import InputError
 

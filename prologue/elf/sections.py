@@ -5,16 +5,25 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from prologue.arrays import I64, U64
+from prologue.errors import InputError
 
 SHF_WRITE: Final = 1
 SHF_ALLOC: Final = 2
 SHF_EXECINSTR: Final = 4
 SHF_TLS: Final = 0x400
+# Sections that are never NOBITS if they are not empty: code and tables that the tool reads by name.
+_CODE: Final = (".text", ".init.text", ".exit.text", ".noinstr.text", ".hyp.text", ".hyp.idmap.text", ".rodata.text")
+_DATA: Final = (".rodata", ".init.data", ".data", ".altinstructions", ".modinfo", ".gnu.linkonce.this_module")
+_TABLES: Final = ("__ex_table", "__bug_table", "__jump_table", "__patchable_function_entries")
+_ALWAYS_BYTES: Final = frozenset((*_CODE, *_DATA, *_TABLES, ".rela.dyn", ".relr.dyn"))
+# Placeholders of modules, which the module loader sizes itself and makes NOBITS (arch/arm64/kernel/module-plts.c, 6.1).
+_PLACEHOLDERS: Final = frozenset({".plt", ".init.plt", ".text.ftrace_trampoline", ".init.text.ftrace_trampoline"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,3 +104,28 @@ class SectionMap:
         for k in np.flatnonzero(lasts > firsts).tolist():
             place = slice(int(firsts[k]), int(lasts[k]))
             yield self.sections[k], place if order is None else order[place]
+
+
+def require_bytes(sections: Iterable[Section], path: Path) -> None:
+    """Refuse a file whose code or tables have no bytes: read as a kernel it looks like one without ftrace.
+
+    ``objcopy --only-keep-debug`` and ``eu-strip -f`` turn every allocated section into SHT_NOBITS, notes excepted.
+
+    Raises:
+        InputError: a separate debug file, or a file whose sections were emptied one by one.
+
+    """
+    loaded = [s for s in sections if s.allocated and s.size and s.type not in ("SHT_NULL", "SHT_NOTE")]
+    loaded = [s for s in loaded if s.name not in _PLACEHOLDERS]
+    empty = [s for s in loaded if s.type == "SHT_NOBITS"]
+    wrong = [s for s in empty if s.executable or s.name in _ALWAYS_BYTES]
+    if wrong and len(empty) == len(loaded):
+        raise InputError(
+            "a separate debug file, its sections have no bytes: give the file that it was made from", path=path
+        )
+    if wrong:
+        raise InputError(
+            f"section {wrong[0].name} has no bytes (NOBITS), as in a separate debug file: "
+            "give the file as it was linked",
+            path=path,
+        )
