@@ -16,7 +16,7 @@ import numpy as np
 from prologue.elf.symbols import Symbols
 from prologue.insn import a64
 from prologue.insn.decode import adrs, calls_to
-from prologue.insn.table import surely_writes
+from prologue.insn.table import row_of, surely_writes
 from prologue.kernel.init_path import ReachedFunction, veneer_target
 from prologue.kernel.text import Text
 
@@ -27,13 +27,10 @@ _ARGUMENTS, _RESULTS = 8, 2  # registers (AAPCS64, "Parameter passing", "Result 
 _OUTLINED: Final = "OUTLINED_FUNCTION_"  # LLVM's outliner: any register may be an argument or a result
 _NOWHERE: Final = 0  # no instruction is there
 _ANY: Final = 0xFFFFFFFFFFFFFFFF
-# (mask, value) of loads of integers; Arm ARM, "A64 instruction set encoding", "Loads and Stores".
-_UNSIGNED: Final = (0x3F000000, 0x39000000)  # LDR with an immediate of 12 bits
-_NEAR: Final = (0x3F200000, 0x38000000)  # LDUR, LDTR, and LDR that writes its base back: 9 bits
-_NEAR_ORDERED: Final = (0x3F200C00, 0x19000000)  # LDAPUR
-_PREFETCHES: Final = (0b1111100110, 0b1111100010)  # PRFM, PRFUM; bits 31:22
-_PAIR: Final = (0x3E400000, 0x28400000)  # LDP, LDPSW, LDNP
-_EXACT: Final = ((0x3F400000, 0x08400000), (0x3FFFFC00, 0x38BFC000))  # LDAR, LDXR and their kind; LDAPR
+# Loads of integers, by their rows of the table.
+_NEAR: Final = ("LDUR, LDTR", "LDAPUR", "LDR, base written back")
+_PAIRS: Final = ("LDP", "LDP, base written back")
+_EXACT: Final = ("LDXR, LDAR", "LDXP, LDAXP", "LDAPR")
 
 
 class _HeldAddress(NamedTuple):
@@ -170,15 +167,13 @@ def loaded(word: int, base: int, address: int) -> tuple[int, int]:
     """Return address and width of a load by a base register that holds ``address``; for other words a width of 0."""
     if word >> 5 & 31 != base:
         return address, 0
-    width, is_load = 1 << (word >> 30), word >> 22 & 3 != 0 and word >> 22 not in _PREFETCHES
-    if word & _UNSIGNED[0] == _UNSIGNED[1] and is_load:
+    name, width = row_of(word).name, 1 << (word >> 30)
+    if name == "LDR (immediate)":
         return address + (word >> 10 & 0xFFF) * width, width
-    if (word & _NEAR[0] == _NEAR[1] or word & _NEAR_ORDERED[0] == _NEAR_ORDERED[1]) and is_load:
+    if name in _NEAR:
         after = word & 0x3B200C00 == 0x38000400  # the base is written back, and used as it was
         return address + (0 if after else a64.signed_field(word, 12, 9)), width
-    if word & _PAIR[0] == _PAIR[1]:
+    if name in _PAIRS:
         width, after = _pair_width(word), word >> 23 & 3 == 1
         return address + (0 if after else a64.signed_field(word, 15, 7) * width), 2 * width
-    if any(word & mask == value for mask, value in _EXACT):
-        return address, width
-    return address, 0
+    return address, width if name in _EXACT else 0
