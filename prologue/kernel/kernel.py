@@ -164,10 +164,14 @@ class Kernel(LinkedBinary):
         places, values = relocated(self.image)
         if self.relocates_itself:
             return Pointers(places, values)
-        data = [s for s in self.image.sections if s.allocated and s.has_bytes and not s.executable and s.addr % 8 == 0]
-        quads = [np.uint64(s.addr) + np.arange(s.size // 8, dtype=np.uint64) * np.uint64(8) for s in data]
-        words = [self.image.view(s, np.uint8)[: s.size & ~7].view("<u8") for s in data]
-        return Pointers(np.concatenate([places, *quads]), np.concatenate([values, *words]))
+        parts = [(places, values)]
+        for section in self.image.sections:
+            first, size = -section.addr % 8, section.size  # of the first aligned quadword
+            if section.allocated and section.has_bytes and not section.executable and size >= first + 8:
+                words = np.frombuffer(self.image.content, "<u8", (size - first) // 8, section.offset + first)
+                quads = np.uint64(section.addr + first) + np.arange(len(words), dtype=np.uint64) * np.uint64(8)
+                parts.append((quads, words))
+        return Pointers(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     @cached_property
     def _pointers_by_place(self) -> Pointers:

@@ -45,11 +45,19 @@ def test_tables(mini: Mini, start: str, stop: str, size: int, slot: int, *, fire
     assert [finding.where.vaddr for finding in findings] == ([field] if fires else [])
 
 
+@pytest.mark.parametrize("later", [0, 4])
 @pytest.mark.parametrize(("distance", "fires"), [(4, True), (8, False)])
-def test_a_static_link(mini: Mini, distance: int, *, fires: bool) -> None:
-    """No relocation says which words of data are pointers."""
+def test_a_static_link(mini: Mini, distance: int, later: int, *, fires: bool) -> None:
+    """No relocation says which words of data are pointers, wherever the section begins."""
     with edit(mini(Spec(form="static"))) as elf:
         place = elf.value("work_table")
+        number, section = next(
+            (k, s) for k, s in enumerate(elf.elf.iter_sections()) if 0 <= place - s["sh_addr"] < s["sh_size"]
+        )
+        assert place > section["sh_addr"]
+        header = elf.elf["e_shoff"] + 64 * number + 16  # sh_addr, sh_offset, sh_size
+        fields = (section["sh_addr"] + later, section["sh_offset"] + later, section["sh_size"] - later)
+        struct.pack_into("<3Q", elf.data, header, *fields)
         elf.set_quad(place, elf.quad(place) + distance)
     found = run_rules(Subject(Kernel(elf.path)), (find_rule("PL303"),))
     assert [finding.where.vaddr for finding in found] == [place] * fires
