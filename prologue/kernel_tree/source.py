@@ -46,7 +46,8 @@ class KernelTree:
     ``mode`` selects the patch; without one it is the mode that is installed, or ``build``.
 
     Raises:
-        InputError: it cannot be read, is not a kernel tree, or has no arm64.
+        InputError: it cannot be read, is not a kernel tree, or has no arm64; from what is read later, there is no patch
+            for its release, or a file cannot be read.
 
     """
 
@@ -81,32 +82,17 @@ class KernelTree:
 
     @cached_property
     def patch(self) -> KernelPatch:
-        """The patch for this release.
-
-        Raises:
-            InputError: there is none, or a file cannot be read.
-
-        """
+        """The patch for this release."""
         return load_patch(self.series, self.path, self.mode)
 
     @property
     def mode(self) -> Mode:
-        """The mode of ``patch``.
-
-        Raises:
-            InputError: a file cannot be read.
-
-        """
+        """The mode of ``patch``."""
         return self._mode or self.installed or "build"
 
     @cached_property
     def installed(self) -> Mode | None:
-        """The mode of which some version is in the tree.
-
-        Raises:
-            InputError: a file cannot be read.
-
-        """
+        """The mode of which some version is in the tree."""
         content, _ = self._read(FTRACE)
         if self.has_option or _MARKER in (content or b""):
             return "build"
@@ -114,23 +100,13 @@ class KernelTree:
 
     @cached_property
     def files(self) -> tuple[TreeFile, ...]:
-        """Every file that the patch touches, except documentation and self-tests if the tree came without them.
-
-        Raises:
-            InputError: no patch for this release, or a file that cannot be read.
-
-        """
+        """Every file that the patch touches, except documentation and self-tests if the tree came without them."""
         absent = tuple(f"{name}/" for name in _LEFT_OUT_BY_PACKAGERS if not (self.path / name).is_dir())
         return tuple(self._look_at(change) for change in self.patch.changes if not change.path.startswith(absent))
 
     @cached_property
     def has_option(self) -> bool:
-        """True if the kernel's Kconfig has the option, and so some version of the whole series is in.
-
-        Raises:
-            InputError: the file cannot be read.
-
-        """
+        """True if the kernel's Kconfig has the option, and so some version of the whole series is in."""
         content, _ = self._read(KCONFIG)
         return re.search(rb"(?m)^config %b$" % OPTION.encode(), content or b"") is not None
 
