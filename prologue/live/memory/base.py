@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from prologue.errors import InputError
 from prologue.live.memory.ranges import Range
@@ -79,27 +79,6 @@ class SecondReading(NamedTuple):
 
     data: bytes
     flickered: bool
-
-
-@runtime_checkable
-class RereadableMemory(Protocol):
-    """A memory far away, which can tell more cheaply what has not changed."""
-
-    def read_again(self, ranges: Sequence[Range], before: Sequence[bytes]) -> list[SecondReading]:
-        """Read again what gave ``before``, as ``read_many``.
-
-        Raises:
-            UnmappedError, InputError: as ``read_many``.
-
-        """
-
-
-@runtime_checkable
-class AskedMemory(Protocol):
-    """A memory that keeps what the running kernel said of itself."""
-
-    def forget_state(self) -> None:
-        """Ask again when the state is wanted next."""
 
 
 def read_vmcoreinfo(text: bytes, name: str) -> KernelInfo:

@@ -30,7 +30,7 @@ _HEAD: Final = 1 << 16  # bytes; the headers and notes have some 12 KiB
 _AT_ONCE: Final = 300  # readings: all commands are sent before an answer is read, and must fit into a pipe
 
 
-class _Asked:
+class AskedMemory:
     """A memory that keeps what the kernel said of itself, in ``_state``."""
 
     def forget_state(self) -> None:
@@ -38,7 +38,7 @@ class _Asked:
         self.__dict__.pop("_state", None)
 
 
-class Kcore(_Asked, CoreMemory):
+class Kcore(AskedMemory, CoreMemory):
     """The running kernel of this machine.
 
     Raises:
@@ -76,7 +76,7 @@ class Kcore(_Asked, CoreMemory):
         return self._state
 
 
-class RemoteKcore(_Asked, CoreMemory):
+class RemoteKcore(AskedMemory, CoreMemory):
     """The running kernel of a machine that ssh logs in to without a password; needs a POSIX shell and dd there.
 
     Args:

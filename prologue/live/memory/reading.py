@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from prologue.live.memory.base import Memory, RereadableMemory, SecondReading
+from prologue.live.memory.base import Memory, SecondReading
+from prologue.live.memory.kcore import RemoteKcore
 from prologue.live.memory.ranges import PAGE, Range, UnmappedError
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def read_until_stable(
 def _read_again(
     memory: Memory, ranges: Sequence[Range], before: Sequence[bytes]
 ) -> tuple[list[SecondReading], list[Bool]]:
-    if isinstance(memory, RereadableMemory):
+    if isinstance(memory, RemoteKcore):
         try:
             return memory.read_again(ranges, before), [_all_of(piece) for piece in ranges]
         except UnmappedError:

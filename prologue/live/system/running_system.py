@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError, PrologueError
-from prologue.live.memory.base import AskedMemory, Memory
+from prologue.live.memory.base import Memory
+from prologue.live.memory.kcore import AskedMemory
 from prologue.live.memory.state import KernelState, LoadedModule
 from prologue.live.system.module_files import ModuleFile, another_build, open_module
 from prologue.live.system.placed_module import PlacedModule
