@@ -13,8 +13,8 @@ from prologue.errors import InputError
 from prologue.kernel.kernel import Kernel
 from prologue.live.audit.breakpoints import find_breakpoints
 from prologue.live.audit.ftrace_lists import all_records, direct_call_offset, direct_targets, registered_ops
-from prologue.live.audit.kept import KeptVariables
 from prologue.live.audit.layouts import Layouts, by_release, by_types, layouts_of
+from prologue.live.audit.variables import KeptVariables
 from prologue.live.memory.base import Memory
 from prologue.live.memory.ranges import KERNEL_HALF, UnmappedError
 from prologue.live.memory.state import BTF_BEGIN, BTF_END, FTRACE_CALLER, LIST_HEADS

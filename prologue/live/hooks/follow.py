@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from prologue.live.audit.kept import KeptVariables
+from prologue.live.audit.variables import KeptVariables
 from prologue.live.hooks.inventory import Inventory, take_inventory
 from prologue.live.hooks.judge import judge
 from prologue.live.hooks.objects import Objects, types_of

@@ -6,15 +6,15 @@ kernel/vmcore_info.c, 6.12). How they are packed: scripts/kallsyms.c and kernel/
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from prologue.arrays import U64
 from prologue.errors import InputError
 from prologue.kernel.kallsyms import TOKENS, symbol_addresses, unpack_names
 from prologue.live.memory.base import Memory
 from prologue.live.memory.perf import PerfData
+from prologue.live.memory.state import LiveSymbol, parse_symbols
 
 MOST_UNSIZED: Final = 1 << 21
 """Bytes of text that are looked for after the last symbol of BPF and the like, of which kallsyms does not say the size.
@@ -27,34 +27,9 @@ _TABLES: Final = ("names", "num_syms", "token_table", "token_index", "offsets")
 _RELATIVE_BASE: Final = "kallsyms_relative_base"  # before 7.0; then each offset counts from its own place
 _LONGEST_TOKEN: Final = 512
 _MOST_NAMES: Final = 1 << 26  # bytes
-_TEXT: Final = frozenset("tTwW")
-"""As nm has them: text, and weak symbols that are no objects."""
-_LINE: Final = re.compile(r"^([0-9a-f]{1,16}) (\S) (\S+)(?:[ \t]+\[(\S+)\])?$", re.MULTILINE)
 
 
-class KnownSymbol(NamedTuple):
-    """A symbol at its run-time address; ``owner`` is a module, or ``bpf`` and the like; empty for the kernel.
-
-    ``kind`` is the letter that nm has for it, "?" if memory does not say.
-    """
-
-    vaddr: int
-    kind: str
-    name: str
-    owner: str = ""
-
-    @property
-    def is_typed(self) -> bool:
-        """True if memory says what it names."""
-        return self.kind != "?"
-
-    @property
-    def is_text(self) -> bool:
-        """True if it names code."""
-        return self.kind in _TEXT
-
-
-def kernel_symbols(memory: Memory) -> tuple[KnownSymbol, ...]:
+def kernel_symbols(memory: Memory) -> tuple[LiveSymbol, ...]:
     """Read the symbols of the kernel, and of all else that has some, as far as memory says; not sorted.
 
     Raises:
@@ -68,16 +43,10 @@ def kernel_symbols(memory: Memory) -> tuple[KnownSymbol, ...]:
         others = memory.state().symbols
     except InputError:  # a dump, which knows modules only by DWARF
         others = ()
-    return (*own, *(KnownSymbol(symbol.vaddr, "?", symbol.name, symbol.owner) for symbol in others if symbol.owner))
+    return (*own, *(symbol for symbol in others if symbol.owner))
 
 
-def parse_symbols(text: str) -> Iterator[KnownSymbol]:
-    """Read the lines of a whole /proc/kallsyms."""
-    for match in _LINE.finditer(text):
-        yield KnownSymbol(int(match[1], 16), match[2], match[3], match[4] or "")
-
-
-def _unpacked(memory: Memory) -> Iterator[KnownSymbol]:
+def _unpacked(memory: Memory) -> Iterator[LiveSymbol]:
     """Unpack the tables in memory."""
     anchors = memory.info.anchors
     places = {name: anchors.get(f"kallsyms_{name}", 0) for name in _TABLES}
@@ -96,7 +65,9 @@ def _unpacked(memory: Memory) -> Iterator[KnownSymbol]:
         names = [name.decode(errors="replace") for name in packed]
     except (IndexError, ValueError) as error:
         raise InputError(f"damaged kallsyms in memory ({error})", path=memory.name) from error
-    symbols = [KnownSymbol(vaddr, name[:1], name[1:]) for vaddr, name in zip(addresses.tolist(), names, strict=True)]
+    symbols = [
+        LiveSymbol(vaddr, name[1:], kind=name[:1]) for vaddr, name in zip(addresses.tolist(), names, strict=True)
+    ]
     stext = anchors.get("_stext")
     if not any(symbol.vaddr == stext and symbol.name == "_stext" for symbol in symbols):
         raise InputError(

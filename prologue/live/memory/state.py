@@ -44,7 +44,8 @@ END: Final = b"\n==== end\n"
 """The last that it prints."""
 
 _PARTS: Final = ("release", "boot_id", "kptr_restrict", "modules", "symbols", "sections", "kprobes")
-_SYMBOL: Final = re.compile(r"^([0-9a-f]+) \S (\S+)(?:[ \t]+\[(\S+)\])?$", re.MULTILINE)
+_SYMBOL: Final = re.compile(r"^([0-9a-f]{1,16}) (\S) (\S+)(?:[ \t]+\[(\S+)\])?$", re.MULTILINE)
+_TEXT: Final = frozenset("tTwW")  # as nm has them: text, and weak symbols that are no objects
 _CHOSEN: Final = ("]", *(f" {name}" for name in _ANCHORS))
 _SECTION: Final = re.compile(r"/sys/module/([^/]+)/sections/([^:]+):0x([0-9a-f]+)")
 # After the address taints, with + or - if it is being loaded or unloaded (module_flags, kernel/module/main.c, 5.10-7.2)
@@ -92,11 +93,25 @@ def is_module_text(section: str) -> bool:
 
 
 class LiveSymbol(NamedTuple):
-    """A line of ``/proc/kallsyms``; ``owner`` is a module, or ``bpf`` and the like, or empty for the kernel itself."""
+    """A line of ``/proc/kallsyms``; ``owner`` is a module, or ``bpf`` and the like, or empty for the kernel itself.
+
+    ``kind`` is the letter that nm has for it, "?" if it is not known.
+    """
 
     vaddr: int
     name: str
-    owner: str
+    owner: str = ""
+    kind: str = "?"
+
+    @property
+    def is_typed(self) -> bool:
+        """True if it is known what it names."""
+        return self.kind != "?"
+
+    @property
+    def is_text(self) -> bool:
+        """True if it names code."""
+        return self.kind in _TEXT
 
 
 class KernelTask(NamedTuple):
@@ -200,7 +215,7 @@ def parse_state(output: str, name: str) -> KernelState:
     parts = dict(zip(pieces[::2], (text.strip("\n") for text in pieces[1::2]), strict=False))
     if "end" not in parts or not set(_PARTS) <= set(parts):
         raise InputError("did not say what it runs: the answer is cut off", path=name)
-    symbols = tuple(_symbols(parts["symbols"]))
+    symbols = _untyped(parts["symbols"])
     modules = parse_modules(parts["modules"], parts["sections"], name)
     if not any(symbol.vaddr for symbol in symbols) or not all(module.base for module in modules):
         setting = parts["kptr_restrict"]
@@ -221,12 +236,18 @@ def parse_state(output: str, name: str) -> KernelState:
 def parse_kallsyms(text: str) -> tuple[LiveSymbol, ...]:
     """Parse the symbols of a whole ``/proc/kallsyms`` that ``SCRIPT`` would have chosen."""
     lines = (line for line in text.split("\n") if line.endswith(_CHOSEN))  # of 150,000 a few are
-    return tuple(symbol for symbol in _symbols("\n".join(lines)) if symbol.owner or symbol.name in _ANCHORS)
+    return tuple(symbol for symbol in _untyped("\n".join(lines)) if symbol.owner or symbol.name in _ANCHORS)
 
 
-def _symbols(text: str) -> Iterator[LiveSymbol]:
+def parse_symbols(text: str) -> Iterator[LiveSymbol]:
+    """Read the lines of a whole /proc/kallsyms."""
     for match in _SYMBOL.finditer(text):
-        yield LiveSymbol(int(match[1], 16), match[2], match[3] or "")
+        yield LiveSymbol(int(match[1], 16), match[3], match[4] or "", match[2])
+
+
+def _untyped(text: str) -> tuple[LiveSymbol, ...]:
+    """Read symbols without their kinds, which no capture has; a module's text of init is nobody's by now."""
+    return tuple(symbol._replace(kind="?") for symbol in parse_symbols(text))
 
 
 def parse_modules(modules: str, sections: str, name: str) -> tuple[LoadedModule, ...]:

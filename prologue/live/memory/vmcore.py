@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -85,7 +86,10 @@ class Vmcore:
         The tables of the one that runs map all code that CPUs execute (``pcs``).
         """
         seen, mapped = set(), list[tuple[Any, KernelInfo]]()
-        for text in _scan(self._path) if self._compressed is None else _scan_blocks(self._compressed):
+        memories: Iterable[bytes | mmap.mmap] = (
+            _mapped(self._path) if self._compressed is None else self._compressed.blocks
+        )
+        for text in chain.from_iterable(map(_texts, memories)):  # it lies in one page, and so in one block
             if text in seen:
                 continue
             seen.add(text)
@@ -191,19 +195,13 @@ def _import_drgn(name: str) -> Any:
     return drgn
 
 
-def _scan(path: Path) -> Iterator[bytes]:
-    """Find every text in the file that looks like VMCOREINFO."""
+def _mapped(path: Path) -> Iterator[mmap.mmap]:
     with open_regular(path) as (fd, _), mmap.mmap(fd, 0, access=mmap.ACCESS_READ) as data:
-        yield from _texts(data)
-
-
-def _scan_blocks(dump: CompressedDump) -> Iterator[bytes]:
-    """Find the same in compressed memory: it lies in one page, and so in one block."""
-    for block in dump.blocks:
-        yield from _texts(block)
+        yield data
 
 
 def _texts(data: bytes | mmap.mmap) -> Iterator[bytes]:
+    """Find every text in memory that looks like VMCOREINFO."""
     at = data.find(_BEGIN)
     while at >= 0:
         text = data[at : at + _LONGEST].partition(b"\0")[0]

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -23,10 +24,10 @@ from prologue.elf.symbols import SHN_ABS, STT_FUNC, STT_NOTYPE, STT_OBJECT, SYM
 from prologue.elf.written import NewSection, write_executable
 from prologue.errors import InputError
 from prologue.live.memory.base import Memory
-from prologue.live.memory.kallsyms import BPF_FILLER, MOST_UNSIZED, KnownSymbol, kernel_symbols
+from prologue.live.memory.kallsyms import BPF_FILLER, MOST_UNSIZED, kernel_symbols
 from prologue.live.memory.ranges import PAGE, Range
 from prologue.live.memory.reading import StableReading, read_until_stable, zero_pages
-from prologue.live.memory.state import FREED, LoadedModule, is_module_text
+from prologue.live.memory.state import FREED, LiveSymbol, LoadedModule, is_module_text
 
 # Text outside of .text, between symbols of arch/arm64/kernel/vmlinux.lds.S and include/asm/sections.h, 6.1 to 7.2.
 _ISLANDS: Final = ("__idmap_text", "__hibernate_exit_text", "__relocate_new_kernel", "__entry_tramp_text")
@@ -86,7 +87,7 @@ def read_bare_kernel(memory: Memory) -> BareKernel:
         InputError: memory does not say where kallsyms is, hides addresses, or has none of the kernel's text.
 
     """
-    symbols = sorted(kernel_symbols(memory))
+    symbols = sorted(kernel_symbols(memory), key=attrgetter("vaddr", "kind", "name", "owner"))
     places = {symbol.name: symbol.vaddr for symbol in symbols if not symbol.owner}
     main = _between(places, "_stext", "_etext")
     if main is None:
@@ -138,7 +139,7 @@ class _Edge(NamedTuple):
 
 
 def _others(
-    symbols: Sequence[KnownSymbol], modules: dict[str, LoadedModule], main: Range, places: dict[str, int]
+    symbols: Sequence[LiveSymbol], modules: dict[str, LoadedModule], main: Range, places: dict[str, int]
 ) -> Iterator[_Wanted]:
     """Yield text of modules, and of what has symbols and is none: BPF programs, pages of kprobes and of ftrace.
 
@@ -162,7 +163,7 @@ def _others(
             yield _Wanted(where, f"[{run.owner}]", run.owner, known)
 
 
-def _known(symbols: Sequence[KnownSymbol], module: LoadedModule, where: Range, last: int) -> Range:
+def _known(symbols: Sequence[LiveSymbol], module: LoadedModule, where: Range, last: int) -> Range:
     """Return the part of a range that has names of a module's text; ``last`` is where its last section there begins.
 
     It begins with a name, and not with a section, because pages of a PLT without entries are zeros; without names that
@@ -176,7 +177,7 @@ def _known(symbols: Sequence[KnownSymbol], module: LoadedModule, where: Range, l
     return Range(last if module.sections or not own else own[-1].vaddr & ~3, 0)
 
 
-def _edges(symbols: Sequence[KnownSymbol], modules: dict[str, LoadedModule]) -> Iterator[_Edge]:
+def _edges(symbols: Sequence[LiveSymbol], modules: dict[str, LoadedModule]) -> Iterator[_Edge]:
     for module in modules.values():
         yield _Edge(module.base & ~3, module.name, is_text=True)
         for name, vaddr in module.sections.items():
@@ -248,7 +249,7 @@ def _data_sections(texts: Sequence[BareText], places: dict[str, int]) -> Iterato
             yield NewSection(name=".nobits", vaddr=start, size=size, data=None)
 
 
-def _executable(sections: Sequence[NewSection], symbols: Sequence[KnownSymbol], build_id: str) -> tuple[bytes, int]:
+def _executable(sections: Sequence[NewSection], symbols: Sequence[LiveSymbol], build_id: str) -> tuple[bytes, int]:
     """Make the file, and count its symbols."""
     ordered = sorted(range(len(sections)), key=lambda row: sections[row].vaddr)
     starts = np.array([sections[row].vaddr for row in ordered], np.uint64)

@@ -14,7 +14,7 @@ from prologue.insn import a64
 from prologue.kernel.binary import LinkedBinary, Pointers
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.module_loader import RECORDS
-from prologue.kernel.records import Records
+from prologue.kernel.records import Bounds, Records, read_records
 from prologue.kernel.sites import Layout, Sites, find_sites
 from prologue.kernel.state import State, module_state
 from prologue.kernel.text import Text
@@ -60,18 +60,8 @@ class RunningModule(LinkedBinary):
         section = self.image.section(RECORDS)
         if section is None or not section.has_bytes or not section.allocated:
             return None
-        slots: U64 = self.image.view(section, "<u8").astype(np.uint64)
-        unset = np.zeros(len(slots), np.bool_)
-        return Records(
-            encoding="ABS64",
-            vaddrs=np.uint64(section.addr) + np.arange(len(slots), dtype=np.uint64) * np.uint64(8),
-            slots=slots,
-            values=slots,
-            homes=np.full(len(slots), -1, np.int64),
-            rela=unset,
-            relr=unset,
-            rela_count=np.zeros(len(slots), np.int64),
-        )
+        end = section.addr + section.size // 8 * 8
+        return read_records(self.image, Bounds(start=section.addr, stop=end, file_offset=section.offset))
 
     @cached_property
     def sites(self) -> Sites | None:

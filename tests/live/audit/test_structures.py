@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from prologue.live.audit.kept import KeptVariables
 from prologue.live.audit.layouts import Layouts, by_release
 from prologue.live.audit.structures import ListStarts, find_structures
+from prologue.live.audit.variables import KeptVariables
 from prologue.live.memory.ranges import PAGE, UnmappedError
 
 DIRECT = 0xFFFF800080123450

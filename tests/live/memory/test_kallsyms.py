@@ -10,8 +10,9 @@ import pytest
 
 from prologue.errors import InputError
 from prologue.live.memory.base import Memory
-from prologue.live.memory.kallsyms import KnownSymbol, kernel_symbols
+from prologue.live.memory.kallsyms import kernel_symbols
 from prologue.live.memory.sources import open_memory
+from prologue.live.memory.state import LiveSymbol
 from tests.support.cores import core
 
 TEXT = 0xFFFF800080010000
@@ -71,7 +72,7 @@ def opened(tmp_path: Path, data: bytes) -> Memory:
 def test_both_forms(relative: bool, tmp_path: Path) -> None:
     symbols = [one for one in SYMBOLS if relative is False or one[1] >= TEXT]
     found = kernel_symbols(opened(tmp_path, tables(relative=relative)))
-    expected = [KnownSymbol(vaddr, name[0], name[1:]) for name, vaddr in symbols]
+    expected = [LiveSymbol(vaddr, name[1:], kind=name[0]) for name, vaddr in symbols]
     assert [one for one in found if one.name != "_text" or not relative] == expected
     assert [one.is_text for one in found] == [True, True, True, True, False]
 
