@@ -100,13 +100,13 @@ class RunningModule(LinkedBinary):
 
     def is_other_text(self) -> bool:
         """Return whether most words differ that neither a loader nor a tracer changes."""
+        differ = count = 0
         for live in self.live_text.live.values():
             vaddrs = np.uint64(live.section.addr) + np.arange(len(live.linked), dtype=np.uint64) * np.uint64(4)
             fixed = (live.linked != a64.NOP) & live.there & ~live.zeros & ~among(vaddrs, self.placed.relocated)
-            differ, count = int((live.linked != live.words)[fixed].sum()), int(fixed.sum())
-            if 2 * differ > count:
-                return True
-        return False
+            differ += int((live.linked != live.words)[fixed].sum())
+            count += int(fixed.sum())
+        return 2 * differ > count
 
     def read_plt(self, vaddr: int) -> bytes:
         """Read the PLT entries from there on: up to the next section, without zeros after the last; b"" if none."""

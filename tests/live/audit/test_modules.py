@@ -88,6 +88,22 @@ def test_a_file_of_another_build_without_build_id(mini: Mini, capsys: pytest.Cap
     assert "PL5" not in said.out
 
 
+def test_a_section_that_was_overwritten_makes_no_other_build(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a build-id most words of the module decide, and not those of one small section."""
+    loaded = load(mini)
+    vmlinux, size = process(loaded.vmlinux), opened(loaded.ko).get_section_by_name(".exit.text")["sh_size"]
+    del loaded.places[".note.gnu.build-id"]
+    for offset in range(0, size, 4):
+        loaded.set_word(".exit.text", offset, 0xD4200000)
+    command = ["live", "audit", str(vmlinux), str(loaded.capture()), "--modules", str(loaded.ko.parent), "--json"]
+    capsys.readouterr()
+    assert main(command) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert data["errors"] == []
+    where = range(loaded.places[".exit.text"], loaded.places[".exit.text"] + size)
+    assert any(int(one["vaddr"], 16) in where for one in data["findings"] if one["code"] == "PL503")
+
+
 WIPED = ("zeros", "unmapped")
 
 
