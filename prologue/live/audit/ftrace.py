@@ -129,7 +129,7 @@ class _Slots:
         if records is not None and len(records.places):
             at = np.minimum(np.searchsorted(records.places, runs), len(records.places) - 1)
             recorded = records.places[at] == runs
-            if not recorded.any():
+            if self._scene.binary is not self._scene.kernel and not recorded.any():
                 return self._calls, recorded
             return recorded & (records.flags[at] & ENABLED != 0), np.ones(len(runs), np.bool_)
         if self._literal is not None and self._state.idle_ops is not None:

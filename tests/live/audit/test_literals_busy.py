@@ -71,6 +71,12 @@ def test_sites_without_any_record_are_not_decided(mini: Mini, literal: int, word
     assert np.all(data.unsure) == (literal not in {IDLE, TRACER})
 
 
+def test_the_kernel_has_records_of_its_own_sites(mini: Mini) -> None:
+    call = a64.encode_b(0, 8, link=True)
+    _, second, _ = every_claim(mini, TRACER, busy=False, enabled=False, recorded=False, own=True, word=call)
+    assert not second.right.any()
+
+
 def claimed(
     mini: Mini, literal: int, *, busy: bool, enabled: bool, leaving: bool = False, complete: bool = True
 ) -> Claims:
@@ -80,7 +86,7 @@ def claimed(
 
 def every_claim(
     mini: Mini, literal: int, *, busy: bool, enabled: bool, leaving: bool = False, complete: bool = True,
-    recorded: bool = True, word: int = 0,
+    recorded: bool = True, own: bool = False, word: int = 0,
 ) -> tuple[Claims, Claims, Claims]:  # fmt: skip
     """Claim first slots, second slots (``word``, if it is not 0) and literals."""
     kernel = Kernel(process(mini(Spec(layout="4,2", form="relr"))))
@@ -103,7 +109,8 @@ def every_claim(
         may_be_leaving=lambda _: leaving, is_code=lambda _: True, direct_call=lambda _: None,
     )  # fmt: skip
     state = cast("FtraceState", said)
-    scene = Scene(binary=kernel, slide=0, variables=cast("Variables", None), kernel=kernel, kernel_slide=0)
+    of = kernel if recorded or own else Kernel(kernel.path)
+    scene = Scene(binary=kernel, slide=0, variables=cast("Variables", None), kernel=of, kernel_slide=0)
     first, second, data, *_ = claim_ftrace(scene, state, np.zeros(0, np.uint64))
     assert len(data.vaddrs) == 2 * len(sites.second)
     return first, second, data
