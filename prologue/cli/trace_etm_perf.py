@@ -79,7 +79,7 @@ def write_perf(
     kernel = TracedKernel(
         text=_text(system, kcore),
         place=_place(system.image, system.kernel.symbols, slide),
-        modules=[KernelMap(module.name, module.text.vaddr, len(module.text.data)) for module in kcore.modules],
+        modules=[KernelMap(name, piece.vaddr, len(piece.data)) for name, piece in kcore.modules.items()],
         processes=_processes(system, records, slide, with_code=0 in levels),
         build_id=gnu_build_id(system.image),
     )

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from prologue.live.hooks.bpf_places import Attachment, attachments
@@ -26,64 +25,44 @@ _TYPES: Final = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BpfProgram:
-    """A loaded program: run-time addresses of its ``struct bpf_prog`` and of its code."""
-
-    place: int
-    code: int
-    id: int
-    name: str
-    tag: str
-    type: str
-    loaded_ns: int  # since boot
-
-
-def programs(objects: Objects) -> dict[int, BpfProgram]:
-    """Return every program by the address of its struct; errors as ``Objects.read``."""
-    root = objects.place("prog_idr") + objects.offset("idr.idr_rt")
-    return {place: _program(objects, place) for place in objects.array_entries(root)}
-
-
-def _program(objects: Objects, place: int) -> BpfProgram:
-    aux, number = objects.get(place, "bpf_prog.aux"), objects.get(place, "bpf_prog.type", 4)
-    return BpfProgram(
-        place=place,
-        code=objects.get(place, "bpf_prog.bpf_func"),
-        id=objects.get(aux, "bpf_prog_aux.id", 4),
-        name=objects.text(aux + objects.offset("bpf_prog_aux.name"), 16),
-        tag=objects.read(place + objects.offset("bpf_prog.tag"), 8).hex(),
-        type=_TYPES.get(number, f"type {number}"),
-        loaded_ns=objects.get(aux, "bpf_prog_aux.load_time"),
-    )
-
-
 def read_programs(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[Listener]:
     """Yield a listener for each program and way in which it is attached, with the places; one if there is no way."""
     if not objects.has("prog_idr"):
         return
-    known, attached = programs(objects), _attached(objects, modules)
+    listed = set(objects.array_entries(objects.place("prog_idr") + objects.offset("idr.idr_rt")))
+    attached = _attached(objects, modules)
     # ``dummy_bpf_prog`` replaces one that could not be detached from an event (kernel/bpf/core.c); it is no program.
-    hidden = attached.keys() - known.keys() - {objects.maybe_place("dummy_bpf_prog")}
-    others = [_program(objects, place) for place in sorted(hidden)]
-    for program in (*sorted(known.values(), key=lambda entry: entry.id), *others):
-        for way, places in sorted(attached.get(program.place, {"": []}).items()):
-            functions = sorted((each.function, each.turn, each.host) for each in places if each.function)
-            yield Listener(
-                kind="BPF program",
-                at=program.place,
-                name=program.name,
-                callbacks=(Callback("program", program.code),),
-                functions=tuple(function for function, _, _ in functions),
-                turns=tuple(turn for _, turn, _ in functions),
-                hosts=tuple(host for _, _, host in functions),
-                points=tuple(sorted({each.point for each in places if each.point})),
-                flags=() if program.place in known else (UNLISTED,),
-                details=(
-                    ("id", str(program.id)), ("type", program.type), ("tag", program.tag),
-                    ("loaded", f"{program.loaded_ns / 1e9:.3f} s after boot"), *([(ATTACHED, way)] if way else []),
-                ),
-            )  # fmt: skip
+    hidden = attached.keys() - listed - {objects.maybe_place("dummy_bpf_prog")}
+    for place in (*sorted(listed, key=lambda each: _number(objects, each)), *sorted(hidden)):
+        for way, places in sorted(attached.get(place, {"": []}).items()):
+            yield _listener(objects, place, way, places, () if place in listed else (UNLISTED,))
+
+
+def _number(objects: Objects, program: int) -> int:
+    return objects.get(objects.get(program, "bpf_prog.aux"), "bpf_prog_aux.id", 4)
+
+
+def _listener(objects: Objects, program: int, way: str, places: list[Attachment], flags: tuple[str, ...]) -> Listener:
+    aux, kind = objects.get(program, "bpf_prog.aux"), objects.get(program, "bpf_prog.type", 4)
+    functions = sorted((each.function, each.turn, each.host) for each in places if each.function)
+    return Listener(
+        kind="BPF program",
+        at=program,
+        name=objects.text(aux + objects.offset("bpf_prog_aux.name"), 16),
+        callbacks=(Callback("program", objects.get(program, "bpf_prog.bpf_func")),),
+        functions=tuple(function for function, _, _ in functions),
+        turns=tuple(turn for _, turn, _ in functions),
+        hosts=tuple(host for _, _, host in functions),
+        points=tuple(sorted({each.point for each in places if each.point})),
+        flags=flags,
+        details=(
+            ("id", str(_number(objects, program))),
+            ("type", _TYPES.get(kind, f"type {kind}")),
+            ("tag", objects.read(program + objects.offset("bpf_prog.tag"), 8).hex()),
+            ("loaded", f"{objects.get(aux, 'bpf_prog_aux.load_time') / 1e9:.3f} s after boot"),
+            *([(ATTACHED, way)] if way else []),
+        ),
+    )
 
 
 def _attached(objects: Objects, modules: tuple[ListedModule, ...]) -> dict[int, dict[str, list[Attachment]]]:

@@ -33,29 +33,21 @@ _TOP: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptModule:
-    """A module's text in whole pages, and how /proc/modules has it."""
-
-    name: str
-    text: CorePiece
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KeptText:
-    """The text of a system, and its symbols as lines of /proc/kallsyms.
+    """The text of a system in whole pages, of modules by their names, and its symbols as lines of /proc/kallsyms.
 
     ``missing`` are modules that were loaded, and of which no file was there: their text is left out.
     """
 
     kernel: CorePiece
-    modules: tuple[KeptModule, ...]
+    modules: dict[str, CorePiece]
     missing: tuple[str, ...]
     kallsyms: str
 
     @property
     def pieces(self) -> tuple[CorePiece, ...]:
         """All text."""
-        return self.kernel, *(module.text for module in self.modules)
+        return self.kernel, *self.modules.values()
 
     def write(self, directory: Path) -> None:
         """Write the files into a directory that is there.
@@ -66,7 +58,7 @@ class KeptText:
         """
         write_core(directory / "kcore", (), sorted(self.pieces), joined=True)
         write_text(directory / "kallsyms", self.kallsyms)
-        lines = (f"{module.name} {len(module.text.data)} 0 - Live {module.text.vaddr:#x}\n" for module in self.modules)
+        lines = (f"{name} {len(text.data)} 0 - Live {text.vaddr:#x}\n" for name, text in self.modules.items())
         write_text(directory / "modules", "".join(lines))
 
 
@@ -80,7 +72,7 @@ def keep_text(system: RunningSystem) -> KeptText:
     kernel = system.kernel
     start, end = (_place(kernel.symbols, name, kernel.slide, system) for name in ("_stext", "_etext"))
     lines = list(_lines(kernel.image, kernel.symbols, kernel.slide, ""))
-    modules, missing = list[KeptModule](), list[str]()
+    modules, missing = dict[str, CorePiece](), list[str]()
     for loaded, module, errors in system.open_modules(system.read_module):
         if errors:
             raise errors[0]
@@ -90,11 +82,11 @@ def keep_text(system: RunningSystem) -> KeptText:
         extent = _extent(module)
         if extent is None:
             continue
-        modules.append(KeptModule(name=loaded.name, text=_pages(system.memory, *extent)))
+        modules[loaded.name] = _pages(system.memory, *extent)
         lines += _lines(module.image, module.symbols, 0, f"\t[{loaded.name}]")
     return KeptText(
         kernel=_pages(system.memory, start, end),
-        modules=tuple(modules),
+        modules=modules,
         missing=tuple(missing),
         kallsyms="".join(lines),
     )
