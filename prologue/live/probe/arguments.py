@@ -214,7 +214,7 @@ def _return_value(variables: VariablesAt | None, returns: bool) -> FetchedValue:
         if size > _LARGEST_RETURNED:
             raise FetchError(f"{c_type.name} is returned in memory, whose address no register has any more")
         if size > 8:
-            return FetchedValue(c_type, Pieces(((8, InRegister("%x0")), (size - 8, InRegister("%x1")))))
+            return FetchedValue(c_type, Pieces(((64, InRegister("%x0")), (8 * size - 64, InRegister("%x1")))))
         return FetchedValue(c_type, InRegister("%x0"))
     return FetchedValue(c_type, InRegister(_RETURN_REGISTER))
 
@@ -241,7 +241,9 @@ def _unknown_variable(name: str, variables: VariablesAt | None) -> FetchError:
 def _piece_arguments(request: ArgumentRequest, name: str, struct: CType, pieces: Pieces) -> Iterator[Argument]:
     """Yield an argument for each register of a struct, named by the byte that it begins with."""
     begin = 0
-    for size, storage in pieces.parts:
+    if any(bits % 8 for bits, _ in pieces.parts):
+        raise FetchError("it is in several registers: name a member")
+    for size, storage in ((bits // 8, storage) for bits, storage in pieces.parts):
         try:
             fetched = fetch(FetchedValue(CType(kind="struct", name=struct.name, size=size), storage))
         except FetchError as error:

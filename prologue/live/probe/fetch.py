@@ -105,12 +105,10 @@ def _part(place: FetchedValue, kind: CType, distance: int) -> FetchedValue:
     if isinstance(storage, InRegister):
         return FetchedValue(kind, storage, place.bit_offset + 8 * distance)
     if isinstance(storage, Pieces):
-        begin = 0
-        for size, part in storage.parts:
-            if begin <= distance and distance + (kind.size or 0) <= begin + size:
-                return _part(FetchedValue(kind, part), kind, distance - begin)
-            begin += size
-        raise FetchError("it is in several registers at once")
+        part, begin = _piece_of(storage, 8 * distance, 8 * (kind.size or 0))
+        if (8 * distance - begin) % 8:
+            raise FetchError(COMPUTED)
+        return _part(FetchedValue(kind, part), kind, distance - begin // 8)
     if distance == 0:
         return FetchedValue(kind, storage)
     raise FetchError(storage.reason if isinstance(storage, Missing) else COMPUTED)
@@ -198,7 +196,10 @@ def _bit_field(place: FetchedValue, wanted: str) -> Fetch:
         raise FetchError("a bit field has a type of its own: leave it out", is_mistake=True)
     note = "shown unsigned" if place.type.signed else ""
     if isinstance(place.storage, Pieces):
-        place = _in_one_piece(place, place.storage)
+        part, begin = _piece_of(place.storage, place.bit_offset, place.bits)
+        if isinstance(part, Missing):
+            raise FetchError(part.reason)
+        place = FetchedValue(place.type, part, place.bit_offset - begin, place.bits)
     if isinstance(place.storage, InRegister):
         return Fetch(place.storage.register, f"b{place.bits}@{place.bit_offset}/64", note)
     # The kernel loads one unit of storage, from any byte, and shifts; a packed field may need another than its type's.
@@ -210,20 +211,18 @@ def _bit_field(place: FetchedValue, wanted: str) -> Fetch:
     raise FetchError("the bit field lies in nine bytes, and the kernel loads eight")
 
 
-def _in_one_piece(place: FetchedValue, pieces: Pieces) -> FetchedValue:
-    """Return a bit field in the piece of its struct that has it.
+def _piece_of(pieces: Pieces, offset: int, bits: int) -> tuple[Storage, int]:
+    """Return the piece that has these bits of a struct, and the bit that it begins with.
 
     Raises:
-        FetchError: several pieces have it.
+        FetchError: several pieces have them.
 
     """
     begin = 0
     for size, part in pieces.parts:
-        if begin <= place.bit_offset and place.bit_offset + place.bits <= begin + 8 * size:
-            if isinstance(part, Missing):
-                raise FetchError(part.reason)
-            return FetchedValue(place.type, part, place.bit_offset - begin, place.bits)
-        begin += 8 * size
+        if begin <= offset and offset + bits <= begin + size:
+            return part, begin
+        begin += size
     raise FetchError("it is in several registers at once")
 
 

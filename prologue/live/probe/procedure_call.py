@@ -41,7 +41,7 @@ def passed(types: Sequence[CType]) -> Iterator[Storage]:
 
 def _pieces(names: list[str], size: int) -> Iterator[tuple[int, Storage]]:
     for k, name in enumerate(names):
-        yield min(_WORD, size - _WORD * k), InRegister(name)
+        yield 8 * min(_WORD, size - _WORD * k), InRegister(name)
 
 
 def _size(kind: CType) -> int | None:

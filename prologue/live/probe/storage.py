@@ -22,7 +22,8 @@ _LAST: Final = 31
 # Of DW_OP_: constants with their bytes, and whether they are signed; LEB128 has 0 bytes.
 _CONSTANTS: Final = {0x08: (1, False), 0x09: (1, True), 0x0A: (2, False), 0x0B: (2, True), 0x0C: (4, False),
                      0x0D: (4, True), 0x0E: (8, False), 0x0F: (8, True), 0x10: (0, False), 0x11: (0, True)}  # fmt: skip
-_ADDR, _ADDRX, _DEREF, _PLUS_UCONST, _FBREG, _PIECE = 0x03, 0xA1, 0x06, 0x23, 0x91, 0x93
+_ADDR, _ADDRX, _DEREF, _PLUS_UCONST, _FBREG = 0x03, 0xA1, 0x06, 0x23, 0x91
+_PIECE, _BIT_PIECE = 0x93, 0x9D
 _CALL_FRAME_CFA, _IMPLICIT_VALUE, _STACK_VALUE = 0x9C, 0x9E, 0x9F
 _ENTRY_VALUE: Final = (0xA3, 0xF3)
 
@@ -75,7 +76,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """A value in parts: the size of each in bytes, and its storage."""
+    """A value in parts: the size of each in bits, and its storage."""
 
     parts: tuple[tuple[int, Storage], ...]
 
@@ -178,15 +179,15 @@ def _evaluate(dwarf: Any, entry: Any, expression: list[int], vaddr: int, frame: 
         op._replace(op=_ADDR, args=[dwarf.get_addr(entry.cu, op.args[0])]) if op.op == _ADDRX else op
         for op in _parser(entry.cu.structs).parse_expr(expression)
     ]
-    if not any(op.op == _PIECE for op in operations):
-        return _value(operations, vaddr, frame)
-    parts, begin = [], 0
+    parts, begin = list[tuple[int, Storage]](), 0
     for index, op in enumerate(operations):
-        if op.op == _PIECE:
+        if op.op in (_PIECE, _BIT_PIECE):
             part = operations[begin:index]
-            parts.append((op.args[0], _value(part, vaddr, frame) if part else Missing(OPTIMISED_OUT)))
+            storage = _value(part, vaddr, frame) if part else Missing(OPTIMISED_OUT)
+            size, *offset = op.args if op.op == _BIT_PIECE else (8 * op.args[0],)
+            parts.append((size, Missing(COMPUTED) if any(offset) else storage))
             begin = index + 1
-    return Pieces(tuple(parts))
+    return Pieces(tuple(parts)) if parts else _value(operations, vaddr, frame)
 
 
 @cache

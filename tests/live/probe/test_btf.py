@@ -65,7 +65,7 @@ def test_registers_and_stack() -> None:
     )
     found = made.function(*types, 0)
     assert [variable.storage for variable in found.parameters()] == [
-        x(0), x(1), x(2), Pieces(((8, x(3)), (4, x(4)))), InMemory("%x5"), x(6),
+        x(0), x(1), x(2), Pieces(((64, x(3)), (32, x(4)))), InMemory("%x5"), x(6),
         InMemory("%sp", 0), InMemory("%sp", 16), InMemory("+24(%sp)"),
     ]  # fmt: skip
     assert found.names() == [f"p{k}" for k in range(9)]  # and not those that a variable number has

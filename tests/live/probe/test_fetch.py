@@ -11,7 +11,7 @@ from prologue.live.probe.storage import InMemory, InRegister, Missing, Pieces, S
 
 U32 = CType(kind="int", name="u32", size=4)
 U64 = CType(kind="int", name="u64", size=8)
-TWO = Pieces(((8, InRegister("%x2")), (8, InRegister("%x3"))))
+TWO = Pieces(((64, InRegister("%x2")), (64, InRegister("%x3"))))
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_a_bit_field(storage: Storage, type_: CType, bit_offset: int, bits: int,
     [
         (InMemory("%x0"), 5, 60, "nine bytes"),
         (TWO, 60, 8, "several registers at once"),
-        (Pieces(((8, Missing("it is nowhere")),)), 3, 4, "it is nowhere"),
+        (Pieces(((64, Missing("it is nowhere")),)), 3, 4, "it is nowhere"),
     ],
 )
 def test_no_such_bit_field(storage: Storage, bit_offset: int, bits: int, reason: str) -> None:
