@@ -138,7 +138,9 @@ class ProbeTarget:
         begin = np.uint64(vaddr - where.symbol_offset)
         words = self.binary.image.words(begin + np.arange(0, where.symbol_offset, INSN_SIZE, dtype=np.uint64))
         return CodeBefore(
-            keeps_arguments=self.has_run_nothing_at(vaddr) and "." not in where.symbol,
+            keeps_arguments=(
+                self.has_run_nothing_at(vaddr) and "." not in where.symbol and self._keeps_parameters(where.symbol)
+            ),
             has_set=lambda register: bool(must_write(words, register).any()),
         )
 

@@ -21,6 +21,7 @@ from prologue.live.probe.statements import is_part, row_start
 from prologue.live.probe.storage import (
     FRAME_POINTER,
     NOT_SET_YET,
+    OPTIMISED_OUT,
     OVERWRITTEN,
     Missing,
     StackFrame,
@@ -51,7 +52,8 @@ class CodeBefore:
     """The code of a function that has run before an instruction.
 
     ``keeps_arguments`` if nothing of it has run, and its parameters are those of its declaration (no ``.isra`` or the
-    like in its name). ``has_set`` tells whether it has written a register, by its number.
+    like in its name, and no static function of Clang's). ``has_set`` tells whether it has written a register, by its
+    number.
     """
 
     keeps_arguments: bool
@@ -184,6 +186,8 @@ class Scope:
         register = register_of_address(entry)
         if register is not None and not self._before_it.has_set(register):
             storage = self._passed.get(entry.offset, Missing(NOT_SET_YET))
+        if storage == Missing(OPTIMISED_OUT):  # Clang's begin after BTI, and a parameter that is never used has none
+            storage = self._passed.get(entry.offset, storage)
         return Variable(text_of(entry, "DW_AT_name"), kind, Missing("it has no type") if kind is VOID else storage)
 
     def _is_overwritten(self, entry: Any, storage: Storage) -> bool:
