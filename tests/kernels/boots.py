@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from prologue.cli.main import main as prologue
-from prologue_bench.guest.initramfs import build_initramfs, pack
+from prologue_bench.guest.initramfs import pack
 from prologue_bench.guest.kbuild import BuiltKernel
 from prologue_bench.guest.vm import GuestRun, Job, Machine, Observer, boot
 from prologue_bench.host.events import Event
@@ -17,6 +17,7 @@ from tests.kernels.files import Form
 from tests.real_kernels.native import entry_offsets
 from tests.support import qmp
 from tests.support.ftracetest import needed
+from tests.support.guest_jobs import initramfs_with_jobs
 
 FUNCTION: Final = "vfs_write"  # exported, so that it has a landing pad where there are any, and hackbench calls it
 DIRECT: Final = "ftrace-direct"
@@ -119,7 +120,7 @@ def _boot(
     directory = form.directory / f"{machine.cpu.partition(',')[0]}-{kind.replace(' ', '-')}"
     directory.mkdir()
     archive = directory / "cpio"
-    archive.write_bytes(build_initramfs(more[0]).read_bytes() + more[1])
+    archive.write_bytes(initramfs_with_jobs(more[0]).read_bytes() + more[1])
     dumps: dict[str, Path] = {}
 
     def keep(event: Event) -> None:  # in another thread, where commands cannot see to signals: audited later

@@ -21,10 +21,10 @@ from typing import Final
 from prologue.cli.main import main as prologue
 from prologue.errors import PrologueError
 from prologue_bench.errors import BenchError, GuestLostError
-from prologue_bench.guest.initramfs import build_initramfs
 from prologue_bench.guest.vm import GuestRun, Job, Machine, boot
 from tests.mini_kernel.build import Form, Layout, Spec, build
 from tests.mini_kernel.run import run as run_mini
+from tests.support.guest_jobs import initramfs_with_jobs
 
 FUNCTION: Final = "vfs_write"  # hackbench calls it
 JOBS: Final = ("kprobes", "trace_one", "ftrace_cycle")  # the probe before anything was traced
@@ -73,7 +73,7 @@ def mini_boot(spec: Spec, directory: Path) -> Boot:
 
 def real_boot(vmlinux: Path, machine: Machine, cycles: int, directory: Path, *, jobs: tuple[str, ...] = JOBS) -> Boot:
     """Boots of a kernel with the jobs of the guest: one function, a kprobe, both tracers on everything."""
-    image, initramfs = directory / "Image", build_initramfs()
+    image, initramfs = directory / "Image", initramfs_with_jobs()
     tool("image", str(vmlinux), "-o", str(image))
     parameters = (("function", FUNCTION), ("offsets", "0"), ("cycles", cycles))
 

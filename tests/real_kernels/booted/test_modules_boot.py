@@ -10,10 +10,10 @@ import pytest
 from prologue.cli.main import main
 from prologue.kernel.load import open_binary
 from prologue_bench.errors import GuestLostError
-from prologue_bench.guest.initramfs import build_initramfs
 from prologue_bench.guest.modules import load_order
 from prologue_bench.guest.vm import GuestRun, Job, boot
 from tests.support.cases import one_tested
+from tests.support.guest_jobs import initramfs_with_jobs
 from tests.support.needs import needs_kernel, needs_modules, needs_tools
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
@@ -62,7 +62,7 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def run(case: Case, modules: list[Path], name: str, append: str = "") -> GuestRun:
     job = Job(names=("modules",), append=append, timeout=200)
-    return boot(case.image, build_initramfs(modules), case.directory / f"{name}.log", job)
+    return boot(case.image, initramfs_with_jobs(modules), case.directory / f"{name}.log", job)
 
 
 def test_processed_modules_work_and_are_traced(case: Case) -> None:

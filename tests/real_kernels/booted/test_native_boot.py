@@ -23,6 +23,7 @@ from prologue_bench.host import cache
 from tests.real_kernels.native import MACHINES, RECIPES, entry_offsets
 from tests.support.cases import one_tested
 from tests.support.elf_edit import ElfEdit
+from tests.support.guest_jobs import initramfs_with_jobs
 from tests.support.needs import needs_built_kernel, needs_tools
 from tests.support.plain_boots import boot_plain
 from tests.support.scripted_guest import run_script
@@ -134,7 +135,7 @@ def run(built: BuiltKernel, form: str, directory: Path) -> GuestRun:
         parameters = (*parameters, ("toggled", HOT))
     job = Job(names=tuple(jobs), parameters=parameters, timeout=400)
     start = boot if with_kernel or with_modules else boot_plain
-    return start(directory / "Image", build_initramfs(modules), directory / "log", job, machine=machine(built))
+    return start(directory / "Image", initramfs_with_jobs(modules), directory / "log", job, machine=machine(built))
 
 
 def machine(built: BuiltKernel) -> Any:
