@@ -135,9 +135,15 @@ def _changes(path: Path, campaign: Campaign) -> list[str]:
             changes.append(f"{name}: {before} and {after}")
     # Boards of one type may need a command each: sets that are merged may differ in it.
     changes += differing("", *({"--install": _install(plan.command or "")} for plan in (begun, campaign)))
-    # It decides the place of each in a block; sets that are merged may differ in it.
-    orders = ({"variants": ", ".join(variant.label for variant in plan.variants)} for plan in (begun, campaign))
-    return changes or list(differing("order of ", *orders))
+    return changes or list(differing("order of ", _orders(begun), _orders(campaign)))
+
+
+def _orders(campaign: Campaign) -> dict[str, str]:
+    """Return what decides the places of boots in a block and of runs in a boot; merged sets may differ in it."""
+    return {
+        "variants": ", ".join(variant.label for variant in campaign.variants),
+        "workloads": ", ".join(workload.name for workload in campaign.workloads),
+    }
 
 
 def _install(command: str) -> str:

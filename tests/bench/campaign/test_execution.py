@@ -24,7 +24,7 @@ from prologue_bench.campaign.variants import Image
 from prologue_bench.campaign.watch import watching
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.results.journal import Journal, hold, open_journal
-from prologue_bench.results.model import Variant
+from prologue_bench.results.model import Boot, Variant
 from prologue_bench.results.store import CAMPAIGN, RESULTS, read_results
 from tests.bench.campaign.made import LABELS, LINK, PLAN, Machine, record
 
@@ -220,6 +220,19 @@ def test_variants_in_another_order_are_another_plan(tmp_path: Path) -> None:
     other = replace(LINK, images=(base, third, build))
     with pytest.raises(BenchError, match=r"order of variants: .*, build, third and .*, third, build\)"):
         record(tmp_path, Machine(), link=other)
+
+
+def test_workloads_in_another_order_are_another_plan(tmp_path: Path) -> None:
+    """Each begins with the caches, and under icount at the scheduler's clock, that the one before it left."""
+    (work,) = PLAN.task.workloads
+    both = (work, replace(work, name="more"))
+    plan, other = (replace(PLAN, task=replace(PLAN.task, workloads=order)) for order in (both, both[::-1]))
+    with hold(tmp_path), open_journal(tmp_path, plan_campaign(plan, LINK, Machine())) as journal:
+        journal.append(
+            Boot(block=0, position=0, variant="build", number=1, started="2026-01-01", values={}, void="lost")
+        )
+    with pytest.raises(BenchError, match=r"\(order of workloads: work, more and more, work\)"):
+        record(tmp_path, Machine(), other)
 
 
 def test_a_plan_of_which_nothing_was_booted_is_replaced(tmp_path: Path) -> None:
