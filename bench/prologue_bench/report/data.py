@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from prologue_bench.analysis.boards import Boards, GroupEffect
@@ -117,13 +118,23 @@ def _part(noun: str, part: GroupEffect) -> dict[str, Any]:
 
 def to_csv(report: Report) -> str:
     """Write one row for each variant of each workload, the base's with empty fields."""
+    return csv_text(_COLUMNS, _rows(report))
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
+    """Write a head and rows; what a row lacks is empty."""
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(stream, columns, lineterminator="\n")
     writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def _rows(report: Report) -> Iterator[dict[str, object]]:
     for part in report.workloads:
         compared = {comparison.variant: _comparison(comparison, report.margin) for comparison in part.comparisons}
         for series in part.series:
-            row = {
+            row: dict[str, object] = {
                 "workload": part.workload.name,
                 "unit": part.workload.unit,
                 "direction": part.workload.direction,
@@ -137,5 +148,4 @@ def to_csv(report: Report) -> str:
             if more is not None:
                 row |= {name: value for name, value in more.items() if name in _COLUMNS}
                 row["aa_difference"] = part.floor
-            writer.writerow(row)
-    return stream.getvalue()
+            yield row

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -13,7 +11,7 @@ from typing import Any, Final
 from prologue_bench.analysis.describe import OUTLIER_RULE, Description, describe
 from prologue_bench.exact.entered import SUFFIX, entered_table, read_entered
 from prologue_bench.report import words
-from prologue_bench.report.data import setup
+from prologue_bench.report.data import csv_text, setup
 from prologue_bench.report.group_words import boards_used
 from prologue_bench.report.layout import command_lines, markdown, markdown_table, text_table, wrapped
 from prologue_bench.report.rounding import rounded
@@ -94,12 +92,8 @@ def _rows(results: ResultSet) -> Iterator[dict[str, Any]]:
 
 def to_csv(results: ResultSet) -> str:
     """Write one row for each variant of each workload; ``outliers`` is their number. Nothing is rounded."""
-    stream = io.StringIO()
     rows = [{**row, "outliers": len(row["outliers"])} for row in _rows(results)]
-    writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return stream.getvalue()
+    return csv_text(list(rows[0]), rows)
 
 
 def to_json(results: ResultSet) -> str:

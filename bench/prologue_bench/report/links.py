@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from prologue_bench.analysis.links import Links
 from prologue_bench.report import words
+from prologue_bench.report.data import csv_text
 from prologue_bench.report.layout import command_lines, markdown, markdown_table, text_table, wrapped
 
 SCHEMA: Final = "prologue.bench-links/1"
@@ -63,13 +62,9 @@ def to_markdown(links: Links, command: Sequence[str]) -> str:
 
 def to_csv(links: Links) -> str:
     """Write one row for each kernel."""
-    stream = io.StringIO()
-    names = [measure.name for measure in links.measures]
-    writer = csv.DictWriter(stream, ("kernel", "variant", "build_id", *names), lineterminator="\n")
-    writer.writeheader()
-    for row in links.rows:
-        writer.writerow({"kernel": row.label, "variant": row.variant, "build_id": row.build_id, **row.counts})
-    return stream.getvalue()
+    columns = ("kernel", "variant", "build_id", *(measure.name for measure in links.measures))
+    rows = [{"kernel": row.label, "variant": row.variant, "build_id": row.build_id, **row.counts} for row in links.rows]
+    return csv_text(columns, rows)
 
 
 def to_json(links: Links) -> str:
