@@ -4,11 +4,6 @@
 #include "places.h"
 #include "tables.h"
 
-/* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Functions of the kernel that decide what is text, and which writes are live:
- * free_initmem and multi_cpu_stop.
- */
 static void set_stopped(unsigned int index, void *inside)
 {
 	cpus[index].stopped = inside;
