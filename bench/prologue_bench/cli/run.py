@@ -194,10 +194,15 @@ def _over_links(args: Namespace) -> Iterator[tuple[Namespace, Target, RecordedLi
 
 
 def _require_same_links(output: Path, names: set[str]) -> None:
-    """Refuse links that were added or went since boots were recorded: the number of links is fixed before them."""
+    """Refuse links that were added or went since boots were recorded: the number of links is fixed before them.
+
+    A link of which nothing was booted, as no boot was, leaves the plan.
+    """
+    plans = {path.parent.name: path for path in output.glob(f"*/{CAMPAIGN}")}
     if not any(path.stat().st_size for path in output.glob(f"*/{RESULTS}")):
-        return
-    if other := names ^ {path.parent.name for path in output.glob(f"*/{CAMPAIGN}")}:
+        for name in plans.keys() - names:
+            plans[name].unlink()
+    elif other := names ^ plans.keys():
         raise BenchError(
             f"{output}: was begun with other links (not of both: {', '.join(sorted(other))}): name a new directory"
         )

@@ -145,14 +145,36 @@ def test_links_that_are_not_run(links: Path, tmp_path: Path, monkeypatch: pytest
     assert "link-02/vmlinux: is not the link that link.json beside it describes" in capsys.readouterr().err
 
 
+def two_of(links: Path, directory: Path) -> Path:
+    directory.mkdir()
+    for name in ("link-01", "link-02"):
+        (directory / name).symlink_to(links / name)
+    return directory
+
+
+def test_links_of_which_nothing_was_booted_leave_the_plan(
+    links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    """As after a Ctrl-C before the first boot: the report would wait for their boots."""
+    out = tmp_path / "over"
+    monkeypatch.setattr(run_command, "choose_target", lambda _: Board(lost=(1,)))
+    assert run(links, out) == 4
+    for path in out.glob(f"*/{RESULTS}"):
+        path.write_bytes(b"")
+    monkeypatch.setattr(run_command, "choose_target", lambda _: Board())
+    capsys.readouterr()
+    assert run(two_of(links, tmp_path / "links"), out) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "4 boots of each variant, 1 run in each, in randomised blocks, over 2 links, seeds 1, 2" in text
+    assert "seeds 1, 2, 3" not in text
+    assert "unfinished" not in text
+
+
 def test_other_links_are_another_plan(
     links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
 ) -> None:
     """Links that are added until the answer pleases prove nothing."""
-    fewer = tmp_path / "links"
-    fewer.mkdir()
-    for name in ("link-01", "link-02"):
-        (fewer / name).symlink_to(links / name)
+    fewer = two_of(links, tmp_path / "links")
     monkeypatch.setattr(run_command, "choose_target", lambda _: Board(lost=(3,)))
     for number, (first, then) in enumerate(((fewer, links), (links, fewer))):
         out = tmp_path / f"over-{number}"
