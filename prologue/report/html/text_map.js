@@ -39,7 +39,7 @@
   const texts = JSON.parse(await (await inflated(data.texts)).text());
   const base = BigInt(data.base);
   // Places on the map: blocks without owned words are left out.
-  const whole = blocks.length * data.block;
+  const whole = data.words;
   const placed = (at) => (below(blocks, at + 1) - 1) * data.block + (at % data.block);
   const unplaced = (x) => {
     const inside = Math.min(Math.max(Math.floor(x), 0), whole - 1);

@@ -40,6 +40,7 @@ def map_of_strips(path: Path, strips: dict[str, Strip], wrong: Sequence[LiveWord
     owned = np.concatenate([strip.vaddrs for strip in strips.values()] or [np.zeros(0, np.uint64)])
     blocks = sorted_unique(owned // np.uint64(_BLOCK))
     base = int(blocks[0]) * _BLOCK if len(blocks) else 0
+    rest = (_BLOCK - 4 - int(owned.max()) % _BLOCK) // 4 if len(owned) else 0  # words after the last one of a strip
     symbols = Symbols(ElfImage(path))
     starts = sorted_unique(symbols.function_starts)
     starts = starts[starts >= np.uint64(base)]
@@ -47,6 +48,7 @@ def map_of_strips(path: Path, strips: dict[str, Strip], wrong: Sequence[LiveWord
     data = {
         "base": hex(base),
         "block": _BLOCK // 4,
+        "words": len(blocks) * (_BLOCK // 4) - rest,
         "blocks": _packed(_steps(blocks * np.uint64(_BLOCK), base)),
         "strips": [_strip_data(name, strip, base) for name, strip in strips.items()],
         "symbols": {"at": _packed(_steps(starts, base)), "names": _squeezed("\n".join(names))},
