@@ -108,8 +108,10 @@ class Symbols:
 
     @property
     def defined(self) -> Bool:
-        """Mask of the symbols, in table order, that name a place in a section of this file."""
-        is_defined: Bool = (self._sections != SHN_UNDEF) & (self._sections < len(self._image.sections))
+        """Mask of the symbols, in table order, that name a place in an allocated section of this file."""
+        allocated = np.array([section.allocated for section in self._image.sections])
+        known = (self._sections != SHN_UNDEF) & (self._sections < len(allocated))
+        is_defined: Bool = known & allocated[np.where(known, self._sections, 0)]
         return is_defined
 
     def names_at(self, vaddr: int) -> tuple[str, ...]:

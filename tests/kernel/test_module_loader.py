@@ -125,3 +125,12 @@ def test_a_record_without_a_relocation_stays_as_it_is(mini: Mini, capsys: pytest
 
 def module_base(path: Path) -> int:
     return min(section.addr for section in ElfImage(path).text_sections)
+
+
+@pytest.mark.parametrize("release", ["6.1.0-56-arm64", "7.2.13"])
+def test_a_record_of_a_section_that_is_not_loaded(mini: Mini, release: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The loader gives it an address in the copy of the file that it frees: it is no zero record."""
+    ko = changed(mini(ModuleSpec(release=release)), ".exit.text", FLAGS, 0)
+    assert main(["verify", str(ko), "--select", "PL1", "--json"]) == 1
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert finding["code"] == "PL105"
