@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from prologue.elf.dwarf_errors import readable_dwarf
+from prologue.elf.dwarf_entries import readable_dwarf
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.live.probe.arguments import find_arguments
