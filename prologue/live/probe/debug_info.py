@@ -30,6 +30,7 @@ _CHUNK: Final = 1 << 20  # bytes that stay in a CPU's cache
 _MOST_UNITS: Final = 32
 _OFFSET_SIZE: Final = 4  # of a string, in DWARF of 32 bits
 _HEAD: Final = 256  # bytes that hold a unit's header and its own entry
+_TOP: Final = (1 << 64) - 1
 _ARANGES: Final = struct.Struct("<IHIBB")
 _SECTIONS: Final = {
     "debug_info_sec": ".debug_info", "debug_aranges_sec": ".debug_aranges", "debug_abbrev_sec": ".debug_abbrev",
@@ -62,9 +63,16 @@ class Unit:
     @cached_property
     def row_starts(self) -> list[int]:
         """First address of each row of the unit's line table, ascending."""
+        return sorted({address for address, _ in self.line_rows()})
+
+    def line_rows(self) -> Iterator[tuple[int, Any]]:
+        """Yield address and state of each row of the unit's line table.
+
+        Clang's assembler goes back to another section by an advance modulo 2^64, which pyelftools adds as it is.
+        """
         program = self.debug.dwarf.line_program_for_CU(self.cu)
         states = (entry.state for entry in program.get_entries()) if program is not None else ()
-        return sorted({state.address for state in states if state is not None})
+        yield from ((state.address & _TOP, state) for state in states if state is not None)
 
     def entry(self, offset: int) -> Any:
         """Parse the entry at an offset from the start of the unit."""
@@ -167,7 +175,8 @@ class DebugInfo:
         units = {unit for _, _, unit in listed}
         others = (offset for offset in self.unit_offsets if offset not in units)
         runs = ((*run, offset) for offset in others for run in code_of(self.dwarf, self.unit(offset).top))
-        return sorted([*listed, *(run for run in runs if run[0])])
+        # Code that a linker dropped begins at 0, or at -1 and goes on from there (LLD).
+        return sorted(run for run in (*listed, *runs) if 0 < run[0] < run[1] < 1 << 64)
 
     @cached_property
     def unit_offsets(self) -> list[int]:

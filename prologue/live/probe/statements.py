@@ -39,13 +39,11 @@ def file_names(unit: Unit) -> list[str]:
 
 def unit_statements(unit: Unit) -> list[Statement]:
     """Return all statements of a unit, by address."""
-    program = unit.debug.dwarf.line_program_for_CU(unit.cu)
     names, result = file_names(unit), []
-    for entry in program.get_entries() if program is not None else ():
-        state = entry.state
-        if state is not None and state.is_stmt and not state.end_sequence and state.line:
+    for address, state in unit.line_rows():
+        if state.is_stmt and not state.end_sequence and state.line:
             name = names[state.file] if state.file < len(names) else ""
-            result.append(Statement(state.address, name, state.line))
+            result.append(Statement(address, name, state.line))
     return sorted(result)
 
 

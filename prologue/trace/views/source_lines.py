@@ -126,13 +126,11 @@ class LineTables:
 
     def _lines(self, unit: Unit) -> UnitLines:
         if unit.offset not in self._units:
-            program = unit.debug.dwarf.line_program_for_CU(unit.cu)
-            rows = [] if program is None else [e.state for e in program.get_entries() if e.state is not None]
-            rows.sort(key=lambda state: (state.address, not state.end_sequence))
-            addresses = np.array([state.address for state in rows], np.uint64)
-            lines = np.array([-1 if state.end_sequence else state.line for state in rows], np.int64)
+            rows = sorted(unit.line_rows(), key=lambda row: (row[0], not row[1].end_sequence))
+            addresses = np.array([address for address, _ in rows], np.uint64)
+            lines = np.array([-1 if state.end_sequence else state.line for _, state in rows], np.int64)
             names = [str(Path(unit.directory) / name) for name in file_names(unit)] or [""]
-            file = np.array([min(state.file, len(names) - 1) for state in rows], np.int64)
+            file = np.array([min(state.file, len(names) - 1) for _, state in rows], np.int64)
             self._units[unit.offset] = UnitLines(addresses, lines, names, file)
             unit.debug.trim()
         return self._units[unit.offset]

@@ -1,4 +1,4 @@
-"""Units whose addresses are in no table: Clang lists those of assembly only."""
+"""Units as Clang describes them: its table of addresses has those of assembly only, whose lines may go back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,16 @@ from tests.mini_kernel.build import run_command
 from tests.support.needs import needs_tools
 
 _C: Final = "int thrice(int number)\n{\n\treturn number * 3;\n}\n"
-_ASSEMBLY: Final = ".text\n.type assembled, %function\n.globl assembled\nassembled:\n\tnop\n\tret\n"
+_ASSEMBLY: Final = """.text
+.type assembled, %function
+.globl assembled
+assembled:
+	nop
+	.subsection 1
+	nop
+	.previous
+	ret
+"""
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +56,9 @@ def test_a_function_is_found(mixed: ElfImage) -> None:
 def test_a_line_is_found(mixed: ElfImage) -> None:
     symbols = Symbols(mixed)
     tables = LineTables(Owner("", mixed, symbols, 0))
-    for name, file, line in (("thrice", "c.c", 3), ("assembled", "a.S", 5)):
+    for name, offset, file, line in (("thrice", 0, "c.c", 3), ("assembled", 0, "a.S", 5), ("assembled", 4, "a.S", 9)):
         symbol = symbols.find(name)
         assert symbol is not None
-        place = tables.line(symbol.vaddr)
+        place = tables.line(symbol.vaddr + offset)
         assert place is not None
         assert (Path(place[0]).name, place[1]) == (file, line)
