@@ -13,6 +13,7 @@ from prologue.kernel.kernel import Contract, Kernel
 from prologue.kernel.load import kernel_of, open_binary
 from prologue.kernel.module import Module
 from prologue.kernel.state import State
+from prologue.outputs import same_file
 from prologue.plan.account import account
 from prologue.rules.base import FAILING, Finding, Input, Subject
 from prologue.rules.engine import judge_symbols
@@ -85,6 +86,8 @@ def verify_binary(request: Request, binary: Binary) -> Verified:
 
     """
     path = binary.path
+    if request.against and same_file(request.against, path):
+        raise InputError("would be compared with itself: --against takes the file from before, a copy", path=path)
     before = open_binary(request.against, unpack=True) if request.against else None
     if before is not None and before.image.relocatable != binary.image.relocatable:
         raise InputError("a vmlinux and a module cannot be compared", path=path)

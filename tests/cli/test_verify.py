@@ -305,3 +305,13 @@ def test_a_reduced_run_says_how_many_rules_ran(mini: Mini, capsys: pytest.Captur
     assert capsys.readouterr().out.endswith(f"; 1 of {applying} rules that apply ran)\n")
     assert verify(mini(Spec()), "--ignore", "PL307,PL302") == 0
     assert capsys.readouterr().out.endswith(f"; {applying - 1} of {applying} rules that apply ran)\n")
+
+
+def test_a_file_is_not_compared_with_itself(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """After patch --in-place, nothing would differ, and all would be explained."""
+    vmlinux, link = processed(mini(Spec())), tmp_path / "before"
+    link.symlink_to(vmlinux)
+    for same in (vmlinux, link):
+        assert verify(vmlinux, "--against", same, "-q") == 2
+        message = f"{vmlinux}: would be compared with itself: --against takes the file from before, a copy"
+        assert message in capsys.readouterr().err
