@@ -28,8 +28,9 @@ def variant_plan(kernel: Kernel, kind: VariantKind) -> PatchPlan:
 
     """
     if kernel.state != "untouched":
+        state = "has no patch sites" if kernel.state == "no sites" else f"is {kernel.state}"
         raise RefusedError(
-            f"is {kernel.state}; variants are made from an unprocessed vmlinux (see `prologue patch --reverse`)",
+            f"{state}; variants are made from an unprocessed vmlinux (see `prologue patch --reverse`)",
             path=kernel.path,
         )
     if kind == "build":
