@@ -33,6 +33,11 @@ _OTHERS: Final = (
     (b"\x27\x05\x19\x56", "uimage", "a U-Boot image (uImage)"),
     (b"ANDROID!", "android-boot", "an Android boot image"),
 )
+# Debuggers' kernels come in packages.
+_PACKAGES: Final = (
+    (b"!<arch>\ndebian-binary", "deb", "a Debian package", ": unpack it first (dpkg-deb -x)"),
+    (b"\xed\xab\xee\xdb", "rpm", "an RPM package", ": unpack it first (rpm2cpio)"),
+)
 _GIVE: Final = ": give the vmlinux that it was made from"
 
 # Kinds of boot files: scan names them, and verify --image reads them or says what does.
@@ -66,6 +71,9 @@ def identify(head: bytes, size: int) -> FileKind:
     for magic, kind, description in _OTHERS:
         if head.startswith(magic):
             return FileKind(kind, description, _GIVE)
+    for magic, kind, description, advice in _PACKAGES:
+        if head.startswith(magic):
+            return FileKind(kind, description, advice)
     if _is_lzma(head):
         return FileKind("lzma", "a file compressed with lzma", _GIVE)
     if head[:2] == b"MZ":

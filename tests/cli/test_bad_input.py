@@ -47,6 +47,8 @@ def expect_error(path: Path, message: str, capsys: pytest.CaptureFixture[str], *
         (b"\x7fEL", "truncated"),
         (b"\x7fELF\x02\x01\x01" + b"\0" * 20, "truncated"),
         (b"\x00\x01\x02\x03" * 99, "not ELF"),
+        (b"!<arch>\ndebian-binary   1700000000", "a Debian package: unpack it first (dpkg-deb -x)"),
+        (b"\xed\xab\xee\xdb\3\0", "an RPM package: unpack it first (rpm2cpio)"),
         (b"\x1f\x8b\x08" + b"\0" * 99, "damaged"),
         (b"\x28\xb5\x2f\xfd" + b"\0" * 99, "damaged"),
         (b"\xfd7zXZ\0" + b"\0" * 99, "damaged"),
