@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from prologue.cli.examples import use_example_trace
 from prologue.cli.reports import put_report
-from prologue.cli.trace_divergence import divergence_data, divergence_lines
+from prologue.cli.trace_divergence import divergence_data, divergence_lines, owner_of, place_data, place_text
 from prologue.cli.trace_inputs import require_report
 from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched_guests
 from prologue.cli.trace_reading import TraceReading, begin_reading
@@ -192,20 +192,16 @@ def _may_be_hidden(trace: Trace, summary: TraceSummary) -> list[str]:
 
 
 def _reported_text(word: ReportedWord, programs: list[Program]) -> str:
-    place = "" if word.vaddr is None else f" at {_reported_place(word.program, word.vaddr, programs)}"
+    place = "" if word.vaddr is None else f" at {place_text(_image_of(word, programs), word.vaddr)}"
     whose = "image" if word.fits else "decoder's image"
     return f"{whose} stale{place}: {word.describe()} ({_times(word.count, word.cpu, word.time)})"
 
 
 def _reported_data(word: ReportedWord, programs: list[Program]) -> dict[str, Any]:
-    name, offset = ("", 0)
-    if word.program >= 0 and word.vaddr is not None:
-        name, offset = programs[word.program].place(word.vaddr)
+    image = _image_of(word, programs)
     return {
-        "image": programs[word.program].name if word.program >= 0 else None,
-        "vaddr": None if word.vaddr is None else hex(word.vaddr),
-        "symbol": name or None,
-        "symbol_offset": offset,
+        "image": None if image is None else image.name,
+        **place_data(image, word.vaddr),
         "word": None if word.word is None else f"{word.word:08x}",
         "fits": word.fits,
         "exact": word.exact,
@@ -216,9 +212,8 @@ def _reported_data(word: ReportedWord, programs: list[Program]) -> dict[str, Any
     }
 
 
-def _reported_place(row: int, vaddr: int, programs: list[Program]) -> str:
-    name, offset = programs[row].place(vaddr) if row >= 0 else ("", 0)
-    return f"{name}+{offset:#x} ({vaddr:#x})" if name else f"{vaddr:#x}"
+def _image_of(word: ReportedWord, programs: list[Program]) -> Program | None:
+    return programs[word.program] if word.program >= 0 else None
 
 
 def _times(count: int, cpu: int, time: int) -> str:
@@ -238,35 +233,27 @@ def _unjudged(check: ImageCheck) -> list[str]:
 
 def _owner(stale: StaleWord, program: Program, owners: Mechanisms | None) -> str:
     """Name who writes that word, of the host's kernel."""
-    return owners.owner(program.own_address(stale.vaddr)) if owners and stale.program == 0 else ""
+    return owner_of(stale.vaddr, program, owners) if stale.program == 0 else ""
 
 
 def _text(check: ImageCheck, stale: StaleWord, program: Program, owners: Mechanisms | None) -> str:
     writes = f"; {_owner(stale, program, owners) or 'no mechanism that the audit knows'}" if owners else ""
     times = _times(stale.count, stale.cpu, stale.time)
-    return f"image stale at {_place(stale, program)}: {check.describe(stale)} ({times}{writes})"
+    return f"image stale at {place_text(program, stale.vaddr)}: {check.describe(stale)} ({times}{writes})"
 
 
 def _decoder_text(check: ImageCheck, word: StaleWord, program: Program) -> str:
     times = _times(word.count, word.cpu, word.time)
-    return f"decoder astray at {_place(word, program)}: {check.why_ignored(word)} ({times})"
-
-
-def _place(stale: StaleWord, program: Program) -> str:
-    name, offset = program.place(stale.vaddr)
-    return (f"{name}+{offset:#x}" if name else f"{stale.vaddr:#x}") + f" ({stale.vaddr:#x})"
+    return f"decoder astray at {place_text(program, word.vaddr)}: {check.why_ignored(word)} ({times})"
 
 
 def _data(
     check: ImageCheck, stale: StaleWord, programs: list[Program], owners: Mechanisms | None, *, blame: bool = False
 ) -> dict[str, Any]:
     program = programs[stale.program]
-    name, offset = program.place(stale.vaddr)
     return {
         "image": program.name,
-        "vaddr": hex(stale.vaddr),
-        "symbol": name or None,
-        "symbol_offset": offset,
+        **place_data(program, stale.vaddr),
         "word": f"{stale.word:08x}",
         "count": stale.count,
         "went": [[hex(went) if went else None, count] for went, count in stale.went.most_common()],

@@ -14,6 +14,23 @@ from prologue.trace.path.programs import Program
 from prologue.words import counted
 
 
+def place_text(program: Program | None, vaddr: int) -> str:
+    """Return symbol, offset and address, or the address alone."""
+    name, offset = program.place(vaddr) if program is not None else ("", 0)
+    return f"{name}+{offset:#x} ({vaddr:#x})" if name else f"{vaddr:#x}"
+
+
+def place_data(program: Program | None, vaddr: int | None) -> dict[str, Any]:
+    """Return the same for JSON; all is null, or 0, of a place that is not known."""
+    name, offset = program.place(vaddr) if program is not None and vaddr is not None else ("", 0)
+    return {"vaddr": None if vaddr is None else hex(vaddr), "symbol": name or None, "symbol_offset": offset}
+
+
+def owner_of(vaddr: int, program: Program, owners: Mechanisms | None) -> str:
+    """Name the mechanism that writes a word of the host's kernel."""
+    return "" if owners is None else owners.owner(program.own_address(vaddr))
+
+
 def divergence_lines(divergences: Divergences, program: Program, owners: Mechanisms | None) -> list[str]:
     """Write a line for each word, and what the file would have cost."""
     lines = [_line(word, program, owners) for word in divergences.ordered()]
@@ -49,14 +66,12 @@ def divergence_data(divergences: Divergences, program: Program, owners: Mechanis
 
 
 def _line(word: DivergentWord, program: Program, owners: Mechanisms | None) -> str:
-    name, offset = program.place(word.vaddr)
-    place = f"{name}+{offset:#x} ({word.vaddr:#x})" if name else f"{word.vaddr:#x}"
     cpus = f"cpu{'s' * (len(word.cpus) > 1)} {', '.join(map(str, sorted(word.cpus)))}"
-    owner = _owner(word, program, owners)
+    owner = owner_of(word.vaddr, program, owners)
     times = "once" if word.count == 1 else f"{word.count:,} times"
     own, ran = _insn(word.word, word.vaddr, program), _insn(word.ran, word.vaddr, program)
     return (
-        f"file diverges at {place}: it has {own}, {ran} ran "
+        f"file diverges at {place_text(program, word.vaddr)}: it has {own}, {ran} ran "
         f"({times} the first after a synchronisation, {cpus}{f'; {owner}' if owner else ''})"
     )
 
@@ -72,18 +87,11 @@ def _insn(word: int, vaddr: int, program: Program) -> str:
 
 
 def _data(word: DivergentWord, program: Program, owners: Mechanisms | None) -> dict[str, Any]:
-    name, offset = program.place(word.vaddr)
     return {
-        "vaddr": hex(word.vaddr),
-        "symbol": name or None,
-        "symbol_offset": offset,
+        **place_data(program, word.vaddr),
         "word": f"{word.word:08x}",
         "ran": f"{word.ran:08x}",
         "count": word.count,
         "cpus": sorted(word.cpus),
-        "mechanism": _owner(word, program, owners) or None,
+        "mechanism": owner_of(word.vaddr, program, owners) or None,
     }
-
-
-def _owner(word: DivergentWord, program: Program, owners: Mechanisms | None) -> str:
-    return "" if owners is None else owners.owner(program.own_address(word.vaddr))
