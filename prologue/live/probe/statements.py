@@ -193,7 +193,12 @@ class Sources:
         self._texts: dict[str, list[str]] = {}
 
     def lines(self, unit: Unit, name: str) -> list[str]:
-        """Return all lines of a file; empty if it is not here."""
+        """Return all lines of a file; empty if it is not here.
+
+        Raises:
+            InputError: it is here, and cannot be read.
+
+        """
         if name not in self._texts:
             self._texts[name] = self._read(unit, name)
         return self._texts[name]
@@ -205,6 +210,9 @@ class Sources:
         ends = range(1, max(len(parts) - 1, 2))
         paths = [self._root.joinpath(*parts[k:]) for k in ends] if self._root else [Path(*parts)]
         for path in paths:
-            if path.is_file():
-                return path.read_text("utf-8", "replace").splitlines()
+            try:
+                if path.is_file():
+                    return path.read_text("utf-8", "replace").splitlines()
+            except OSError as error:
+                raise InputError(f"cannot be read: {error.strerror}", path=path) from error
         return []
