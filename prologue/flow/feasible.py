@@ -1,7 +1,7 @@
 """Decides whether a CPU can go a way on which X9 is read.
 
 A walk over all branches finds ways that no CPU goes: compilers leave a variable undefined on each path on which a flag,
-in a register, says that nobody reads it. On these ways a value in X9 is even moved to a register that calls keep, and
+in a register, says that nothing reads it. On these ways a value in X9 is even moved to a register that calls keep, and
 back. So the flag's value is followed, and where the value that was in X9 has gone.
 """
 

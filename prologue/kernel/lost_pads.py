@@ -23,7 +23,7 @@ _MANY: Final = 8  # of 59,319 sites of Debian's modules, two have such a NOP
 def replaced_by_first(binary: Binary, sites: Sites) -> Bool:
     """Return the sites whose first slot is where the pad was: MOV; NOP or MOV, and another NOP.
 
-    A body may begin with a NOP, too, and compilers give no pad to a function that nobody else can call. So MOV; NOP;
+    A body may begin with a NOP, too, and compilers give no pad to a function that other files cannot call. So MOV; NOP;
     NOP counts if no other patcher owns the last word, and if most sites, and many, are like that; or if the function is
     global, and most sites have a pad.
     """

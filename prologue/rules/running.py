@@ -177,7 +177,7 @@ PL512: Final = Rule(
     what="A word between `__start_rodata` and `__end_rodata` that is not as linked plus the slide: an entry of the "
     "table of system calls, a function of an operations table, a string. Alternatives of the vDSO are known. Of what "
     "is read-only after init, pointers to functions must lead to code that somebody owns.",
-    why="Nothing of the kernel writes there after boot. Whoever changes a pointer there lets the kernel call other "
+    why="Nothing of the kernel writes there after boot. A pointer that is changed there makes the kernel call other "
     "code, without a change of text and without a listener.",
     example="sys_call_table+0x340 leads into a module that is in no list",
     fix="take a dump from outside for evidence; find out what is where the pointer leads",

@@ -1,4 +1,4 @@
-"""PL511: page tables that let the kernel execute what nobody owns."""
+"""PL511: page tables that let the kernel execute what has no owner."""
 
 from __future__ import annotations
 

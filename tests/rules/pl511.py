@@ -1,4 +1,4 @@
-"""PL511: an executable page of an area that nobody owns."""
+"""PL511: an executable page of an area without an owner."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class FtraceState:
 
     @cached_property
     def tracing(self) -> bool:
-        """True if functions are traced, by ftrace's records, and nobody is changing that.
+        """True if functions are traced, by ftrace's records, and no change of that is under way.
 
         Then ftrace is on, whatever ``ftrace_enabled`` has: turning it off disables all records
         (``ftrace_shutdown_sysctl``, kernel/trace/ftrace.c, 5.10-7.2).

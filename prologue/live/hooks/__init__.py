@@ -1,1 +1,1 @@
-"""Listeners of a running kernel, their owners, and code that nobody owns."""
+"""Listeners of a running kernel, their owners, and code without an owner."""

@@ -1,4 +1,4 @@
-"""Callbacks that lead where nobody owns code, and BPF programs that hide."""
+"""Callbacks that lead to code without an owner, and BPF programs that hide."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from prologue.words import counted
 
 
 def without_owner(inventory: Inventory) -> Iterator[Suspect]:
-    """Yield callbacks that lead where nobody owns code, or into the middle of a function.
+    """Yield callbacks that lead to code without an owner, or into the middle of a function.
 
     Raises:
         NotKnownError: not all owners are known; or, after the others, where BPF has code; or that a BPF program is
@@ -39,7 +39,7 @@ def without_owner(inventory: Inventory) -> Iterator[Suspect]:
                 continue
             owner = owners.of(vaddr)
             if owner is None and not (listener.kind == "BPF program" and _is_of_bpf(inventory, vaddr)):
-                wrong = f"where nobody owns code{_whose(inventory, vaddr)}"
+                wrong = f"which has no owner{_whose(inventory, vaddr)}"
             elif owners.is_inside_function(vaddr):  # of a handler that was freed, something else may have the memory
                 wrong = "inside of a function"
             else:

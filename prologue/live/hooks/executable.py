@@ -1,4 +1,4 @@
-"""Executable memory that nobody owns.
+"""Executable memory without an owner.
 
 What the page tables let the kernel execute is its own text (the entry trampoline's page has a second address in the
 fixmap), text of modules, pages of kprobes, and what BPF has: programs, trampolines, and packs that are filled with
@@ -90,7 +90,7 @@ def unowned(inventory: Inventory) -> Iterator[Suspect]:
             continue
         by = f", allocated by {owners.name(area.caller)}" if area is not None and area.caller else ""
         more = ", some of it writable" if pages.writable[np.isin(pages.vaddrs, run)].any() else ""
-        message = f"{end - start:,} bytes at {start:#x} are executable{more}{by}, and nobody owns them"
+        message = f"{end - start:,} bytes at {start:#x} are executable{more}{by}, and have no owner"
         yield Suspect("executable", start, message)
     for start, count in _filled_padding(kernel, objects, pages.size):
         message = f"{counted(count, 'byte')} at {start:#x}, after the kernel's text in its last page, are not zeros"

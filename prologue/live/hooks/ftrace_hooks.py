@@ -189,7 +189,7 @@ def _former_graph(objects: Objects) -> Iterator[Listener]:
     if entry == objects.maybe_place("ftrace_graph_entry_test"):
         entry = objects.variable("__ftrace_graph_entry")
     calls = (Callback("entry", entry), Callback("return", objects.variable("ftrace_graph_return")))
-    # Before 6.1 nobody's return function was ftrace_stub.
+    # Before 6.1 no ftrace_ops had ftrace_stub as its return function.
     stubs = {objects.maybe_place(n) for n in ("ftrace_graph_entry_stub", "ftrace_stub_graph", "ftrace_stub")}
     if any(call.vaddr not in stubs for call in calls):
         ops = read_one_ops(objects, objects.place("graph_ops"))

@@ -100,7 +100,7 @@ def _words(inventory: Inventory, section: Section, places: U64, values: U64) -> 
 
 def _changed(inventory: Inventory, vaddr: int, live: int, linked: int, count: int) -> Suspect:
     owners = inventory.owners
-    where = "" if owners.of(live) is not None else ", where nobody owns code"
+    where = "" if owners.of(live) is not None else ", which has no owner"
     leads = f" ({owners.name(live)}{where})" if live >= KERNEL_LOWEST and owners.complete else ""
     was = f" ({owners.name(linked)})" if linked >= KERNEL_LOWEST else ""
     more = f", and {counted(count - 1, 'word')} after it" if count > 1 else ""
@@ -123,7 +123,7 @@ def _pointers_after_init(inventory: Inventory, where: range, places: U64, values
         live = inventory.objects.number(vaddr)
         if live not in (0, value) and owners.of(live) is None:
             name = owners.name(live)
-            message = f"a pointer to {owners.name(value)} when linked, now {name}, where nobody owns code"
+            message = f"a pointer to {owners.name(value)} when linked, now {name}, which has no owner"
             yield Suspect("data", vaddr, message, (live, value))
 
 

@@ -246,7 +246,7 @@ def parse_symbols(text: str) -> Iterator[LiveSymbol]:
 
 
 def _untyped(text: str) -> tuple[LiveSymbol, ...]:
-    """Read symbols without their kinds, which no capture has; a module's text of init is nobody's by now."""
+    """Read symbols without their kinds, which no capture has; a module's text of init is gone by now."""
     return tuple(symbol._replace(kind="?") for symbol in parse_symbols(text))
 
 

@@ -68,7 +68,7 @@ def _by_precedence(path: list[Any]) -> list[Any]:
     """Return variables as they are looked up: the function's own, then those of functions that are inlined there.
 
     Of each function the innermost block comes first, as in C. An inlined one may have other variables of the same
-    names, which are not meant by whoever names the function; of several, the innermost is nearest.
+    names, which are not meant where the function is named; of several, the innermost is nearest.
     """
     own, *inlined = [_of_blocks(path[low:high][::-1]) for low, high in pairwise(_bounds(path))]
     return [*own, *(entry for entries in reversed(inlined) for entry in entries)]

@@ -83,7 +83,7 @@ def _closing(child: subprocess.Popen[bytes], stream: Peekable, account: Tally) -
     try:
         yield from read_perf_script(stream, account)
     except BaseException:
-        child.kill()  # nobody reads its output any more
+        child.kill()  # its output is read no more
         raise
 
 

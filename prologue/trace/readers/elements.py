@@ -65,7 +65,7 @@ class ElementNaming:
     ``cpu`` returns the CPU of a trace ID, ``time`` ns of ticks, ``task`` the task of a process number at a time (ns).
     ``process_in_vmid``: an element's VMID is CONTEXTIDR_EL2, at every level. ``checks_images``: the library reports
     bad images. ``return_stack``: trace units leave out addresses that their return stack predicts. ``names_idle``:
-    process 0 is the idle task, not a register that nobody writes.
+    process 0 is the idle task, not a register that is never written.
     """
 
     cpu: Callable[[int], int]
