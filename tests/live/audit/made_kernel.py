@@ -80,11 +80,16 @@ def make(directory: Path, release: str, *, places: int = 3, marked: bool = False
 
     The first two words of what is ``apart`` (a symbol) end a page.
     """
-    source, made, out = (directory / name for name in ("running.S", "running.o", "vmlinux"))
     names = ("first", "second", "third")[:places]
     text = _BODY.replace("RELEASE", release).replace("CALLBACK", "0x8001" if marked else "62")
     text = text.replace(f"\n{apart}:", f"\n\t.balign 4096\n\t.rept 1022\n\tnop\n\t.endr\n{apart}:") if apart else text
-    source.write_text(text.replace("PLACES", "\n".join(f"\t.word {name} - ." for name in names)))
+    return link(directory, text.replace("PLACES", "\n".join(f"\t.word {name} - ." for name in names)))
+
+
+def link(directory: Path, assembly: str) -> Path:
+    """Assemble a kernel and link it where the tests' VMCOREINFO has it."""
+    source, made, out = (directory / name for name in ("running.S", "running.o", "vmlinux"))
+    source.write_text(assembly)
     run_command(["aarch64-linux-gnu-gcc", "-c", str(source), "-o", str(made)])
     run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "_stext", "-o", str(out), str(made)])
     return out

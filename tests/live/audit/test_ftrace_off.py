@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.audit.made_kernel import NOP, TEXT, audit
-from tests.mini_kernel.build import run_command
+from tests.live.audit.made_kernel import NOP, audit, link
 from tests.support.cores import SLIDE
 from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_mini_kernel_tools
@@ -98,10 +97,7 @@ def judged(
 ) -> tuple[set[str], int]:
     """Symbols of what is wrong, and how many words are not decided."""
     needs_mini_kernel_tools()
-    source, made, out = (directory / name for name in ("off.S", "off.o", "vmlinux"))
-    source.write_text(_BODY)
-    run_command(["aarch64-linux-gnu-gcc", "-c", str(source), "-o", str(made)])
-    run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "_stext", "-o", str(out), str(made)])
+    out = link(directory, _BODY)
     elf = ElfEdit(out)
     functions = {name: elf.value(symbol) for name, symbol in (("stub", "ftrace_stub"), ("traces", "traces"),
                                                                         ("data", "linux_banner"))}  # fmt: skip

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.audit.made_kernel import TEXT, audit
-from tests.mini_kernel.build import run_command
+from tests.live.audit.made_kernel import audit, link
 from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_mini_kernel_tools
 
@@ -32,8 +31,5 @@ linux_banner: .asciz "Linux version 5.10.223 (made for a test)"
 @pytest.mark.parametrize(("value", "status"), [(1, 0), (0, 0), (2, 1)])
 def test_it_is_as_linked_or_zero(value: int, status: int, tmp_path: Path) -> None:
     needs_mini_kernel_tools()
-    source, made, out = (tmp_path / name for name in ("flag.S", "flag.o", "vmlinux"))
-    source.write_text(_BODY)
-    run_command(["aarch64-linux-gnu-gcc", "-c", str(source), "-o", str(made)])
-    run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "_stext", "-o", str(out), str(made)])
+    out = link(tmp_path, _BODY)
     assert audit(out, {ElfEdit(out).value("__idmap_kpti_flag"): value}) == status

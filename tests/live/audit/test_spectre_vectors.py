@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.audit.made_kernel import NOP, TEXT, audit
-from tests.mini_kernel.build import run_command
+from tests.live.audit.made_kernel import NOP, audit, link
 from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_mini_kernel_tools
 
@@ -60,10 +59,7 @@ def test_slots(
     last: int, slots: tuple[tuple[int, ...], ...], more: dict[int, int], status: int, *, tmp_path: Path
 ) -> None:
     needs_mini_kernel_tools()
-    source, made, out = (tmp_path / name for name in ("vectors.S", "vectors.o", "vmlinux"))
-    source.write_text(_BODY)
-    run_command(["aarch64-linux-gnu-gcc", "-c", str(source), "-o", str(made)])
-    run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "_stext", "-o", str(out), str(made)])
+    out = link(tmp_path, _BODY)
     vectors = ElfEdit(out).value("__bp_harden_hyp_vecs")
     changes = {ElfEdit(out).value("arm64_el2_vector_last_slot"): last & 0xFFFFFFFF} | {
         vectors + 0x800 * slot + 0x80 * vector + 4 * k: word
