@@ -15,8 +15,7 @@ from prologue.cli.main import main
 from prologue.insn.a64 import encode_b
 from prologue.live.pokes.recording import Ending, Flag, Loss, Recording
 from prologue.trace.path import instants
-from prologue.trace.path.instants import UNBOUNDED, settled
-from prologue.trace.ranges import GAP, NO_TASK, Batch, new_ranges
+from prologue.trace.path.instants import settled
 from prologue.trace.readers.recording import RecordingHeader
 from prologue.trace.readers.sources import open_trace
 from tests.live.pokes.made import ORIGIN, rows_of, write_recording
@@ -166,24 +165,6 @@ def test_before_the_first_time_any_write_may_have_been(tmp_path: Path, capsys: p
     code, out, err = run(tmp_path, capsys, "check", trace, "--writes", writes)
     assert (code, out) == (0, "1 step, none impossible\n")
     assert "1 range near a write to its words: the flow says which word ran" in err
-
-
-def test_before_a_time_that_many_ranges_have_a_write_may_have_been(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of one time are given away in parts: each part begins no later than the first."""
-    monkeypatch.setattr(instants, "_MOST", 1)
-    ranges = new_ranges(6)
-    ranges["cpu"], ranges["time"] = 0, [5, 8, 8, 8, 9, 10]
-    batches = (Batch(ranges[at : at + 1], [NO_TASK], [""]) for at in range(6))
-    assert np.concatenate([instants.earliest for _, instants in settled(batches)]).tolist() == [0, 5, 5, 5, 8, 9]
-
-
-def test_a_time_that_goes_back_bounds_nothing() -> None:
-    """Between 9 and 3 another trace begins: the first ends after 9, and the second may have begun long before 3."""
-    ranges = new_ranges(4)
-    ranges["cpu"], ranges["time"] = 0, [8, 9, 3, 4]
-    ((_, instants), *_) = [one for one in settled(iter([Batch(ranges, [NO_TASK], [""])])) if len(one[0].ranges)]
-    assert instants.earliest.tolist() == [0, 8, 0]
-    assert instants.latest.tolist() == [9, UNBOUNDED, 4]
 
 
 def test_of_two_words_one_may_be_old_and_one_new(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -361,30 +342,6 @@ def test_text_that_nvhe_maps_twice(tmp_path: Path, capsys: pytest.CaptureFixture
     writes_file(tmp_path, write(1000 * MS, encode_b(place, start + 12), NOP, place), again)
     assert main(["trace", "check", str(tmp_path / "trace"), *map(str, options)]) == 0
     assert "note: 1 write whose old word" in capsys.readouterr().err  # at two addresses, and one write
-
-
-def test_instants(tmp_path: Path) -> None:
-    """Each range lies between the other times of its CPU, and is followed by that CPU's next one, batch after batch."""
-    (tmp_path / "trace").write_text(text_of(CHANGES))
-    ranges = new_ranges(9)
-    ranges["cpu"] = [0, 1, 0, 1, 0, 0, 1, 0, 1]
-    ranges["time"] = [5, 5, 5, 7, 8, 8, 7, 9, 7]
-    ranges["start"] = np.arange(100, 1000, 100)
-    ranges["flags"][4] = GAP
-    wanted = {
-        100: (0, 8, 300), 300: (0, 8, 0), 500: (5, 9, 600), 600: (5, 9, 800), 800: (8, UNBOUNDED, 0),
-        200: (0, 7, 400), 400: (5, UNBOUNDED, 700), 700: (5, UNBOUNDED, 900), 900: (5, UNBOUNDED, 0),
-    }  # fmt: skip
-    for size in range(1, 10):
-        batches = (Batch(ranges[at : at + size], [NO_TASK], [""]) for at in range(0, 9, size))
-        found, order = {}, {0: list[int](), 1: list[int]()}
-        for batch, times in settled(batches):
-            assert len(batch.ranges) == len(times.onward)
-            for row, *known in zip(batch.ranges, *times, strict=True):
-                found[int(row["start"])] = tuple(map(int, known[:3]))
-                order[int(row["cpu"])].append(int(row["start"]))
-        assert found == wanted
-        assert order == {0: [100, 300, 500, 600, 800], 1: [200, 400, 700, 900]}
 
 
 def test_all_ranges_come_through(tmp_path: Path) -> None:
