@@ -145,10 +145,15 @@ class ElfImage:
         if not self.relocatable:
             allocated = [s for s in self.sections if s.allocated and s.size and s.type != "SHT_NULL"]
             self._check_overlap(allocated, "addresses", lambda section: section.addr)
-            self._check_segments([s for s in allocated if s.has_bytes])
 
-    def _check_segments(self, sections: list[Section]) -> None:
-        """Check that program headers load the sections where their own headers say: a boot file is made by both."""
+    def check_segments(self) -> None:
+        """Check that program headers load a kernel's sections where their own headers say: its Image is made by both.
+
+        Raises:
+            InputError: they do not.
+
+        """
+        sections = [s for s in self.sections if s.allocated and s.has_bytes and s.size]
         moves = {segment.paddr - segment.vaddr for segment in self.segments}
         if len(moves) > 1:
             raise InputError("load addresses of segments do not differ as their addresses do: damaged", path=self.path)

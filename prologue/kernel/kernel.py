@@ -44,6 +44,7 @@ class Kernel(LinkedBinary):
         image = source if isinstance(source, ElfImage) else ElfImage(source)
         if image.relocatable:
             raise InputError("is a kernel module, but a vmlinux is needed", path=image.path)
+        image.check_segments()
         super().__init__(image)
         self.restored: LostSymbols | None = None
 
