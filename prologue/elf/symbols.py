@@ -106,7 +106,7 @@ class Symbols:
         values: U64 = self._values[named]
         return values
 
-    @property
+    @cached_property
     def defined(self) -> Bool:
         """Mask of the symbols, in table order, that name a place in an allocated section of this file."""
         allocated = np.array([section.allocated for section in self._image.sections])
