@@ -65,6 +65,25 @@ class Unit:
         """First address of each row of the unit's line table, ascending."""
         return sorted({address for address, _ in self.line_rows()})
 
+    @cached_property
+    def before_short_names(self) -> frozenset[int] | None:
+        """Bytes before the names that functions' entries hold, the ends of their codes; None if not of GCC.
+
+        GCC refers to names of four letters and more, and others refer to all.
+        """
+        if not text_of(self.top, "DW_AT_producer").startswith("GNU C"):
+            return None
+        names = {
+            code: next((spec for spec in abbrev.attributes if spec.form != "DW_FORM_flag_present"), None)
+            for code, abbrev in self.cu.get_abbrev_table().by_code.items()
+            if abbrev.tag == "DW_TAG_subprogram"
+        }
+        return frozenset(
+            code >> 7 * (max(code.bit_length() - 1, 0) // 7)
+            for code, spec in names.items()
+            if spec is not None and spec[:2] == ("DW_AT_name", "DW_FORM_string")
+        )
+
     def line_rows(self) -> Iterator[tuple[int, Any]]:
         """Yield address and state of each row of the unit's line table.
 
@@ -215,8 +234,11 @@ class DebugInfo:
         return (unit, entry) if unit is not None and entry is not None else None
 
     def units_naming(self, name: str) -> list[Unit]:
-        """Return the units that may have an entry of that name, in order: their bytes have a reference to it."""
-        section, offsets = self.dwarf.debug_info_sec, self.unit_offsets
+        """Return the units that may have a function of that name, in order: their bytes have it, or a reference to it.
+
+        Of a short name there are many, of local variables and at the ends of other names.
+        """
+        section = self.dwarf.debug_info_sec
         raw, *needles = self.references_to(name)
         wanted = [int.from_bytes(needle, "little") for needle in needles]
         is_short = len(raw) <= _OFFSET_SIZE  # then GCC keeps the name in the entry
@@ -225,10 +247,23 @@ class DebugInfo:
             chunk = self.info_bytes(start, min(_CHUNK + _OFFSET_SIZE - 1, section.size - start))
             words = unaligned(chunk, _OFFSET_SIZE)
             hits = words == np.uint32(wanted[0]) if len(wanted) == 1 else np.isin(words, np.array(wanted, np.uint32))
-            places = np.flatnonzero(hits).tolist() + (_all(chunk, raw) if is_short else [])
-            result.update(offsets[bisect_right(offsets, start + at) - 1] for at in places)
+            referring = {self._unit_with(start + at) for at in np.flatnonzero(hits).tolist()}
+            if is_short:
+                referring = {unit for unit in referring if self.unit(unit).before_short_names is None}
+                referring |= {
+                    self._unit_with(start + at) for at in _all(chunk, raw) if self._may_name(chunk, start, at)
+                }
+            result |= referring
         result |= self._units_with_index_of(wanted)
         return [self.unit(offset) for offset in sorted(result)]
+
+    def _unit_with(self, at: int) -> int:
+        return self.unit_offsets[bisect_right(self.unit_offsets, at) - 1]
+
+    def _may_name(self, chunk: bytes, start: int, at: int) -> bool:
+        """Return whether a short name there, in a chunk of ``.debug_info``, may be that of a function."""
+        before = self.unit(self._unit_with(start + at)).before_short_names
+        return before is None or not at or chunk[at - 1] in before
 
     def _units_with_index_of(self, places: list[int]) -> set[int]:
         """Return the units with one of these offsets in their table of strings, as Clang makes it (DWARF 5, 7.26)."""

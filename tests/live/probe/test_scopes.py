@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from prologue.elf.dwarf_entries import readable_dwarf, text_of
+from prologue.elf.dwarf_entries import readable_dwarf
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError
 from prologue.kernel.kernel import Kernel
@@ -261,42 +261,6 @@ def test_arguments_by_name_from_clang(tmp_path: Path) -> None:
     assert function is not None
     expected: tuple[list[str], dict[str, str]] = (["first=%x0:s64", "second=%x1:s64"], {})
     assert arguments_at(out, function.vaddr) == expected
-
-
-_HEADER = """
-static inline __attribute__((always_inline)) long helper(long number)
-{
-	__asm__ volatile("" :: "r"(number));
-	return number + 1;
-}
-"""
-
-
-@pytest.mark.parametrize("name_asked", ["helper", "fls"])
-@pytest.mark.parametrize("flags", [["clang", "--target=aarch64-linux-gnu"], ["aarch64-linux-gnu-gcc"]])
-def test_names_of_several_units(tmp_path: Path, flags: list[str], name_asked: str) -> None:
-    """Clang's entries hold an index of each name, in a table of their unit; GCC's hold its place, or a short name."""
-    needs_tools("clang", *TOOLS)
-    made = []
-    for name in ("first", "second", "third"):
-        source = tmp_path / f"{name}.c"
-        use = "" if name == "second" else f"long {name}_user(long number) {{ return helper(number); }}\n"
-        text = _HEADER.replace("{", f"{{ /* {name} */", 1) + use + f"void {name}(void) {{}}\n"
-        source.write_text(text.replace("helper", name_asked))
-        made.append(source.with_suffix(".o"))
-        run_command([*flags, "-O2", "-g", "-gdwarf-5", "-ffreestanding", "-c", str(source), "-o", str(made[-1])])
-    out = tmp_path / "all"
-    run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "first", "-o", str(out), *map(str, made)])
-    debug = open_debug(ElfImage(out))
-    assert debug is not None
-    places = [
-        text_of(outer, "DW_AT_name")
-        for unit in debug.units_naming(name_asked)
-        for abstract in unit.named(name_asked, "DW_TAG_subprogram")
-        for outer, _ in unit.inlined(abstract)
-    ]
-    assert places == ["first_user", "third_user"]
-    assert [Path(unit.name).name for unit in debug.units_of_file("second.c")] == ["second.c"]
 
 
 _FRAMES = """
