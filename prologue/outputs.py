@@ -57,8 +57,15 @@ def require_other(out: Path | None, *inputs: Path | None) -> None:
         OutputError: it is.
 
     """
-    if out and any(path and same_file(out, path) for path in inputs):
+    if out and any(same_file(out, file) for path in inputs if path for file in _files_read(path)):
         raise OutputError("is also an input of this command: name another file", path=out)
+
+
+def _files_read(path: Path) -> Iterator[Path]:
+    """Yield a file; of a directory as perf makes it, or a kcore in one, all files, which are read together."""
+    yield path
+    for directory in (path, path / "kcore_dir", *([path.parent] if path.name == "kcore" else [])):
+        yield from directory.glob("*")
 
 
 def require_distinct(*outs: Path | None) -> None:

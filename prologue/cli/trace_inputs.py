@@ -64,8 +64,6 @@ def _input_files(args: Namespace) -> Iterator[Path]:
     """Yield every file that the options name; not all need to be there."""
     for text in (*args.trace, *map(_without_id, args.guest_trace), *args.guest_trace):
         yield _STDIN if text == STDIN else Path(text)
-        if Path(text).is_dir():  # perf's data, or a snapshot
-            yield from (*Path(text).glob("*"), *Path(text).glob("kcore_dir/*"))
     if args.vmlinux is not None:
         yield args.vmlinux
     yield from map(Path, (*map(_without_id, args.guest_vmlinux), *args.guest_vmlinux))
@@ -73,10 +71,7 @@ def _input_files(args: Namespace) -> Iterator[Path]:
         yield args.writes
     for source in (args.memory, getattr(args, "explain", None)):
         if source is not None:
-            memory = Path(source)
-            yield memory
-            for directory in (memory, memory / "kcore_dir"):  # perf's data
-                yield from directory.glob("*")
+            yield Path(source)
     if args.modules is not None and args.modules.is_dir():
         from prologue.kernel.load import find_modules
 

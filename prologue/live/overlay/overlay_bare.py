@@ -28,8 +28,7 @@ def overlay_bare(memory: Memory, out: Path) -> OverlaidBare:
         OutputError: ``out`` is an input, a link or no regular file, or cannot be written.
 
     """
-    source = Path(memory.name)
-    require_other(out, source, *(source.parent.glob("*") if source.name == "kcore" else ()))
+    require_other(out, Path(memory.name))
     kernel = read_bare_kernel(memory)
     with new_file(out, mode=0o600) as temporary:
         temporary.write_bytes(kernel.image.content)

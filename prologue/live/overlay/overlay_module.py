@@ -44,10 +44,9 @@ def overlay_module(module: RunningModule, out: Path) -> OverlaidModule:
     """Write a module as it runs.
 
     Raises:
-        OutputError: ``out`` is an input, or cannot be written.
+        OutputError: ``out`` cannot be written.
 
     """
-    require_other(out, module.path, Path(module.memory.name))
     content = bytearray(module.image.content)
     relocated = module.placed.relocated
     sections = [section_text(module.image, live, 0, relocated) for live in module.live_text.live.values()]
@@ -64,7 +63,10 @@ def overlay_modules(system: RunningSystem, out: Path) -> OverlaidModules:
     """Write every loaded module that has a file to ``out``/NAME.ko."""
 
     def overlay(file: ModuleFile) -> OverlaidModule:
-        return overlay_module(system.read_module(file), out / f"{file.loaded.name}.ko")
+        name = file.loaded.name
+        path = out / f"{name}.ko"
+        require_other(path, Path(system.memory.name), *(system.files or {}).get(name, ()))
+        return overlay_module(system.read_module(file), path)
 
     opened = list(system.open_modules(overlay))
     return OverlaidModules(

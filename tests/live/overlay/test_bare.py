@@ -135,11 +135,14 @@ def test_memory_without_symbols_is_one_line(
     assert not out.exists()
 
 
-def test_the_output_is_no_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("command", [("overlay", "--without-vmlinux"), ("audit", "vmlinux"), ("hooks", "vmlinux")])
+def test_the_output_is_no_input(command: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a directory as perf makes it, several files are read."""
     source = kcore_dir(tmp_path / "kcore_dir")
     before = (source / "kallsyms").read_bytes()
-    assert main(["live", "overlay", "--without-vmlinux", str(source), "-o", str(source / "kallsyms")]) == 2
-    assert "is also an input" in capsys.readouterr().err
+    for named in (source, tmp_path):
+        assert main(["live", *command, str(named), "-o", str(source / "kallsyms")]) == 2
+        assert "is also an input" in capsys.readouterr().err
     assert (source / "kallsyms").read_bytes() == before
 
 

@@ -306,3 +306,11 @@ def test_outputs_of_many_files(loaded: Loaded, capsys: pytest.CaptureFixture[str
     assert not out.exists()
     assert main([*command[:-1], str(loaded.ko.parent), "--modules", str(loaded.ko.parent)]) == 2
     assert "is also an input" in capsys.readouterr().err
+    other = loaded.ko.parent / "older"
+    other.mkdir()
+    older = bytearray(loaded.ko.read_bytes())
+    older[older.index(b"GNU\0") + 4] ^= 1
+    (other / "mini.ko").write_bytes(older)
+    assert main([*command[:-1], str(other), "--modules", str(loaded.ko.parent)]) == 2
+    assert "is also an input" in capsys.readouterr().err
+    assert (other / "mini.ko").read_bytes() == older
