@@ -201,7 +201,8 @@ def _require_same_links(output: Path, names: set[str]) -> None:
     plans = {path.parent.name: path for path in output.glob(f"*/{CAMPAIGN}")}
     if not any(path.stat().st_size for path in output.glob(f"*/{RESULTS}")):
         for name in plans.keys() - names:
-            plans[name].unlink()
+            with hold(plans[name].parent):
+                plans[name].unlink()
     elif other := names ^ plans.keys():
         raise BenchError(
             f"{output}: was begun with other links (not of both: {', '.join(sorted(other))}): name a new directory"

@@ -106,13 +106,14 @@ def open_journal(directory: Path, campaign: Campaign) -> Iterator[Journal]:
 
     """
     path, results = directory / CAMPAIGN, directory / RESULTS
+    has_results = results.exists() and results.stat().st_size > 0
     if path.exists():
         changed = _changes(path, campaign)
-    elif results.exists():
+    elif has_results:
         raise BenchError(f"{directory}: has {RESULTS} but no {CAMPAIGN}: name another directory")
     else:
         changed = ["nothing was planned yet"]
-    if changed and results.exists() and results.stat().st_size:
+    if changed and has_results:
         raise BenchError(
             f"{path}: was begun with another plan ({'; '.join(changed)}): run its own command again, or name another "
             "directory (`prologue bench compare` takes several)"

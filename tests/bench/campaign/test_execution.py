@@ -273,6 +273,13 @@ def test_results_without_a_plan_are_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / RESULTS).read_text() == "{}\n"
 
 
+def test_a_file_without_results_needs_no_plan(tmp_path: Path) -> None:
+    """It stays where a link left the plan of a campaign before anything was booted."""
+    (tmp_path / RESULTS).touch()
+    record(tmp_path, Machine())
+    assert read_results(tmp_path).boots
+
+
 def test_a_full_disk_is_one_clear_error(tmp_path: Path) -> None:
     """What was recorded before is whole; nothing is taken for recorded that is not."""
     campaign = plan_campaign(PLAN, LINK, Machine())

@@ -16,6 +16,7 @@ from prologue_bench.cli import run as run_command
 from prologue_bench.errors import GuestLostError
 from prologue_bench.recorder.output import Recorded
 from prologue_bench.recorder.task import Task
+from prologue_bench.results.journal import hold
 from prologue_bench.results.model import Evidence, Workload
 from prologue_bench.results.store import CAMPAIGN, RESULTS, read_results
 from prologue_bench.targets.base import Attempt
@@ -168,6 +169,19 @@ def test_links_of_which_nothing_was_booted_leave_the_plan(
     assert "4 boots of each variant, 1 run in each, in randomised blocks, over 2 links, seeds 1, 2" in text
     assert "seeds 1, 2, 3" not in text
     assert "unfinished" not in text
+
+
+def test_a_link_that_another_process_is_about_to_boot_stays_planned(
+    links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    monkeypatch.setattr(run_command, "choose_target", lambda _: Board())
+    plan = tmp_path / "over" / "link-03" / CAMPAIGN
+    plan.parent.mkdir(parents=True)
+    plan.write_text("{}")
+    with hold(plan.parent):
+        assert run(two_of(links, tmp_path / "links"), tmp_path / "over") == 2
+    assert f"{plan.parent}: another process is recording there" in capsys.readouterr().err
+    assert plan.exists()
 
 
 def test_other_links_are_another_plan(
