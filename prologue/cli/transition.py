@@ -23,7 +23,7 @@ _FIXED: Final = {
     "mov x9, x30": a64.MOV_X9_X30, "mov x9, lr": a64.MOV_X9_X30, "mov": a64.MOV_X9_X30,
 }  # fmt: skip
 _WORD: Final = re.compile("0x[0-9a-f]{1,8}|[0-9a-f]{8}")
-_INSN: Final = re.compile(r"\s*[A-Za-z][A-Za-z0-9.]*(\s[^:;\n]*)?")  # one, without a label
+_INSN: Final = re.compile("[a-z][a-z0-9.]*( [^=:;][^:;]*)?")  # one, without a label; no assignment
 _CONDITIONS: Final = "eq ne cs hs cc lo mi pl vs vc hi ls ge lt gt le al nv"
 
 
@@ -94,7 +94,8 @@ def _class_of(text: str) -> str | None:
 
 
 def _assemble(text: str) -> int:
-    if not _INSN.fullmatch(text):  # from "-1" and "x: *" keystone never returns
+    plain = _plain(text)  # keystone also ends statements at carriage returns
+    if not _INSN.fullmatch(plain):  # from "-1", "x: *" and "x =y," keystone never returns
         raise UsageError(f"{text!r} is neither a mnemonic nor a 32-bit word (0x...)")
     try:
         import keystone
@@ -104,7 +105,7 @@ def _assemble(text: str) -> int:
         ) from None
     engine = keystone.Ks(keystone.KS_ARCH_ARM64, keystone.KS_MODE_LITTLE_ENDIAN)
     try:
-        code, _ = engine.asm(text)
+        code, _ = engine.asm(plain)
     except keystone.KsError as error:
         raise UsageError(f"{text!r} does not assemble: {error}; give the 32-bit word (0x...)") from None
     if not code or len(code) != 4:

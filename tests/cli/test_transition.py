@@ -48,6 +48,6 @@ def test_quiet_is_silent_about_a_safe_one(capsys: pytest.CaptureFixture[str]) ->
 def test_transition_of_nonsense(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["transition", "nop", "frobnicate"]) == 2
     assert "frobnicate" in capsys.readouterr().err
-    for text in ("-1", "*", "x: -1", "nop; nop"):  # from some of these keystone never returns
+    for text in ("-1", "*", "x: -1", "x =y,", "nop; nop"):  # from some of these keystone never returns
         assert main(["transition", "nop", text]) == 2
         assert capsys.readouterr().err == f"prologue: {text!r} is neither a mnemonic nor a 32-bit word (0x...)\n"
