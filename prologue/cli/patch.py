@@ -36,7 +36,7 @@ def add_options(command: Subcommand) -> None:
     add_jobs(command)
     command.add_argument("--dry-run", action="store_true", help="plan and check, write nothing")
     command.add_argument(
-        "--reverse", nargs="?", const="", metavar="PLAN",
+        "--reverse", type=Path, nargs="?", const=False, metavar="PLAN",
         help="undo: restore the file as it was linked (stock: needs the saved plan)",
     )  # fmt: skip
     command.add_argument(
@@ -55,7 +55,7 @@ def run(args: Namespace) -> int:
     if len(paths) > 1 and (args.output or args.save_plan or args.reverse):
         raise UsageError("-o, --save-plan and --reverse PLAN take one file")
     request = _request(args, paths)
-    read = (args.vmlinux, Path(args.reverse) if args.reverse else None)
+    read = (args.vmlinux, args.reverse or None)
     require_other(args.save_plan, *paths, *read)
     require_other(args.output, *read)
     if args.save_plan and args.output and would_be_same(args.save_plan, args.output):
@@ -77,7 +77,7 @@ def _request(args: Namespace, paths: list[Path]) -> PatchRequest:
         kernels_too=args.vmlinux is None,
         strip_signature=args.strip_signature,
         reverse=args.reverse is not None,
-        undo=Path(args.reverse) if args.reverse else None,
+        undo=args.reverse or None,
         save_plan=args.save_plan,
         reread=args.reread,
     )

@@ -55,7 +55,7 @@ def run(args: Namespace) -> int:
     """Say whether the images can be the code that ran."""
     use_example_trace(args)
     require_report(args)
-    explains = args.explain and args.vmlinux is not None
+    explains = args.explain is not None and args.vmlinux is not None
     owners = Mechanisms(args.vmlinux, open_memory(args.explain)) if explains else None
     with begin_reading(args, owners.slide if owners else None) as reading:
         trace, check, summary = reading.trace, reading.check, reading.summary

@@ -127,6 +127,7 @@ def test_of_choices_and_numbers_the_last_counts() -> None:
         ("live", "audit", "vmlinux", ""),
         ("trace", "stats", ""),
         ("bench", "compare", ""),
+        ("patch", "vmlinux", "--in-place", "--reverse", ""),
     ],
 )
 def test_an_empty_word_is_no_file(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
