@@ -62,10 +62,10 @@ def require_other(out: Path | None, *inputs: Path | None) -> None:
 
 
 def _files_read(path: Path) -> Iterator[Path]:
-    """Yield a file; of a directory as perf makes it, or a kcore in one, all files, which are read together."""
-    yield path
-    for directory in (path, path / "kcore_dir", *([path.parent] if path.name == "kcore" else [])):
-        yield from directory.glob("*")
+    """Yield a file and what is read with it: of a directory, as perf makes it, all files; of a kcore, perf's lists."""
+    yield from (path, *path.glob("*"), *path.glob("kcore_dir/*"))
+    if path.name == "kcore":
+        yield from (path.with_name(name) for name in ("kallsyms", "modules"))
 
 
 def require_distinct(*outs: Path | None) -> None:

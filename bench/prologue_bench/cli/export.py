@@ -52,7 +52,7 @@ def run(args: Namespace) -> int:
     )
     sets = open_sets(args.results)
     inputs = [Path(name) / file for name in (*args.results, *dict(sets)) for file in ("", CAMPAIGN, RESULTS)]
-    require_other(args.output, *inputs)
+    require_other(args.output, *(path for path in inputs if not path.is_dir()))  # a report may lie in a result set
     text = to_kcidb(sets, source)
     if args.output is None:
         return put(text)
