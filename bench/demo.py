@@ -17,8 +17,7 @@ from prologue.insn.disasm import insn_text
 from prologue.kernel.kernel import Kernel
 from prologue.words import counted
 from prologue_bench.guest.initramfs import build_initramfs
-from prologue_bench.guest.kernels import DebianKernel, fetch_kernel
-from prologue_bench.guest.modules import fetch_modules
+from prologue_bench.guest.kernels import DebianKernel, fetch_kernel, fetch_modules
 from prologue_bench.guest.vm import GuestRun, Job, Machine, boot
 from prologue_bench.host.child import run_lines
 from prologue_bench.host.events import parse_line
@@ -133,7 +132,7 @@ def demo(suite: str, out: Path) -> None:
     run("image", processed, "-o", image)
     traced = trace(image, build_initramfs(), out)
     step(6, "a campaign: hackbench on variants of this one link, in random order")
-    modules = fetch_modules(suite, kernel.release)
+    modules = fetch_modules(kernel)
     plan = ("--variants", "boot,build", "--workload", WORKLOAD, "--boots", 1, "--runs", RUNS, "--seed", 7)
     shutil.rmtree(out / "campaign", ignore_errors=True)
     run("bench", "run", vmlinux, "--modules", modules, *plan, "-o", out / "campaign")

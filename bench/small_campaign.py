@@ -15,8 +15,7 @@ from pathlib import Path
 
 from prologue.cli.main import main as prologue
 from prologue.errors import PrologueError
-from prologue_bench.guest.kernels import fetch_kernel
-from prologue_bench.guest.modules import fetch_modules
+from prologue_bench.guest.kernels import fetch_kernel, fetch_modules
 
 REPORTS = {"txt": (), "md": ("--format", "markdown"), "csv": ("--format", "csv"), "json": ("--json",)}
 CAMPAIGNS = {
@@ -48,7 +47,7 @@ def keep(path: Path, *arguments: object) -> None:
 def campaign(name: str, suite: str, out: Path) -> None:
     """Record one, and leave its reports beside it."""
     kernel = fetch_kernel(suite)
-    modules = fetch_modules(suite, kernel.release)
+    modules = fetch_modules(kernel)
     directory = out / name
     run("bench", "run", kernel.vmlinux, "--modules", modules, *CAMPAIGNS[name], "-o", directory)
     for suffix, form in REPORTS.items():

@@ -48,7 +48,7 @@ def uncompressed(package: Path, directory: Path, seed: random.Random) -> tuple[P
 def materials(tmp_path_factory: pytest.TempPathFactory) -> dict[Where, Material]:
     directory, seed = tmp_path_factory.mktemp("modules"), random.Random(1)  # noqa: S311 - not a secret
     old, new = needs_kernel("bookworm"), needs_kernel("trixie")
-    packages = {kernel.suite: needs_modules(kernel.suite, kernel.release) for kernel in (old, new)}
+    packages = {kernel.suite: needs_modules(kernel) for kernel in (old, new)}
     layout_2 = uncompressed(packages["bookworm"], directory / "2", seed)
     layout_4_2 = uncompressed(packages["trixie"], directory / "4_2", seed)
     return {

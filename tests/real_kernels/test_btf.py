@@ -93,7 +93,7 @@ def test_events(without_dwarf: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_a_module(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Debian's modules have no DWARF."""
     kernel = needs_kernel("trixie")
-    modules = needs_modules(kernel.suite, kernel.release)
+    modules = needs_modules(kernel)
     places = ["loop:loop_control_ioctl", "loop:lo_ioctl bdev->bd_disk->disk_name:string", "loop:lo_ioctl%return"]
     main(["probe", str(vmlinux), *places, "--modules", str(modules), "--event"])
     assert capsys.readouterr().out.splitlines() == [
@@ -106,7 +106,7 @@ def test_a_module(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_module_of_another_build(vmlinux: Path) -> None:
     """Its release is the same, but not its kernel's types."""
     kernel = needs_kernel("trixie")
-    path = next(needs_modules(kernel.suite, kernel.release).rglob("loop.ko*"))
+    path = next(needs_modules(kernel).rglob("loop.ko*"))
     module = open_binary(path, unpack=True)
     section = module.image.section(".BTF")
     assert section is not None

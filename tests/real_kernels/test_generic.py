@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.timeout(1800)]
 def test_no_false_alarm(suite: str, true: set[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Findings are those that are true: 6.1 keeps overridden weak functions and their records."""
     kernel = needs_kernel(suite, "arm64")
-    image = boot_file(needs_modules(suite, kernel.release))
+    image = boot_file(needs_modules(kernel))
     processed = tmp_path / "vmlinux"
     assert main(["patch", str(kernel.vmlinux), "-o", str(processed), "--contract", "stock"]) == 0
     for arguments, more in (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -49,8 +49,8 @@ class Case:
 def case(request: pytest.FixtureRequest) -> Case:
     suite, flavour = request.param.split()
     cloud = needs_kernel(suite)
-    release = cloud.release.replace("cloud-arm64", flavour)
-    return Case(needs_modules(suite, release), cloud if flavour == "cloud-arm64" else None)
+    kernel = replace(cloud, flavour=flavour, release=cloud.release.replace("cloud-arm64", flavour))
+    return Case(needs_modules(kernel), cloud if flavour == "cloud-arm64" else None)
 
 
 def verified(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict[str, set[str]]]:
@@ -134,7 +134,7 @@ def test_the_boot_file_belongs_to_the_vmlinux(case: Case, capsys: pytest.Capture
 def test_a_kernel_in_several_packages(capsys: pytest.CaptureFixture[str]) -> None:
     """Debian 14 keeps boot file and modules in packages of their own."""
     kernel = needs_kernel("sid")
-    package = needs_modules("sid", kernel.release)
+    package = needs_modules(kernel)
     assert len(find_modules(package)) > 900
     assert verified(capsys, package, "--vmlinux", kernel.vmlinux) == (0, {})
     assert verified(capsys, kernel.vmlinux, "--select", "PL404", "--image", boot_file(package)) == (0, {})

@@ -20,7 +20,7 @@ def test_no_false_alarm(suite: str, true: set[str], tmp_path: Path, capsys: pyte
     """5.10 keeps overridden weak functions and their records, and traces all of .kprobes.text that it can."""
     kernel = needs_kernel(suite)
     assert Kernel(kernel.vmlinux).version in COMPARED
-    processed, package = tmp_path / "vmlinux", needs_modules(suite, kernel.release)
+    processed, package = tmp_path / "vmlinux", needs_modules(kernel)
     assert main(["patch", str(kernel.vmlinux), "-o", str(processed), "--contract", "stock"]) == 0
     for arguments, more in (
         ([str(kernel.vmlinux)], set()),

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from prologue.cli.main import main as prologue
 from prologue.errors import UNDECIDED
-from prologue_bench.guest.kernels import fetch_kernel
-from prologue_bench.guest.modules import fetch_modules
+from prologue_bench.guest.kernels import fetch_kernel, fetch_modules
 from tests.real_kernels.states import LATER, programs, states, swung, visit
 from tests.support.live_guest import Guest, live_guest
 
@@ -69,7 +68,7 @@ def saved(args: argparse.Namespace, guest: Guest, name: str, proof: str) -> bool
 def booted(args: argparse.Namespace) -> Iterator[Guest]:
     """The guest that was asked for."""
     kernel = fetch_kernel(args.suite, args.flavour)
-    vmlinux, package = kernel.vmlinux, fetch_modules(args.suite, kernel.release)
+    vmlinux, package = kernel.vmlinux, fetch_modules(kernel)
     if args.processed:
         vmlinux = args.output / "vmlinux"
         assert prologue(["patch", str(kernel.vmlinux), "-o", str(vmlinux), "--contract", "stock"]) == 0

@@ -14,8 +14,7 @@ from prologue.errors import InputError
 from prologue.trace.coresight.library import require_library
 from prologue_bench.errors import MissingToolError, UnreachableError
 from prologue_bench.guest.kbuild import BuiltKernel, Recipe, build_kernel
-from prologue_bench.guest.kernels import DebianKernel, fetch_kernel
-from prologue_bench.guest.modules import fetch_modules
+from prologue_bench.guest.kernels import DebianKernel, fetch_kernel, fetch_modules
 from tests.mini_kernel.build import missing_tools
 
 
@@ -60,9 +59,9 @@ def needs_kernel(suite: str, flavour: str = "cloud-arm64") -> DebianKernel:
 
 
 @cache
-def needs_modules(suite: str, release: str) -> Path:
+def needs_modules(kernel: DebianKernel) -> Path:
     try:
-        return fetch_modules(suite, release)
+        return fetch_modules(kernel)
     except (MissingToolError, UnreachableError) as error:
         missing(str(error))
         raise  # not reached: missing() does not return

@@ -65,7 +65,7 @@ def _version() -> str:
     with cache.locked(f"apt/{_SUITE}-sources"):
         (home / "lists" / "partial").mkdir(parents=True, exist_ok=True)
         (home / "sources.list").write_text(
-            f"deb-src [signed-by={apt.keyring()} target=Sources] {apt.machine_archive().main} {_SUITE} main\n"
+            f"deb-src [signed-by={apt.keyring()} target=Sources] {apt.machine_archive()} {_SUITE} main\n"
         )
         updated = home / "updated"
         if not updated.exists() or time.time() - updated.stat().st_mtime > apt.LISTS_MAX_AGE:

@@ -7,6 +7,7 @@ lists, caches and the status file live in our cache, and no package is installed
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import re
 import subprocess
@@ -27,7 +28,6 @@ from prologue_bench.host.progress import silent
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from prologue_bench.guest.archive import Archive
     from prologue_bench.host.progress import Progress
 
 LISTS_MAX_AGE = 24 * 3600.0
@@ -64,6 +64,7 @@ Acquire::PDiffs "false";
 _LABELLED = "$(REPO_URI)|$(LABEL)|$(RELEASE)|$(COMPONENT)"
 _UNLABELLED = "$(REPO_URI)||$(RELEASE)|$(COMPONENT)"
 _OFFLINE = re.compile(r"resolving|resolve|connect|unreachable|timed out|Failed to fetch|failed to download")
+_MOVING = re.compile(r"Hash Sum mismatch|Mirror sync in progress|File has unexpected size")
 _NOT_FOUND = re.compile(r"Unable to locate package|No packages found|Can't find a source|not found")
 
 
@@ -101,24 +102,36 @@ class PrivateApt:
             (self.home / "updated").touch()
 
     def show(self, name: str) -> Package:
-        """Return the candidate version of package `name`; raises BenchError if the suite has none.
+        """Return the candidate version of package `name`; raises BenchError if the suite has none."""
+        packages = parse_packages(self._ask("show", "--no-all-versions", name, what=name))
+        if not packages:  # other packages mention it: apt prints nothing then, and is content
+            raise _no_package(name, self.suite)
+        return packages[0]
 
-        What apt answers is kept as long as its lists: it takes 0.2 s for each question, and every guest has four.
-        """
+    def names(self, prefix: str) -> list[str]:
+        """Return the names that begin so, also of packages that others only mention."""
+        return self._ask("pkgnames", prefix, what=prefix).split()
+
+    def versions(self, names: Sequence[str]) -> list[Package]:
+        """Return every version of the packages that the suite has of those `names` gave."""
+        return parse_packages(self._ask("show", *sorted(names), what="kernels")) if names else []
+
+    def _ask(self, *question: str, what: str) -> str:
+        """Return what apt-cache prints, kept as long as its lists: each question takes 0.2 s."""
+        name = hashlib.sha256("\0".join(question).encode()).hexdigest()[:32]
         answer, fetched = self.home / "answers" / name, None
         with suppress(FileNotFoundError):
             fetched = (self.home / "updated").stat().st_mtime_ns
             if answer.stat().st_mtime_ns == fetched:
-                return parse_package(answer.read_text(encoding="utf-8"))
-        text = self._run("apt-cache", "show", "--no-all-versions", name, what=name)
-        package = parse_package(text)
+                return answer.read_text(encoding="utf-8")
+        text = self._run("apt-cache", *question, what=what)
         if fetched is None:  # another process has just found another archive
-            return package
+            return text
         answer.parent.mkdir(exist_ok=True)
         with new_file(answer) as temporary:  # another process may be reading the old one
             temporary.write_text(text, encoding="utf-8")
             os.utime(temporary, ns=(fetched, fetched))  # of the lists that it comes from, if they are new by now
-        return package
+        return text
 
     def download(self, packages: Sequence[Package], directory: Path, progress: Progress) -> None:
         """Put the packages' .deb files into `directory`; raises UnreachableError, or BenchError if there is no room."""
@@ -185,8 +198,8 @@ def _update(path: Path, text: str) -> bool:
     return True
 
 
-def machine_archive() -> Archive:
-    """Return the Debian archive that this machine's apt uses; raises MissingToolError or BenchError."""
+def machine_archive() -> str:
+    """Return the address of the Debian archive that this machine's apt uses; raises MissingToolError or BenchError."""
     archive = _archive_of(programs.find("apt-get"))
     if archive is None:
         raise BenchError("this machine's apt has no Debian archive configured (see apt-get indextargets)")
@@ -194,7 +207,7 @@ def machine_archive() -> Archive:
 
 
 @functools.cache
-def _archive_of(apt_get: str) -> Archive | None:
+def _archive_of(apt_get: str) -> str | None:
     """Ask once: apt reads all of the machine's package lists for the answer, half a second."""
     for format_, *options in ((_LABELLED,), (_UNLABELLED, "--no-release-info")):
         command = [apt_get, "indextargets", *options, "--format", format_, "Created-By: Packages"]
@@ -213,9 +226,13 @@ def keyring() -> Path:
     raise MissingToolError("the Debian archive's keys are not installed (Debian package debian-archive-keyring)")
 
 
-def parse_package(text: str) -> Package:
-    """Read the first paragraph of `apt-cache show`."""
-    fields = HeaderParser().parsestr(text.lstrip().split("\n\n", 1)[0])
+def parse_packages(text: str) -> list[Package]:
+    """Read the paragraphs of `apt-cache show`."""
+    return [_parse(paragraph) for paragraph in re.split(r"\n\n+", text.strip()) if paragraph]
+
+
+def _parse(paragraph: str) -> Package:
+    fields = HeaderParser().parsestr(paragraph)
     depends = []
     for clause in filter(None, (part.strip() for part in (fields["Depends"] or "").split(","))):
         first = re.match(r"([a-z0-9][a-z0-9.+-]*)(?::\w+)?(?:\s*\(= ([^)]+)\))?", clause)
@@ -240,7 +257,13 @@ def _explained(output: str, step: str, suite: str) -> BenchError:
     if "No space left" in output or "enough free space" in output:
         return BenchError(f"no space left for {step} in {cache.root()}")
     if _NOT_FOUND.search(output) and not _OFFLINE.search(output):
-        return BenchError(f"no package {step} for arm64 in {suite}")
+        return _no_package(step, suite)
+    if _MOVING.search(output):
+        return UnreachableError(f"cannot fetch {step}: the archive of {suite} is being updated; try again in an hour")
     if _OFFLINE.search(output):
         return UnreachableError(f"cannot fetch {step}: {detail}")
     return BenchError(f"apt failed on {step}: {detail}")
+
+
+def _no_package(name: str, suite: str) -> BenchError:
+    return BenchError(f"no package {name} for arm64 in {suite}")

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING
 
 from prologue.documents import parse_json
 from prologue_bench.errors import BenchError, UnreachableError
-from prologue_bench.guest import apt, deb
-from prologue_bench.guest.packages import fetch, file_name
+from prologue_bench.guest import deb
+from prologue_bench.guest.kernel_sets import kernel_sets
+from prologue_bench.guest.packages import fetch, fetch_all, file_name, from_lists
 from prologue_bench.host import cache
-from prologue_bench.host.progress import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
+    from prologue_bench.guest import apt
+    from prologue_bench.guest.kernel_sets import KernelSet
     from prologue_bench.host.progress import Progress
 
-_KERNEL_PACKAGE = re.compile(r"linux-image-(?P<release>\d.*)-dbg")
 _VMLINUX = re.compile(r"usr/lib/debug/(?:boot/vmlinux-[^/]+|lib/modules/[^/]+/vmlinux)")
 _UNPACKED_PER_BYTE = 5  # roughly what a debug package unpacks to; only the progress bar cares
 
@@ -38,50 +39,59 @@ class DebianKernel:
 
 
 def fetch_kernel(suite: str, flavour: str = "cloud-arm64") -> DebianKernel:
-    """Return the newest kernel of `suite`, downloading its debug package (260-320 MB) if it is not cached.
+    """Return the newest kernel that `suite` has whole, downloading its debug package (260-320 MB) if it is not cached.
 
     Without network, the newest cached kernel of that suite and flavour is returned. Raises UnreachableError if there is
     none, MissingToolError if there is no apt, BenchError if the suite has no such kernel or the disk is full.
     """
-    with shown() as report:
-        private = apt.open_apt(suite)
-        try:
-            private.refresh(report)
-            try:
-                return _fetch_newest(private, flavour, report)
-            except UnreachableError:
-                if private.lists_age < 60:
-                    raise
-                # The archive moves on: lists of this morning may name a kernel that is gone.
-                private.refresh(report, max_age=0)
-                return _fetch_newest(private, flavour, report)
-        except UnreachableError as error:
-            cached = _cached_kernels(suite, flavour)
-            if not cached:
-                raise UnreachableError(f"no cached {flavour} kernel of {suite}: {error.message}") from error
-            return cached[-1]
+    try:
+        return from_lists(suite, lambda private, report: _fetch_newest(private, flavour, report))
+    except UnreachableError as error:
+        cached = _cached_kernels(suite, flavour)
+        if not cached:
+            raise UnreachableError(f"no cached {flavour} kernel of {suite}: {error.message}") from error
+        return cached[-1]
+
+
+def fetch_modules(kernel: DebianKernel) -> Path:
+    """Return a directory with the kernel's image packages, unpacked: ``boot`` and ``.../lib/modules``.
+
+    Treat it as read-only: it is the cache's. Raises what ``packages.download`` raises.
+    """
+
+    def unpack(private: apt.PrivateApt, report: Progress, path: Path) -> None:
+        for package in fetch_all(private, _image_of(private, kernel), report):
+            deb.extract_all(package, path)
+
+    def take(private: apt.PrivateApt, report: Progress) -> Path:
+        return cache.produce(key, lambda path: unpack(private, report, path))
+
+    key = f"modules/{kernel.suite}/{kernel.release}_{file_name(kernel.package_version)}"
+    whole = cache.root() / key
+    return whole if whole.exists() else from_lists(kernel.suite, take)
+
+
+def _image_of(private: apt.PrivateApt, kernel: DebianKernel) -> Sequence[apt.Package]:
+    for each in kernel_sets(private, kernel.flavour):
+        if (each.release, each.debug.version) == (kernel.release, kernel.package_version):
+            return each.image
+    raise BenchError(
+        f"{kernel.suite} has no boot file and modules of {kernel.release} {kernel.package_version} any more: run the"
+        " same command again, for the kernel that it has now"
+    )
 
 
 def _fetch_newest(private: apt.PrivateApt, flavour: str, progress: Progress) -> DebianKernel:
-    meta = private.show(f"linux-image-{flavour}-dbg")
-    fixed = [(name, version) for name, version in meta.depends if _KERNEL_PACKAGE.fullmatch(name)]
-    if len(fixed) != 1:
-        raise BenchError(f"{meta.name} {meta.version} of {private.suite} names no single kernel: {meta.depends}")
-    package = private.show(fixed[0][0])
-    if fixed[0][1] not in (None, package.version):
-        raise BenchError(f"{private.suite} has {package.name} {package.version}, {meta.name} wants {fixed[0][1]}")
-    key = f"{_kernel_directory(private.suite, flavour)}/{package.name}_{file_name(package.version)}"
-    directory = cache.produce(key, lambda path: _make_kernel(private, flavour, package, path, progress=progress))
-    return _load(directory)
+    newest = kernel_sets(private, flavour)[0]
+    key = f"{_kernel_directory(private.suite, flavour)}/{newest.debug.name}_{file_name(newest.debug.version)}"
+    return _load(cache.produce(key, lambda path: _make_kernel(private, flavour, newest, path, progress=progress)))
 
 
 def _make_kernel(
-    private: apt.PrivateApt, flavour: str, package: apt.Package, directory: Path, *, progress: Progress
+    private: apt.PrivateApt, flavour: str, newest: KernelSet, directory: Path, *, progress: Progress
 ) -> None:
     """Fill `directory` with the package's vmlinux and a description of it."""
-    match = _KERNEL_PACKAGE.fullmatch(package.name)
-    if match is None:
-        raise BenchError(f"{package.name} is not a kernel's debug package")
+    package = newest.debug
     directory.mkdir()
     path = directory / "package.deb"
     fetch(private, package, path, progress=progress)
@@ -98,7 +108,7 @@ def _make_kernel(
     description = {
         "suite": private.suite,
         "flavour": flavour,
-        "release": match["release"],
+        "release": newest.release,
         "package": package.name,
         "package_version": package.version,
     }

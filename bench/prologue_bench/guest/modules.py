@@ -1,4 +1,4 @@
-"""A Debian kernel's modules, as the package installs them."""
+"""The order in which modules of a Debian kernel have to be loaded."""
 
 from __future__ import annotations
 
@@ -6,26 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prologue_bench.errors import BenchError
-from prologue_bench.guest import packages
-from prologue_bench.guest.deb import extract_all
-from prologue_bench.host import cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-
-def fetch_modules(suite: str, release: str) -> Path:
-    """Return a directory with the unpacked packages of that kernel release: ``boot`` and ``.../lib/modules``.
-
-    Treat it as read-only: it is the cache's. Raises what ``packages.download`` raises.
-    """
-    deb, *parts = packages.download_whole(suite, f"linux-image-{release}")
-
-    def unpack(path: Path) -> None:
-        for package in (deb, *parts):
-            extract_all(package, path)
-
-    return cache.produce(f"modules/{suite}/{deb.stem}{'.whole' if parts else ''}", unpack)
 
 
 def load_order(package: Path, names: Iterable[str]) -> list[Path]:

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from prologue_bench.errors import BenchError, UnreachableError
 from prologue_bench.guest import apt
@@ -14,9 +14,12 @@ from prologue_bench.host import cache
 from prologue_bench.host.progress import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from prologue_bench.host.progress import Progress
+
+_Taken = TypeVar("_Taken")
+_YOUNG: Final = 60.0  # seconds; lists of that age are those of the archive as it is
 
 
 def download(suite: str, names: Sequence[str], progress: Progress | None = None) -> tuple[Path, ...]:
@@ -25,27 +28,35 @@ def download(suite: str, names: Sequence[str], progress: Progress | None = None)
     Raises BenchError for a package that the suite does not have, UnreachableError if it can be neither fetched nor
     found in the cache, MissingToolError if there is no apt.
     """
+    return from_lists(suite, lambda apt, report: fetch_all(apt, [apt.show(name) for name in names], report), progress)
+
+
+def from_lists(
+    suite: str, take: Callable[[apt.PrivateApt, Progress], _Taken], progress: Progress | None = None
+) -> _Taken:
+    """Return what ``take`` finds and fetches by the suite's package lists.
+
+    The archive moves on: lists of this morning may name a package that is gone, so they are fetched again then.
+    Without network old lists do, and without lists nothing does. Raises as ``download`` does.
+    """
     with shown(progress) as report:
         private = apt.open_apt(suite)
-        _refresh_if_possible(private, report)
-        return _fetched(private, [private.show(name) for name in names], report)
+        try:
+            private.refresh(report)
+        except UnreachableError:
+            if private.lists_age == float("inf"):
+                raise
+        try:
+            return take(private, report)
+        except UnreachableError:
+            if private.lists_age < _YOUNG:
+                raise
+            private.refresh(report, max_age=0)
+            return take(private, report)
 
 
-def download_whole(suite: str, name: str) -> tuple[Path, ...]:
-    """Return the .deb files of a package, which is the first, and of those that it needs in exactly its own version.
-
-    Debian 14 keeps a kernel's boot file and modules in packages of their own: linux-image-RELEASE holds no file.
-    Raises what ``download`` raises.
-    """
-    with shown() as report:
-        private = apt.open_apt(suite)
-        _refresh_if_possible(private, report)
-        package = private.show(name)
-        parts = [private.show(part) for part, version in package.depends if version == package.version]
-        return _fetched(private, [package, *parts], report)
-
-
-def _fetched(private: apt.PrivateApt, packages: Sequence[apt.Package], report: Progress) -> tuple[Path, ...]:
+def fetch_all(private: apt.PrivateApt, packages: Sequence[apt.Package], report: Progress) -> tuple[Path, ...]:
+    """Return the .deb files of packages of the lists; raises as ``download`` does."""
     return tuple(
         cache.produce(_deb_key(private.suite, package), partial(fetch, private, package, progress=report))
         for package in packages
@@ -61,15 +72,6 @@ def fetch(private: apt.PrivateApt, package: apt.Package, destination: Path, *, p
         private.download([package], Path(name), progress)
         (fetched,) = Path(name).glob("*.deb")
         fetched.rename(destination)
-
-
-def _refresh_if_possible(private: apt.PrivateApt, progress: Progress) -> None:
-    """Fetch the lists unless they are young; without network, old lists do, and without lists nothing does."""
-    try:
-        private.refresh(progress)
-    except UnreachableError:
-        if private.lists_age == float("inf"):
-            raise
 
 
 def _deb_key(suite: str, package: apt.Package) -> str:

@@ -9,7 +9,6 @@ import pytest
 
 from prologue_bench.errors import BenchError, MissingToolError, UnreachableError
 from prologue_bench.guest import apt
-from prologue_bench.guest.archive import Archive
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,15 +31,16 @@ Size: 1
 """
 
 
-def test_first_paragraph_of_show() -> None:
-    package = apt.parse_package(_SHOWN)
+def test_paragraphs_of_show() -> None:
+    package, another = apt.parse_packages(_SHOWN)
+    assert (another.name, another.version, another.size, another.depends) == ("another", "1", 1, ())
     assert (package.name, package.version, package.size) == ("linux-image-cloud-arm64-dbg", "6.1.192-2", 1324)
     fixed = ("linux-image-6.1.0-56-cloud-arm64-dbg", "6.1.192-2")
     assert package.depends == (fixed, ("python3", None), ("libc6", None))
 
 
-def test_a_package_without_dependencies() -> None:
-    assert apt.parse_package("Package: a\nVersion: 1\nSize: 2\n").depends == ()
+def test_nothing_is_no_package() -> None:
+    assert apt.parse_packages("") == apt.parse_packages("\n") == []
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,11 @@ def test_a_package_without_dependencies() -> None:
             "cannot fetch nix: Failed to fetch http://a  Temporary failure resolving 'a'",
         ),
         ("E: Failed to fetch http://a/b.deb  404  Not Found\n", UnreachableError, "cannot fetch nix: Failed to fetch"),
+        (
+            "E: Failed to fetch http://a/Packages  File has unexpected size (1 != 2). Mirror sync in progress?\n",
+            UnreachableError,
+            "cannot fetch nix: the archive of trixie is being updated; try again in an hour",
+        ),
         ("E: write (28: No space left on device)\n", BenchError, "no space left for nix in "),
         ("Segmentation fault\n", BenchError, "apt failed on nix: Segmentation fault"),
         ("", BenchError, "apt failed on nix: no message"),
@@ -77,7 +82,7 @@ def test_what_another_process_may_be_reading_is_not_written_again(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(apt, "keyring", lambda: tmp_path / "keys")
-    monkeypatch.setattr(apt, "machine_archive", lambda: Archive(main="http://a/debian", security="http://a/security"))
+    monkeypatch.setattr(apt, "machine_archive", lambda: "http://a/debian")
     home = apt.open_apt("trixie").home
     names = ("apt.conf", "sources.list", "status")
     before = [(home / name).stat().st_mtime_ns for name in names]
@@ -85,7 +90,7 @@ def test_what_another_process_may_be_reading_is_not_written_again(
     assert apt.open_apt("trixie").home == home
     assert [(home / name).stat().st_mtime_ns for name in names] == before
     assert (home / "updated").exists()
-    monkeypatch.setattr(apt, "machine_archive", lambda: Archive(main="http://b/debian", security="http://a/security"))
+    monkeypatch.setattr(apt, "machine_archive", lambda: "http://b/debian")
     apt.open_apt("trixie")
     assert "http://b/debian" in (home / "sources.list").read_text()
     assert not (home / "updated").exists()  # other lists

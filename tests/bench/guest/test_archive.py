@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prologue_bench.errors import BenchError
-from prologue_bench.guest.archive import Archive, archive_of, sources_list
+from prologue_bench.guest.archive import archive_of, sources_list
 
 _MAIN = "http://mirror.test/debian/"
 _SECURITY = "http://mirror.test/debian-security/"
@@ -22,7 +22,7 @@ def test_labels_decide_where_lists_were_fetched() -> None:
         "http://mirror.test/updates/|Debian|bookworm-updates|main",
         f"{_SECURITY}|Debian-Security|bookworm-security|main",
     ]
-    assert archive_of(targets) == Archive(main=_MAIN, security=_SECURITY)
+    assert archive_of(targets) == _MAIN
 
 
 def test_release_names_decide_where_there_are_no_labels() -> None:
@@ -32,7 +32,7 @@ def test_release_names_decide_where_there_are_no_labels() -> None:
         f"{_MAIN}||stable|main",
         f"{_SECURITY}||stable/updates|main",
     ]
-    assert archive_of(targets) == Archive(main=_MAIN, security=_SECURITY)
+    assert archive_of(targets) == _MAIN
 
 
 @pytest.mark.parametrize(
@@ -42,16 +42,12 @@ def test_no_archive(targets: list[str]) -> None:
     assert archive_of(targets) is None
 
 
-def test_bookworm_reads_security_too_and_trixie_only_main() -> None:
-    both = Archive(main=_MAIN, security=_SECURITY)
-    options = "[signed-by=/keys/debian.gpg target=Packages]"
-    main = f"deb {options} {_MAIN} bookworm main\n"
-    assert sources_list(both, "bookworm", _KEYS) == main + f"deb {options} {_SECURITY} bookworm-security main\n"
-    assert sources_list(both, "trixie", _KEYS) == f"deb {options} {_MAIN} trixie main\n"
-    assert sources_list(Archive(main=_MAIN, security=None), "bookworm", _KEYS) == main
+def test_only_the_main_archive_is_read() -> None:
+    line = f"deb [signed-by=/keys/debian.gpg target=Packages] {_MAIN} bookworm main\n"
+    assert sources_list(_MAIN, "bookworm", _KEYS) == line
 
 
 @pytest.mark.parametrize("suite", ["", "../etc", "book worm", "trixie\ndeb evil"])
 def test_odd_suites_are_refused(suite: str) -> None:
     with pytest.raises(BenchError, match="not the name of a Debian suite"):
-        sources_list(Archive(main=_MAIN, security=None), suite, _KEYS)
+        sources_list(_MAIN, suite, _KEYS)

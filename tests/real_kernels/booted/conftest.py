@@ -18,7 +18,7 @@ def guest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """6.1 where it is linked, 6.12 where KASLR puts it."""
     directory = tmp_path_factory.mktemp(f"live-{request.param}")
     kernel = needs_kernel(request.param)
-    package = needs_modules(request.param, kernel.release)
+    package = needs_modules(kernel)
     append = "nokaslr" if request.param == "bookworm" else ""
     with live_guest(
         kernel.vmlinux, directory, package=package, modules=MODULES, files=programs(), append=append

@@ -122,7 +122,7 @@ def native(recipe: Recipe, machine: str, directory: Path) -> Iterator[Victim]:
 def debian(suite: str, directory: Path) -> Iterator[Victim]:
     """Boot a kernel of Debian's, with some of its modules."""
     kernel = needs_kernel(suite)
-    package = needs_modules(suite, kernel.release)
+    package = needs_modules(kernel)
     imitations = imitations_on(kernel.vmlinux)
     source = write_sources(directory / "imitators", imitations)
     build_modules(kernel, source)

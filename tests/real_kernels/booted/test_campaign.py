@@ -28,7 +28,7 @@ PROLOGUE = (sys.executable, "-m", "prologue", "bench", "run")
 def command(directory: Path, *more: object) -> list[str]:
     """The arguments of a small campaign."""
     kernel = needs_kernel(SUITE)
-    modules = needs_modules(SUITE, kernel.release)
+    modules = needs_modules(kernel)
     arguments: list[object] = [kernel.vmlinux, "--modules", modules, "--timeout", 120, "-o", directory]
     return [str(argument) for argument in (*arguments, *more)]
 

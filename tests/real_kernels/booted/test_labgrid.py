@@ -17,6 +17,7 @@ from prologue.cli.main import main
 from prologue.kernel.kernel import Kernel
 from prologue_bench.errors import GuestLostError
 from prologue_bench.guest.initramfs import pack
+from prologue_bench.guest.kernels import DebianKernel
 from prologue_bench.guest.modules import load_order
 from prologue_bench.recorder.task import Task
 from prologue_bench.results.model import Workload
@@ -63,7 +64,7 @@ class Images:
 
     linked: Path
     unwritten: Path
-    release: str
+    kernel: DebianKernel
     sites: tuple[int, ...]
 
 
@@ -75,7 +76,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
     directory = tmp_path_factory.mktemp("images")
     unwritten = directory / "vmlinux.nop-nop"
     assert main(["variant", str(vmlinux), "--kind", "nop-nop", "-o", str(unwritten)]) == 0
-    made = Images(directory / "Image.boot", directory / "Image.nop-nop", kernel.release, some_sites(vmlinux))
+    made = Images(directory / "Image.boot", directory / "Image.nop-nop", kernel, some_sites(vmlinux))
     assert main(["image", str(vmlinux), "-o", str(made.linked)]) == 0
     assert main(["image", str(unwritten), "-o", str(made.unwritten)]) == 0
     unwritten.unlink()
@@ -158,7 +159,7 @@ def test_a_board_on_a_serial_line(images: Images, tmp_path: Path) -> None:
 def test_board_over_ssh_without_a_strategy(images: Images, tmp_path: Path) -> None:
     needs_tools("ssh", "ssh-keygen", "dpkg-deb")
     key, port = make_key(tmp_path), free_port()
-    modules = load_order(needs_modules("bookworm", images.release), ("virtio_pci", "virtio_net"))
+    modules = load_order(needs_modules(images.kernel), ("virtio_pci", "virtio_net"))
     initramfs = pack_board(modules, key.with_suffix(".pub").read_text(), tmp_path)
     # Nobody reads the console meanwhile, and QEMU lets the guest wait when it has written a few lines there.
     init = Path(tests.support.board.__file__).with_name("init").read_bytes()

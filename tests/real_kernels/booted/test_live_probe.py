@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.extended, pytest
 @pytest.fixture(scope="module", params=["bullseye", "sid", "trixie-backports"])
 def guest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
     kernel = needs_kernel(request.param)
-    modules = needs_modules(request.param, kernel.release)
+    modules = needs_modules(kernel)
     directory = tmp_path_factory.mktemp(request.param)
     with live_guest(kernel.vmlinux, directory, package=modules, modules=("loop",)) as made:
         yield made

@@ -54,7 +54,7 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     assert main(["image", str(vmlinux), "-o", str(image)]) == 0
     signed.mkdir()
     copies = []
-    for path in load_order(needs_modules(kernel.suite, kernel.release), MODULES):
+    for path in load_order(needs_modules(kernel), MODULES):
         copies.append(signed / f"{path.name.partition('.ko')[0]}.ko")
         copies[-1].write_bytes(content(path))
     return Case(directory, vmlinux, image, tuple(copies))

@@ -18,7 +18,7 @@ OF_PERF = 24
 
 @pytest.fixture(scope="module")
 def prepared() -> Prepared:
-    needs_modules("trixie", needs_kernel("trixie").release)
+    needs_modules(needs_kernel("trixie"))
     return prepare("6.12", REQUESTS, 2)
 
 

@@ -54,7 +54,7 @@ def live(recording: Recording) -> list[tuple[int, int, int]]:
 def test_the_recorder_and_the_plugin_agree(tmp_path: Path) -> None:
     needs_tools("qemu-system-aarch64", "gcc", "cpio")
     kernel = needs_kernel("trixie")
-    (module,) = needs_modules("trixie", kernel.release).rglob("brd.ko*")
+    (module,) = needs_modules(kernel).rglob("brd.ko*")
     programs, _ = fetch_programs()
     content = {
         "init": INIT, "work.sh": WORK, "record.sh": script().encode(), "bin/busybox": programs["bin/busybox"],

@@ -34,7 +34,7 @@ _TRACE = (
 @pytest.fixture(scope="module", params=one_tested("trixie-backports", "bullseye", "bookworm", "sid"))
 def guest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
     kernel = needs_kernel(request.param)
-    package, directory = needs_modules(request.param, kernel.release), tmp_path_factory.mktemp(request.param)
+    package, directory = needs_modules(kernel), tmp_path_factory.mktemp(request.param)
     with live_guest(kernel.vmlinux, directory, package=package, modules=("overlay",), files=programs()) as made:
         made.shell(_TRACE)
         yield made

@@ -76,7 +76,7 @@ class Lab:
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     needs_tools("qemu-system-aarch64", "ssh", "ssh-keygen", "cpio", "dpkg-deb")
     kernel = needs_kernel("bookworm")
-    package = needs_modules("bookworm", kernel.release)
+    package = needs_modules(kernel)
     directory = tmp_path_factory.mktemp("board")
     image = directory / "boot.Image"
     assert main(["image", str(kernel.vmlinux), "-o", str(image)]) == 0

@@ -78,7 +78,7 @@ class Recorded(NamedTuple):
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     needs_tools("qemu-system-aarch64")
     kernel, directory = needs_kernel("trixie"), tmp_path_factory.mktemp("trace")
-    vmlinux, modules = kernel.vmlinux, needs_modules(kernel.suite, kernel.release)
+    vmlinux, modules = kernel.vmlinux, needs_modules(kernel)
     trace, truth, dump = (directory / name for name in ("trace", "truth", "dump"))
     command = [
         "trace",

@@ -18,8 +18,7 @@ from prologue.kernel.kernel import Kernel
 from prologue.live.probe.event import EventOptions
 from prologue.live.probe.prober import Failure, Probe, Prober
 from prologue.report.probe import event_lines
-from prologue_bench.guest.kernels import fetch_kernel
-from prologue_bench.guest.modules import fetch_modules
+from prologue_bench.guest.kernels import fetch_kernel, fetch_modules
 from prologue_bench.guest.packages import download
 from prologue_bench.guest.source import unpacked_source
 from tests.real_kernels.kprobes.line_guest import Answers, give_lines
@@ -96,7 +95,7 @@ def main() -> int:
 def prepare(release: str, count: int, seed: int) -> Prepared:
     """Draw requests, and make their events as ``prologue probe --event`` does."""
     kernel = fetch_kernel(SUITES[release])
-    modules = fetch_modules(kernel.suite, kernel.release)
+    modules = fetch_modules(kernel)
     source = unpacked_source(*download(SOURCES[release][0], [SOURCES[release][1]])) if release in SOURCES else None
     prober = Prober(Kernel(kernel.vmlinux), modules=[modules], source=source)
     requests = choose_requests(prober, count, seed, modules=modules, source=source)
