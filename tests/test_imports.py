@@ -41,7 +41,6 @@ BENCH: dict[str, tuple[str, ...]] = {
     "links": ("host", "results"),
     "campaign": ("results", "recorder", "targets", "links"),
     "analysis": ("results", "recorder"),
-    "model": ("analysis",),
     "report": ("results", "exact", "analysis"),
     "cli": (
         "host",
@@ -54,7 +53,6 @@ BENCH: dict[str, tuple[str, ...]] = {
         "links",
         "campaign",
         "analysis",
-        "model",
         "report",
     ),
 }

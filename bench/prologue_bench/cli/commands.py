@@ -27,10 +27,9 @@ COMMANDS: Final[tuple[tuple[str, str, str], ...]] = (  # name, help and examples
     ),
     (
         "expect",
-        "say what models of cores expect of a MOV, and what campaign decides it",
-        "  prologue trace record vmlinux --cpus 1 --save-memory run.core -o run.ptrace\n"
-        "  prologue bench expect run.ptrace --vmlinux vmlinux --memory run.core\n"
-        "  prologue bench expect run.ptrace --vmlinux vmlinux --memory run.core --cores a55,n2 --margin 0.5",
+        "say what campaign decides a margin: how many links, and boots of each",
+        "  prologue bench expect --margin 0.5\n"
+        "  prologue bench expect --margin 0.5 --boots-vary 0.8 --layouts-vary 0.4",
     ),
     (
         "record",
