@@ -41,8 +41,7 @@ def run(args: Namespace) -> int:
         filters = make_filters(args, reading.kernels, samples=False)
         start, batches = _begin(reading.passing(filters))
         by_time = _by_time(args.axis, trace, start) if form.timed else False
-        name, begin = printable(trace.name), start if by_time else 0
-        subject = ExportSubject(name=name, known=reading.known, by_time=by_time, start=begin)
+        subject = ExportSubject(name=printable(trace.name), known=reading.known, by_time=by_time)
         with new_file(args.output) as temporary, temporary.open("wb") as stream:
             export, timed = form.start(subject, stream), False
             for batch, every, keep, _ in batches:

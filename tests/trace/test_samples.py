@@ -23,10 +23,10 @@ def test_they_take_no_time_and_end_no_call(tmp_path: Path, capsys: pytest.Captur
     for mixed in (False, True):
         trace.write_text("".join(line + sample(10**9 + 1000 * k) * (mixed and k > 0) for k, line in enumerate(lines)))
         where = [str(trace), "--vmlinux", str(vmlinux)]
-        assert main(["trace", "export", *where, "--format", "speedscope", "-o", str(out)]) == 0
+        assert main(["trace", "export", *where, "--format", "perfetto", "-o", str(out)]) == 0
         assert ("23 instruction samples: not counted" in capsys.readouterr().err) == mixed
         assert main(["trace", "stats", *where, "--times"]) == 0
-        results.append((out.read_text(), capsys.readouterr().out))
+        results.append((out.read_bytes(), capsys.readouterr().out))
     assert results[0] == results[1]
 
 
@@ -37,7 +37,7 @@ def test_they_take_no_gap(tmp_path: Path) -> None:
     lines = perf_text([*calls, ("read_zero+28", "read_zero"), ("read_zero+16", "vfs_read")]).splitlines(keepends=True)
     lines.insert(3, sample(10**9 + 2000))
     trace.write_text("".join(lines))
-    assert main(["trace", "export", str(trace), "--vmlinux", str(vmlinux), "--format", "folded", "-o", str(out)]) == 0
+    assert main(["trace", "export", str(trace), "--vmlinux", str(vmlinux), "--format", "perfetto", "-o", str(out)]) == 0
     assert out.read_text().splitlines() == ["cat 77;vfs_read 5", "cat 77;read_zero 5"]
 
 

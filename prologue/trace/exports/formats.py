@@ -26,11 +26,7 @@ class ExportFormat(NamedTuple):
 
 FORMATS: Final = {
     "perfetto": ExportFormat("perfetto:PerfettoExport", True, "ui.perfetto.dev, trace_processor"),
-    "firefox": ExportFormat("firefox:FirefoxExport", True, "profiler.firefox.com"),
-    "speedscope": ExportFormat("speedscope:SpeedscopeExport", True, "speedscope.app"),
     "folded": ExportFormat("folded:FoldedExport", False, "flamegraph.pl, inferno, speedscope.app"),
     "autofdo": ExportFormat("profile:AutofdoExport", False, "create_llvm_prof --profiler=text", of_vmlinux=True),
-    "bolt": ExportFormat("profile:BoltExport", False, "perf2bolt -pa", of_vmlinux=True),
     "lcov": ExportFormat("lcov:LcovExport", False, "genhtml, lcov", of_vmlinux=True),
-    "brstack": ExportFormat("brstack:BranchStackExport", False, "llvm-profgen --perfscript", of_vmlinux=True),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import BinaryIO, Final, NamedTuple
 
@@ -47,8 +46,13 @@ class _Pairs:
         return CountedPairs(pairs["first"], pairs["second"], counts[order])
 
 
-class KernelProfile(ABC):
-    """Takes in a trace. What is not in the host's vmlinux (modules, guests, processes) is counted and left out."""
+class AutofdoExport:
+    """AutoFDO's text profile, which ``create_llvm_prof --profiler=text`` reads: counted ranges, addresses, branches.
+
+    google/autofdo: sample_reader.h. Addresses are relative to the first segment that is loaded, a range's end is the
+    address of its last instruction, and numbers are hexadecimal without 0x, except counts. What is not in the host's
+    vmlinux (modules, guests, processes) is counted and left out.
+    """
 
     def __init__(self, subject: ExportSubject, stream: BinaryIO) -> None:
         self._stream, self._program = stream, subject.known.kernels.host
@@ -72,10 +76,6 @@ class KernelProfile(ABC):
         note = f"{counted(count, 'instruction')} not of {self._program.name} left out: such a file is of one image"
         return [note] if count else []
 
-    @abstractmethod
-    def _write(self, runs: CountedPairs, branches: CountedPairs) -> None:
-        """Write runs (first and last instruction) and branches (from and to)."""
-
     def _add(self, runs: Runs) -> None:
         starts, there = linked_addresses(self._program, runs["start"], runs["end"])
         there &= runs["program"] == 0
@@ -86,33 +86,12 @@ class KernelProfile(ABC):
         known &= there & (runs["before"] == 0) & (runs["entry"] == BRANCH)
         self._branches.add(origins[known], starts[known])
 
-
-class AutofdoExport(KernelProfile):
-    """AutoFDO's text profile, which ``create_llvm_prof --profiler=text`` reads: counted ranges, addresses, branches.
-
-    google/autofdo: sample_reader.h. Addresses are relative to the first segment that is loaded, a range's end is the
-    address of its last instruction, and numbers are hexadecimal without 0x, except counts.
-    """
-
     def _write(self, runs: CountedPairs, branches: CountedPairs) -> None:
         segments = self._program.kernel.image.segments
         base = segments[0].vaddr if segments else 0
         for pairs, mark, after in ((runs, "-", "0\n"), (branches, "->", "")):  # after the runs, 0 sampled addresses
             lines = (f"{first - base:x}{mark}{second - base:x}:{count}\n" for first, second, count in pairs.rows())
             self._stream.write(f"{len(pairs.counts)}\n{''.join(lines)}{after}".encode())
-
-
-class BoltExport(KernelProfile):
-    """BOLT's pre-aggregated profile, which ``perf2bolt -pa`` reads: a line for each branch (B) and straight run (F).
-
-    llvm-project: bolt/include/bolt/Profile/DataAggregator.h, LLVM 19. Numbers are hexadecimal, except counts; that of
-    mispredicted branches is 0, for no trace has it.
-    """
-
-    def _write(self, runs: CountedPairs, branches: CountedPairs) -> None:
-        for pairs, kind, end in ((branches, "B", " 0"), (runs, "F", "")):
-            lines = (f"{kind} {first:x} {second:x} {count}{end}\n" for first, second, count in pairs.rows())
-            self._stream.write("".join(lines).encode())
 
 
 def linked_addresses(program: Program, starts: U64, ends: U64) -> tuple[U64, Bool]:

@@ -14,21 +14,17 @@ from prologue.trace.ranges import Batch
 class ExportSubject:
     """A trace that is exported.
 
-    ``by_time``: times are ns of the trace's clock, otherwise instructions of each CPU. ``start`` is what formats whose
-    numbers are floats count from: 0, or the first time.
+    ``by_time``: times are ns of the trace's clock, otherwise instructions of each CPU.
     """
 
     name: str
     known: KnownRanges
     by_time: bool
-    start: int = 0
 
     @property
     def title(self) -> str:
         """The title of the file, which says what its times count: these have no unit of their own."""
-        if not self.by_time:
-            return f"{self.name}: 1 ns is 1 instruction of that CPU"
-        return f"{self.name}: from {self.start // 10**9}.{self.start % 10**9:09} s on" if self.start else self.name
+        return self.name if self.by_time else f"{self.name}: 1 ns is 1 instruction of that CPU"
 
 
 class Export(Protocol):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import struct
 import subprocess
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -43,8 +41,6 @@ BASE = 0xFFFF800080010000
 OPTIONS = ["--target=aarch64-linux-gnu", "-O1", "-g", "-gdwarf-4", "-gdwarf-aranges", "-nostdlib", "-static",
            "-fdebug-info-for-profiling", "-fuse-ld=lld", "-Wl,-q", f"-Wl,-Ttext={BASE:#x}",
            "-Wl,--build-id=none"]  # fmt: skip
-# Called perf2bolt-19, it takes itself for llvm-bolt.
-PERF2BOLT = "/usr/lib/llvm-19/bin/perf2bolt"
 
 
 @pytest.fixture
@@ -101,28 +97,6 @@ def test_autofdo(traced: Traced, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "never" not in heads
 
 
-def test_branch_stacks(traced: Traced, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    needs_tools("llvm-profgen-19")
-    profile = tmp_path / "profile"
-    where = [f"--perfscript={traced.export('brstack')}", f"--binary={traced.vmlinux}", f"--output={profile}"]
-    subprocess.run(["llvm-profgen-19", *where, "--format=text"], check=True)
-    heads = dict(re.findall(r"^(\w+):\d+:(\d+)$", profile.read_text(), re.MULTILINE))
-    assert int(heads["leaf"]) == entries(traced, capsys)["leaf"]
-
-
-def test_bolt(traced: Traced, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    needs_tools(PERF2BOLT)
-    out = tmp_path / "fdata"
-    command = [PERF2BOLT, "-pa", "-p", str(traced.export("bolt")), str(traced.vmlinux), "-o", str(out)]
-    subprocess.run(command, check=True)
-    calls: Counter[str] = Counter()
-    for line in out.read_text().splitlines():
-        _, _, _, _, target, offset, _, count = line.split()
-        if int(offset, 16) == 0:
-            calls[target] += int(count)
-    assert calls["leaf"] == entries(traced, capsys)["leaf"]
-
-
 def test_line_coverage(traced: Traced, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     needs_tools("genhtml")
     path = traced.export("lcov")
@@ -170,30 +144,3 @@ def test_line_coverage_says_what_it_leaves_out(tmp_path: Path, capsys: pytest.Ca
     said = capsys.readouterr().err
     assert f"5 instructions not of {tmp_path / 'vmlinux'} left out" in said
     assert f"2 instructions without a line in {tmp_path / 'vmlinux'} left out" in said
-
-
-def test_branch_stacks_as_perf_prints_them(traced: Traced, tmp_path: Path) -> None:
-    needs_tools("perf")
-    lines = traced.export("brstack").read_text().splitlines(keepends=True)
-    stacks = [[tuple(int(part, 16) for part in one.split("/")[:2]) for one in line.split()[1:]] for line in lines]
-    data = tmp_path / "perf.data"
-    data.write_bytes(perf_data(stacks))
-    command = ["perf", "script", "-i", str(data), "-F", "ip,brstack"]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    assert len(lines) > 10
-    assert printed.splitlines(keepends=True) == lines
-
-
-def perf_data(stacks: list[list[tuple[int, ...]]]) -> bytes:
-    """A file with a sample for each branch stack (include/uapi/linux/perf_event.h, 6.1)."""
-    ip, branch_stack, any_branch, predicted = 1, 1 << 11, 1 << 3, 1 << 1
-    attr = struct.pack("<IIQQQQQ", 0, 128, 0, 1, ip | branch_stack, 0, 0).ljust(72, b"\0")
-    attr = (attr + struct.pack("<Q", any_branch)).ljust(128, b"\0") + bytes(16)
-    samples = []
-    for stack in stacks:
-        body = struct.pack("<QQ", stack[0][1], len(stack))
-        body += b"".join(struct.pack("<QQQ", *pair, predicted) for pair in stack)
-        samples.append(struct.pack("<IHH", 9, 1, 8 + len(body)) + body)
-    data, header = b"".join(samples), 104
-    sections = struct.pack("<6Q", header, len(attr), header + len(attr), len(data), 0, 0)
-    return b"PERFILE2" + struct.pack("<QQ", header, len(attr)) + sections + bytes(32) + attr + data
