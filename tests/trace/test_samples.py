@@ -37,7 +37,7 @@ def test_they_take_no_gap(tmp_path: Path) -> None:
     lines = perf_text([*calls, ("read_zero+28", "read_zero"), ("read_zero+16", "vfs_read")]).splitlines(keepends=True)
     lines.insert(3, sample(10**9 + 2000))
     trace.write_text("".join(lines))
-    assert main(["trace", "export", str(trace), "--vmlinux", str(vmlinux), "--format", "perfetto", "-o", str(out)]) == 0
+    assert main(["trace", "export", str(trace), "--vmlinux", str(vmlinux), "--format", "folded", "-o", str(out)]) == 0
     assert out.read_text().splitlines() == ["cat 77;vfs_read 5", "cat 77;read_zero 5"]
 
 

@@ -60,7 +60,7 @@ def kernel_sets(private: PrivateApt, flavour: str) -> list[KernelSet]:
     if not sets:
         why = f": no image of {', '.join(sorted(lacking))} yet; try again tomorrow" if lacking else ""
         raise BenchError(f"{private.suite} has no {flavour} kernel with debug package, boot file and modules{why}")
-    return sorted(sets, key=cmp_to_key(lambda a, b: _compare(a.debug.version, b.debug.version)), reverse=True)
+    return sorted(sets, key=cmp_to_key(_compare), reverse=True)
 
 
 def _image(packages: Mapping[tuple[str, str], Package], release: str, version: str) -> tuple[Package, ...] | None:
@@ -77,9 +77,9 @@ def _image(packages: Mapping[tuple[str, str], Package], release: str, version: s
     return None
 
 
-def _compare(version: str, other: str) -> int:
-    """Compare two of Debian's version numbers: negative if the first is older."""
-    if version == other:
+def _compare(this: KernelSet, other: KernelSet) -> int:
+    """Compare two kernels by Debian's version numbers: negative if the first is older."""
+    if this.debug.version == other.debug.version:
         return 0
-    older = subprocess.run([programs.find("dpkg"), "--compare-versions", version, "lt", other], check=False)
-    return -1 if older.returncode == 0 else 1
+    command = [programs.find("dpkg"), "--compare-versions", this.debug.version, "lt", other.debug.version]
+    return -1 if subprocess.run(command, check=False).returncode == 0 else 1
