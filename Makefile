@@ -11,7 +11,7 @@ mypy := $(python) -m mypy
 unexport PYTHONDONTWRITEBYTECODE
 cache = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prologue
 
-.PHONY: help setup setup-demo setup-bench setup-test demo test test-all check lint types tests tests-all tests-fast
+.PHONY: help setup setup-demo setup-bench setup-test setup-kernels demo test test-all check lint types tests tests-all tests-fast
 .PHONY: plugins bench fuzz kernels docs man site clean
 
 help:
@@ -39,6 +39,9 @@ setup-bench:
 
 setup-test:
 	@.ci/setup test
+
+setup-kernels:
+	@.ci/setup kernels
 
 demo: setup-demo
 	$(python) bench/demo.py
