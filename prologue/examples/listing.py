@@ -1,7 +1,8 @@
 """Listings: a small kernel as text, which becomes an ELF file. No assembler is needed, for each word is written out.
 
 A line begins a ``section NAME FLAGS ADDRESS``, names what follows (``function``, ``object`` or ``label``), or has
-content: an instruction (its word, then its text), ``quad VALUE``, or ``ascii "TEXT"``. Comments begin with ``#``.
+content: an instruction (its word, then its text), ``quad VALUE``, ``word VALUE``, ``ascii "TEXT"``, ``zeros SIZE``, or
+``space SIZE`` for memory that the file does not have. ``align SIZE`` fills text with NOPs. Comments begin with ``#``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from prologue.insn.a64 import NOP
 
 _FLAGS: Final = {"A": SHF_ALLOC, "W": SHF_WRITE, "X": SHF_EXECINSTR}
 _TYPES: Final = {"function": STT_FUNC, "object": STT_OBJECT, "label": STT_NOTYPE}
-_ALIGN: Final = 16  # of functions, in bytes
 _GLOBAL: Final = 1 << 4  # STB_GLOBAL, in st_info
 
 
@@ -33,6 +33,7 @@ class ListedSection:
     flags: int
     vaddr: int
     data: bytearray = field(default_factory=bytearray)
+    absent: bool = False  # from ``space``: the file has none of its bytes
 
     @property
     def end(self) -> int:
@@ -89,7 +90,9 @@ class KernelListing:
         for row, symbol in enumerate(self.symbols.values()):
             table[row] = (row, _GLOBAL | symbol.kind, 0, symbol.section, symbol.vaddr, symbol.size)
         sections = [
-            NewSection(name=s.name, vaddr=s.vaddr, size=len(s.data), data=bytes(s.data), flags=s.flags)
+            NewSection(
+                name=s.name, vaddr=s.vaddr, size=len(s.data), data=None if s.absent else bytes(s.data), flags=s.flags
+            )
             for s in self.sections
         ]
         return write_executable(sections, table, list(self.symbols))
@@ -108,8 +111,6 @@ class KernelListing:
 
     def _begin(self, name: str, kind: int) -> None:
         section = self.sections[-1]
-        while kind == STT_FUNC and section.end % _ALIGN:
-            section.data += struct.pack("<I", NOP)
         self.symbols[name] = symbol = ListedSymbol(kind, len(self.sections), section.end)
         self._open = symbol if kind else None
 
@@ -119,6 +120,13 @@ class KernelListing:
             section.data += bytes(8)
         elif verb == "ascii":
             section.data += str(ast.literal_eval(rest)).encode()
+        elif verb == "word":
+            section.data += struct.pack("<I", int(rest, 0))
+        elif verb == "align":
+            section.data += NOP.to_bytes(4, "little") * (-section.end % int(rest) // 4)
+        elif verb in ("zeros", "space"):
+            section.data += bytes(int(rest, 0))
+            section.absent = verb == "space"
         else:
             self.insns[section.end] = rest
             section.data += struct.pack("<I", int(verb, 16))

@@ -23,6 +23,7 @@ Run = Callable[[list[str]], None]
 BUILDTIME_PROLOGUE = "CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE"
 _LOADED_AT = 0x40200000  # where QEMU's virt board puts an Image
 _LINKED_AT = 0xFFFF800008000000  # where arm64 kernels are linked
+_VOFFSET = 0xFFFF800000000000  # MINI_VOFFSET of mini.h
 
 # GNU ld of Debian 12 makes no RELR for arm64, so that form is LLD's.
 _LINK: dict[Form, list[str]] = {
@@ -36,6 +37,8 @@ _FLAGS = [
     "-fno-unwind-tables", "-mgeneral-regs-only", "-mstrict-align", "-fno-optimize-sibling-calls", "-fno-common",
     "-Wall", "-Wextra", "-Werror",
 ]  # fmt: skip
+# As a listing has them: aligned to 16 bytes, one section each so that what nothing calls is left out.
+_SMALL = ["-Os", "-falign-functions=16", "-ffunction-sections", "-fno-jump-tables", "-mcmodel=small"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +59,10 @@ class Spec:
     options: tuple[str, ...] = ()  # more of the compiler's, for ftrace.c
     marker: Literal[1, 2] = 1  # version, of the native contract
     plain: bool = False  # with version 2: records as sorted addresses
+    listed: bool = False  # static, small, and mapped at a kernel's address: what is in prologue/examples/small.lst
 
     def __str__(self) -> str:
-        extras = [name for name in ("bti", "zeros", "weak", "labels", "plain") if getattr(self, name)]
+        extras = [name for name in ("bti", "zeros", "weak", "labels", "plain", "listed") if getattr(self, name)]
         extras += ["marker2"] * (self.marker == 2)
         extras += [f"parked{self.parked}"] * bool(self.parked)
         extras += [f"rewritten{self.rewritten}"] * bool(self.rewritten)
@@ -97,9 +101,10 @@ def build(spec: Spec, directory: Path, run: Run = run_command) -> Path:
     flags += [f"-DMINI_{name}={value}" for name, value in defines.items()]
     flags += ["-DMINI_CALL_OPS"] * (spec.layout == "4,2") + ["-DMINI_STOCK"] * (spec.contract == "stock")
     flags += [f"-DMINI_MARKER={spec.marker}"] + ["-DMINI_PLAIN"] * spec.plain
+    flags += [*_SMALL, "-DMINI_MAPPED"] * spec.listed
     flags += [f"-DMINI_PARKED={spec.parked}"] * bool(spec.parked)
     flags += [f"-DMINI_REWRITTEN={spec.rewritten}"] * bool(spec.rewritten)
-    traced = [f"-fpatchable-function-entry={spec.layout}", "-ffixed-x9", "-falign-functions=8"]
+    traced = [f"-fpatchable-function-entry={spec.layout}", "-ffixed-x9", f"-falign-functions={16 if spec.listed else 8}"]
     sources = ["zeros.S"] * spec.zeros + ["head.S", "main.c", "ftrace.c", "insn.c"] + ["labels.S"] * spec.labels
     sources += ["weak.c"] * spec.weak + ["parked.S", "parked.c"] * bool(spec.parked)
     sources += ["rewritten.S", "rewritten.c"] * bool(spec.rewritten) + ["work.c"]
@@ -121,7 +126,7 @@ def link(spec: Spec, objects: list[str], out: Path, run: Run = run_command) -> N
     script = out.with_name("mini_kernel.lds")
     defines = [f"MINI_LINK_ADDR={_link_address(spec):#x}"] + [BUILDTIME_PROLOGUE] * _marker_of_script(spec)
     preprocess(LINKER_SCRIPT, script, *defines, run=run)
-    options = ["--build-id=none", "-z", "max-page-size=4096", "-T", str(script)]
+    options = ["--gc-sections"] * spec.listed + ["--build-id=none", "-z", "max-page-size=4096", "-T", str(script)]
     run([*_LINK[spec.form], *options, "-o", str(out), *objects])
 
 
@@ -136,6 +141,8 @@ def preprocess(source: Path, script: Path, *defines: str, run: Run = run_command
 
 
 def _link_address(spec: Spec) -> int:
+    if spec.listed:
+        return _LOADED_AT | _VOFFSET
     return _LOADED_AT if spec.form == "static" else _LINKED_AT
 
 

@@ -22,6 +22,8 @@
 
 int ftrace_disabled;
 struct dyn_ftrace ftrace_records[MOST_FUNCTIONS];
+struct ftrace_page *ftrace_pages_start;
+static struct ftrace_page ftrace_page;
 static unsigned long ftrace_count;
 #ifdef MINI_CALL_OPS
 const struct ftrace_ops ftrace_nop_ops = { 0 };
@@ -214,6 +216,18 @@ void __init noinline ftrace_init(void)
 		ftrace_take_records();
 	else
 		ftrace_process_locs((struct module *)0, __start_mcount_loc, __stop_mcount_loc);
+	ftrace_page.records = ftrace_records;
+	ftrace_page.index = (int)ftrace_count;
+	ftrace_pages_start = &ftrace_page;
+}
+
+void ftrace_note(unsigned long ip, int on)
+{
+	unsigned long k;
+
+	for (k = 0; k < ftrace_count; k++)
+		if (ftrace_records[k].ip == ip)
+			ftrace_records[k].flags = on ? FTRACE_FL_ENABLED : 0;
 }
 
 /* Before the first BL of all: each record is checked, and its literal set. */

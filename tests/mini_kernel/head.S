@@ -2,7 +2,8 @@
 /*
  * head.S - Image header, entry of both CPUs, exception vectors, PSCI and the ftrace trampoline
  *
- * Everything runs at EL1 with the MMU off, wherever QEMU put the Image. Nothing here is instrumented.
+ * Everything runs at EL1, wherever QEMU put the Image, with the MMU off; MINI_MAPPED turns it on. Nothing here is
+ * instrumented.
  */
 #include "mini.h"
 
@@ -10,6 +11,25 @@
 	adrp	\reg, \sym
 	add	\reg, \reg, :lo12:\sym
 	.endm
+
+#ifdef MINI_MAPPED
+	/*
+	 * One table for both halves: each has 1 GB of devices at 0 and 1 GB of memory after that, so that an address in
+	 * the upper half is a physical one plus MINI_VOFFSET.
+	 */
+	.data
+	.balign	4096
+	.globl	swapper_pg_dir
+swapper_pg_dir:
+	.quad	gigabytes - MINI_VOFFSET + 3	// level 0: a table
+	.skip	255 * 8
+	.quad	gigabytes - MINI_VOFFSET + 3
+	.skip	255 * 8
+gigabytes:
+	.quad	0x00600000 << 32 | 0x405	// level 1: a device, never executed
+	.quad	0x40000701			// memory, inner shareable
+	.skip	510 * 8
+#endif
 
 	.section .head.text, "ax"
 	b	primary_entry			// code0
@@ -22,7 +42,44 @@
 	.long	0
 
 	.text
+	.balign	2048
+vectors:
+	.rept	16
+	b	exception
+	.balign	128
+	.endr
+exception:
+	mrs	x0, esr_el1
+	mrs	x1, elr_el1
+	b	die_exception
+
+#ifdef MINI_MAPPED
+/* Turns the MMU on, and returns at the linked address; called by both CPUs before their first load or store. */
+map_kernel:
+	adrp	x0, swapper_pg_dir
+	msr	ttbr0_el1, x0
+	msr	ttbr1_el1, x0
+	mov	x0, #0x00ff			// memory types: 0 is write-back, 1 is a device
+	msr	mair_el1, x0
+	mov	x0, #0x3510			// 48 bits of address in both halves, pages of 4K, write-back
+	movk	x0, #0xb510, lsl #16
+	movk	x0, #1, lsl #32
+	msr	tcr_el1, x0
+	isb
+	tlbi	vmalle1
+	dsb	nsh
+	mrs	x0, sctlr_el1
+	orr	x0, x0, #1			// M
+	msr	sctlr_el1, x0
+	isb
+	orr	x30, x30, #MINI_VOFFSET
+	ret
+#endif
+
 primary_entry:
+#ifdef MINI_MAPPED
+	bl	map_kernel
+#endif
 	adr_l	x0, stack0_top
 	mov	sp, x0
 	adr_l	x0, vectors
@@ -33,17 +90,24 @@ primary_entry:
 0:	stp	xzr, xzr, [x0], #16
 	cmp	x0, x1
 	b.lo	0b
+#ifdef MINI_MAPPED
+	mov	x0, #0
+#else
 	adr_l	x0, _text
 	ldr	x1, =MINI_LINK_ADDR
 	sub	x19, x0, x1
 	mov	x0, x19
 	bl	relocate_kernel
 	mov	x0, x19
+#endif
 	bl	start_kernel
 	b	.
 
 	.globl	secondary_entry
 secondary_entry:
+#ifdef MINI_MAPPED
+	bl	map_kernel
+#endif
 	adr_l	x0, stack1_top
 	mov	sp, x0
 	adr_l	x0, vectors
@@ -61,15 +125,6 @@ secondary_entry:
 	.globl	psci
 psci:	hvc	#0
 	ret
-
-	.balign	2048
-vectors:
-	.rept	16
-	mrs	x0, esr_el1
-	mrs	x1, elr_el1
-	b	die_exception
-	.balign	128
-	.endr
 
 /*
  * ftrace_caller - where a swung second slot calls

@@ -2,7 +2,7 @@
 /*
  * main.c - relocation, console, and what CPU 0 does: ftrace_init, then swing every second slot live
  *
- * Not instrumented. Every line that it prints begins with "mini: "; the last one is PASS or FAIL.
+ * Not instrumented. Every line that it prints, but the first one, begins with "mini: "; the last one is PASS or FAIL.
  */
 #include "mini.h"
 
@@ -24,6 +24,7 @@ long psci(u32 fn, u64 a, u64 b, u64 c);
 
 unsigned long kaslr_offset;
 static unsigned long calls, bad_x9;
+const char linux_banner[] = "Linux version " MINI_RELEASE " (made by prologue)\n";
 
 /* With version 2 of the marker, entries are taken out of the table, and zeros end it. */
 static int ends_table(const struct rela *rela)
@@ -54,9 +55,15 @@ void relocate_kernel(u64 offset)
 	}
 }
 
+static char vmcoreinfo[512], *written = vmcoreinfo;
+static int says_in_memory;
+
 static void put(char c)
 {
-	*PL011 = (u32)c;
+	if (says_in_memory)
+		*written++ = c;
+	else
+		*PL011 = (u32)c;
 }
 
 static void put_number(u64 value, u32 base)
@@ -179,6 +186,7 @@ void swing_ip(unsigned long ip, int on)
 		fail("ftrace bug");
 	}
 	aarch64_insn_patch_text_nosync((void *)ip, on ? call : INSN_NOP);
+	ftrace_note(ip, on);
 }
 
 void swing(unsigned long *record, int on)
@@ -198,18 +206,36 @@ static void swing_all(int on)
 	}
 }
 
+#ifdef MINI_MAPPED
+extern char swapper_pg_dir[];
+
+/* What readers of a dump look for: where the page tables are, and so where all else is. */
+static void __init write_vmcoreinfo(void)
+{
+	says_in_memory = 1;
+	say("OSRELEASE=" MINI_RELEASE "\nPAGESIZE=4096\nKERNELOFFSET=0\nNUMBER(VA_BITS)=48\n"
+	    "NUMBER(TCR_EL1_T1SZ)=0x10\nNUMBER(kimage_voffset)=%x\nSYMBOL(swapper_pg_dir)=%x\nSYMBOL(_stext)=%x\n",
+	    MINI_VOFFSET, swapper_pg_dir, _stext);
+	says_in_memory = 0;
+}
+#else
+static void write_vmcoreinfo(void) { }
+#endif
+
 void start_kernel(u64 offset)
 {
 	unsigned long k, sites = 0, writes;
 	int i;
 
 	kaslr_offset = offset;
+	say(linux_banner);
 #ifdef MINI_STOCK
 	say("mini: form=%s layout=%s bti=%d contract=stock\n", MINI_FORM, MINI_LAYOUT, (u64)MINI_BTI);
 #else
 	say("mini: form=%s layout=%s bti=%d contract=native marker=%d\n", MINI_FORM, MINI_LAYOUT, (u64)MINI_BTI,
 	    (u64)MINI_MARKER);
 #endif
+	write_vmcoreinfo();
 	ftrace_init();
 	writes = text_writes;
 	for (k = 0; k < ftrace_slots(); k++)
@@ -221,7 +247,7 @@ void start_kernel(u64 offset)
 
 	if (ftrace_first_use())
 		fail("ftrace bug");
-	if (psci(PSCI_CPU_ON, 1, (u64)secondary_entry, 0))
+	if (psci(PSCI_CPU_ON, 1, (u64)secondary_entry - MINI_VOFFSET, 0))
 		fail("CPU 1 does not start");
 #ifdef MINI_REWRITTEN
 	rewrite(MINI_REWRITTEN);
@@ -238,6 +264,8 @@ void start_kernel(u64 offset)
 		swing_all(0);
 		wait_for_rounds(1);
 	}
+	swing_all(1);	/* so that is what memory has at the end */
+	wait_for_rounds(1);
 	stop_work = 1;
 	if (work_errors)
 		fail("a function returned a wrong value");

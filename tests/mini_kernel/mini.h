@@ -9,6 +9,7 @@
  *   MINI_MARKER      version of the marker: 1 or 2
  *   MINI_PLAIN       defined: version 2 takes records as sorted addresses, not as offsets
  *   MINI_PARKED      how often parked.c swings its function; CPU 0 does nothing else then
+ *   MINI_MAPPED      defined: runs at its link address, and says in memory what a dump of it needs (VMCOREINFO)
  *   MINI_REWRITTEN   how often rewritten.c writes its functions; nothing else is done then
  *   MINI_FORM, MINI_BTI, MINI_LINK_ADDR
  */
@@ -17,6 +18,12 @@
 
 #define REWRITTEN_FUNCTIONS	64	/* of rewritten.S, and the words of each */
 #define REWRITTEN_WORDS		16
+#ifdef MINI_MAPPED
+#define MINI_VOFFSET	0xffff800000000000	/* from a physical address to the kernel's */
+#else
+#define MINI_VOFFSET	0
+#endif
+#define MINI_RELEASE	"6.12.0-mini"
 #define X9_POISON	0xdead		/* no address: what x9 holds before a call and after a trampoline */
 
 #ifndef __ASSEMBLER__
@@ -52,8 +59,15 @@ struct module;
 struct ftrace_ops {
 	u64 flags;
 };
-struct dyn_ftrace {
+#define FTRACE_FL_ENABLED	(1ul << 31)
+struct dyn_ftrace {			/* as Linux has it, and so is the list of pages: an audit of memory reads them */
 	unsigned long ip;		/* the second slot: NOP, or BL when traced */
+	unsigned long flags;
+};
+struct ftrace_page {
+	struct ftrace_page *next;
+	struct dyn_ftrace *records;
+	int index;			/* how many */
 };
 
 struct prologue_marker {
@@ -74,6 +88,7 @@ extern const struct ftrace_ops ftrace_nop_ops;	/* exists in CALL_OPS kernels onl
 extern int ftrace_disabled;
 #define MOST_FUNCTIONS	64
 extern struct dyn_ftrace ftrace_records[MOST_FUNCTIONS];
+extern struct ftrace_page *ftrace_pages_start;
 extern char _text[], _stext[], _etext[], _sinittext[], _einittext[];
 
 void ftrace_init(void);
@@ -82,6 +97,7 @@ unsigned long ftrace_call_adjust(unsigned long addr);
 int ftrace_records_moved(void);
 unsigned long ftrace_slots(void);	/* records, zero ones too */
 unsigned long ftrace_ip(unsigned long k);	/* second slot of a record; 0 for a zero one */
+void ftrace_note(unsigned long ip, int on);	/* in its record */
 int ftrace_first_use(void);
 u64 *ftrace_literal(unsigned long ip);
 void ftrace_bug(unsigned long ip, u32 expected);
