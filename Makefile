@@ -15,7 +15,7 @@ cache = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prologue
 .PHONY: plugins bench fuzz kernels docs man site clean
 
 help:
-	@echo 'make demo    take a real Debian kernel from its package to a traced boot'
+	@echo 'make demo    scan, patch, verify, boot and audit a small kernel, then a real one of Debian (or VMLINUX=FILE)'
 	@echo 'make test    lint, types and the tests (the first run downloads Debian kernels)'
 	@echo 'make test-all  the same, and more of each kind: before a release, or a change of a rule'
 	@echo 'make check   lint, types and the quick tests, which need no kernel: two minutes'
@@ -43,8 +43,10 @@ setup-test:
 setup-kernels:
 	@.ci/setup kernels
 
-demo: setup-demo
-	$(python) bench/demo.py
+# What its second part needs is asked for after the first.
+demo:
+	@.ci/setup small
+	$(python) bench/demo.py $(if $(VMLINUX),--vmlinux '$(VMLINUX)') $(if $(MODULES),--modules '$(MODULES)')
 
 # One target after the other, also with -j: the tests share the CPUs among themselves.
 .NOTPARALLEL:

@@ -116,5 +116,6 @@ def test_one_forgotten_site_is_seen(mini: Mini) -> None:
 
 def test_its_sources_are_small() -> None:
     lines = sum(len(p.read_text().splitlines()) for p in HERE.iterdir() if p.suffix in (".c", ".S", ".h"))
-    # Sixty of them break the native contract in nine ways; 220 park a task; 70 are version 2; 90 rewrite what runs.
-    assert lines < 1310
+    # Sixty of them break the native contract in nine ways; 220 park a task; 70 are version 2; 90 rewrite what runs;
+    # 90 map a kernel, and let its memory be read.
+    assert lines < 1400

@@ -106,6 +106,10 @@ class KernelListing:
         elif verb in _TYPES:
             self._close()
             self._begin(rest, _TYPES[verb])
+        elif verb == "align":  # no part of the function before it
+            self._close()
+            section = self.sections[-1]
+            section.data += NOP.to_bytes(4, "little") * (-section.end % int(rest) // 4)
         else:
             self._add(self.sections[-1], verb, rest.strip())
 
@@ -122,8 +126,6 @@ class KernelListing:
             section.data += str(ast.literal_eval(rest)).encode()
         elif verb == "word":
             section.data += struct.pack("<I", int(rest, 0))
-        elif verb == "align":
-            section.data += NOP.to_bytes(4, "little") * (-section.end % int(rest) // 4)
         elif verb in ("zeros", "space"):
             section.data += bytes(int(rest, 0))
             section.absent = verb == "space"

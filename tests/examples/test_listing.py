@@ -20,8 +20,8 @@ DIRECTORY = files("prologue.examples")
 WITHOUT_BTI = {"bti c": "hint #34"}  # keystone does not know it
 
 
-def kernel() -> KernelListing:
-    return KernelListing(DIRECTORY.joinpath("kernel.lst").read_text())
+def kernel(name: str = "kernel") -> KernelListing:
+    return KernelListing(DIRECTORY.joinpath(f"{name}.lst").read_text())
 
 
 def word_of(listing: KernelListing, vaddr: int) -> int:
@@ -42,7 +42,8 @@ def assembled(listing: KernelListing, vaddr: int) -> int:
 
 
 def changed() -> Iterator[tuple[str, KernelListing]]:
-    """The kernel of each example, and what its memory has."""
+    """The kernel of each example, and what its memory has; the kernel of the demo."""
+    yield "mini", kernel("mini")
     for name in example_names():
         listing, changes = kernel(), tomllib.loads(DIRECTORY.joinpath(f"{name}.toml").read_text())
         for part in ("file", "memory"):
@@ -51,26 +52,37 @@ def changed() -> Iterator[tuple[str, KernelListing]]:
         assert not changes
 
 
-@pytest.mark.parametrize(("name", "listing"), list(changed()))
+LISTED = list(changed())
+
+
+@pytest.mark.parametrize(("name", "listing"), LISTED, ids=[name for name, _ in LISTED])
 def test_each_word_is_its_instruction(name: str, listing: KernelListing) -> None:
     assert len(listing.insns) > 70, name
     wrong = {hex(v): text for v, text in listing.insns.items() if word_of(listing, v) != assembled(listing, v)}
     assert wrong == {}
 
 
-def test_the_file_is_read_as_it_was_listed() -> None:
-    listing = kernel()
+@pytest.mark.parametrize("name", ["kernel", "mini"])
+def test_the_file_is_read_as_it_was_listed(name: str) -> None:
+    listing = kernel(name)
     elf = ELFFile(BytesIO(listing.vmlinux()))
     sections = {section.name: section for section in elf.iter_sections()}
     for section in listing.sections:
         header = sections[section.name]
-        assert (header["sh_addr"], header["sh_flags"], header.data()) == (
+        assert (header["sh_addr"], header["sh_flags"], header["sh_size"]) == (
             section.vaddr,
             section.flags,
-            bytes(section.data),
+            len(section.data),
         )
+        assert (header["sh_type"] == "SHT_NOBITS") == section.absent
+        assert section.absent or header.data() == bytes(section.data)
     symbols = {symbol.name: symbol for symbol in cast("Any", sections[".symtab"]).iter_symbols() if symbol.name}
     assert symbols.keys() == listing.symbols.keys()
+
+
+def test_functions_and_objects_have_their_sizes() -> None:
+    table = ELFFile(BytesIO(kernel().vmlinux())).get_section_by_name(".symtab")
+    symbols = {symbol.name: symbol for symbol in cast("Any", table).iter_symbols()}
     read, magic = symbols["vfs_read"], symbols["__ftrace_prologue_marker"]
     assert (read["st_size"], read["st_info"]["type"], read["st_value"] % 16) == (36, "STT_FUNC", 0)
     assert (magic["st_size"], magic["st_info"]["type"]) == (24, "STT_OBJECT")

@@ -104,7 +104,11 @@ def build(spec: Spec, directory: Path, run: Run = run_command) -> Path:
     flags += [*_SMALL, "-DMINI_MAPPED"] * spec.listed
     flags += [f"-DMINI_PARKED={spec.parked}"] * bool(spec.parked)
     flags += [f"-DMINI_REWRITTEN={spec.rewritten}"] * bool(spec.rewritten)
-    traced = [f"-fpatchable-function-entry={spec.layout}", "-ffixed-x9", f"-falign-functions={16 if spec.listed else 8}"]
+    traced = [
+        f"-fpatchable-function-entry={spec.layout}",
+        "-ffixed-x9",
+        f"-falign-functions={16 if spec.listed else 8}",
+    ]
     sources = ["zeros.S"] * spec.zeros + ["head.S", "main.c", "ftrace.c", "insn.c"] + ["labels.S"] * spec.labels
     sources += ["weak.c"] * spec.weak + ["parked.S", "parked.c"] * bool(spec.parked)
     sources += ["rewritten.S", "rewritten.c"] * bool(spec.rewritten) + ["work.c"]

@@ -1,4 +1,4 @@
-"""Writes a mini kernel as a listing of prologue/examples: ``python -m tests.mini_kernel.listing`` makes mini.lst anew."""
+"""Writes the mini kernel as a listing: ``python -m tests.mini_kernel.listing`` makes mini.lst of prologue/examples."""
 
 from __future__ import annotations
 
