@@ -139,7 +139,7 @@ class ElfImage:
         for section in self.sections:
             if section.allocated and section.addr + section.size >= 1 << 64:
                 raise InputError(f"section {section.name} ends after the last address: damaged", path=self.path)
-        for segment in self.segments:
+        for segment in (segment for segment in self.segments if segment.filesz):
             _require_room(self, f"segment at {segment.vaddr:#x}", segment.offset, segment.filesz)
         self._check_overlap(backed, "bytes of the file", lambda section: section.offset)
         if not self.relocatable:
@@ -149,15 +149,19 @@ class ElfImage:
     def check_segments(self) -> None:
         """Check that program headers load a kernel's sections where their own headers say: its Image is made by both.
 
+        An empty one loads nothing: where GNU objcopy has removed all sections of a segment, its header stays, with an
+        address of 0 (``.modinfo`` of a vmlinux, scripts/Makefile.vmlinux, 7.2).
+
         Raises:
             InputError: they do not.
 
         """
-        sections = [s for s in self.sections if s.allocated and s.has_bytes and s.size]
-        moves = {segment.paddr - segment.vaddr for segment in self.segments}
+        sections = [s for s in self.sections if s.allocated and s.has_bytes]
+        segments = [segment for segment in self.segments if segment.filesz]
+        moves = {segment.paddr - segment.vaddr for segment in segments}
         if len(moves) > 1:
             raise InputError("load addresses of segments do not differ as their addresses do: damaged", path=self.path)
-        for segment in self.segments:
+        for segment in segments:
             for section in sections:
                 address, offset = section.addr - segment.vaddr, section.offset - segment.offset
                 inside = 0 <= address < segment.filesz or 0 <= offset < segment.filesz

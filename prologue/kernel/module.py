@@ -47,6 +47,8 @@ class Module(Binary):
         image = source if isinstance(source, ElfImage) else ElfImage(source)
         if not image.relocatable:
             raise InputError("is not a kernel module", path=image.path)
+        if image.section(".head.text"):  # of arch/arm64/kernel/head.S; no module has it
+            raise InputError("is vmlinux.o, a kernel that is not linked yet: give its vmlinux", path=image.path)
         require_readable(image)
         super().__init__(image)
         self.compression = compression

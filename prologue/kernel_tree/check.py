@@ -166,7 +166,9 @@ def _kernels(out: Path, check: Callable[[Path, Path], Check]) -> Iterator[Check]
     # Newer kernels link vmlinux.unstripped and make vmlinux from it.
     present = [path for path in (out / "vmlinux.unstripped", out / "vmlinux") if path.exists()]
     if not present:
-        yield Check(name="vmlinux", status="-", message="not built yet")
+        # Nothing to judge is not good: a build that ended early, or elsewhere (make O=), looks like this.
+        to_do = f"build it (make Image modules), or name the directory of make O= with --objtree, if not {out}"
+        yield _no("vmlinux", {}, "not built: no kernel was checked", to_do)
     for path in present:
         yield check(path, present[0])
 

@@ -74,14 +74,14 @@ def check(capsys: Said, tree: Path, *options: object) -> dict[str, dict[str, Any
     return checks
 
 
-def test_all_is_well_before_the_build(ready: Path, bin_: Path, capsys: Said) -> None:
+def test_nothing_is_well_before_the_build(ready: Path, bin_: Path, capsys: Said) -> None:
     checks = check(capsys, ready)
     assert {name: row["status"] for name, row in checks.items()} == {
-        "patch": "ok", "config": "ok", "tool": "ok", "vmlinux": "-",
+        "patch": "ok", "config": "ok", "tool": "ok", "vmlinux": "no",
     }  # fmt: skip
     assert checks["tool"] | {"path": str(bin_ / "prologue"), "version": __version__} == checks["tool"]
     assert set(checks["patch"]["files"].values()) == {"in"}
-    assert checks["vmlinux"]["message"] == "not built yet"
+    assert checks["vmlinux"]["message"] == "not built: no kernel was checked"
 
 
 @pytest.mark.thorough

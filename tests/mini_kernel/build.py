@@ -26,7 +26,7 @@ _LINKED_AT = 0xFFFF800008000000  # where arm64 kernels are linked
 _VOFFSET = 0xFFFF800000000000  # MINI_VOFFSET of mini.h
 
 # GNU ld of Debian 12 makes no RELR for arm64, so that form is LLD's.
-_LINK: dict[Form, list[str]] = {
+LINK: dict[Form, list[str]] = {
     "static": ["aarch64-linux-gnu-ld", "-static"],
     "rela": ["aarch64-linux-gnu-ld", "-shared", "-Bsymbolic", "--no-apply-dynamic-relocs"],
     "rela-applied": ["aarch64-linux-gnu-ld", "-shared", "-Bsymbolic"],
@@ -72,7 +72,7 @@ class Spec:
 
 def all_specs() -> list[Spec]:
     """Every layout, landing pad, compiler, relocation form and contract."""
-    choices = product(("2", "4,2"), (False, True), ("gcc", "clang"), _LINK, ("native", "stock"))
+    choices = product(("2", "4,2"), (False, True), ("gcc", "clang"), LINK, ("native", "stock"))
     specs = [Spec(*choice) for choice in choices]  # type: ignore[arg-type]  # product loses the literals
     second = [replace(spec, marker=2) for spec in specs if spec.contract == "native"]
     plain = [replace(spec, plain=True) for spec in second if spec.layout == "2" and not spec.bti]
@@ -131,7 +131,7 @@ def link(spec: Spec, objects: list[str], out: Path, run: Run = run_command) -> N
     defines = [f"MINI_LINK_ADDR={_link_address(spec):#x}"] + [BUILDTIME_PROLOGUE] * _marker_of_script(spec)
     preprocess(LINKER_SCRIPT, script, *defines, run=run)
     options = ["--gc-sections"] * spec.listed + ["--build-id=none", "-z", "max-page-size=4096", "-T", str(script)]
-    run([*_LINK[spec.form], *options, "-o", str(out), *objects])
+    run([*LINK[spec.form], *options, "-o", str(out), *objects])
 
 
 def _marker_of_script(spec: Spec) -> bool:
