@@ -7,8 +7,10 @@ import json
 import re
 import sys
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from prologue.cli.arguments import add_json, number
 from prologue.cli.subcommands import Subcommand
@@ -28,6 +30,8 @@ from prologue.report.probe import DEFAULT_GROUP, event_lines, probe_data, probe_
 from prologue.report.probe_lines import SCHEMA as LINES_SCHEMA
 from prologue.report.probe_lines import lines_data, lines_text, variables_text
 from prologue.report.terminal import note
+
+_COMPARED: Final = 200  # functions of a copy of kallsyms, evenly chosen: another build has most of them elsewhere
 
 
 def add_options(command: Subcommand) -> None:
@@ -174,7 +178,12 @@ def _open(args: Namespace) -> tuple[Kernel, Prober]:
 
 
 def _slide(kernel: Kernel, kallsyms: Path) -> int:
-    """Find what KASLR added, by the run-time address of _stext in a copy of ``/proc/kallsyms``."""
+    """Find what KASLR added, by the run-time address of _stext in a copy of ``/proc/kallsyms``.
+
+    Raises:
+        InputError: it cannot be read, has no addresses, or is of another kernel.
+
+    """
     try:
         text = kallsyms.read_text("ascii", "replace")
     except OSError as error:
@@ -185,7 +194,15 @@ def _slide(kernel: Kernel, kallsyms: Path) -> int:
         raise InputError("has no _stext: give a copy of /proc/kallsyms", path=kallsyms)
     if not int(match[1], 16):
         raise InputError("has no addresses: read /proc/kallsyms as root (kptr_restrict hides them)", path=kallsyms)
-    return int(match[1], 16) - linked.vaddr
+    slide = int(match[1], 16) - linked.vaddr
+    functions = re.findall(r"^([0-9a-f]+) [tT] (\w+)$", text, re.MULTILINE | re.ASCII)
+    names = Counter(name for _, name in functions)
+    for address, name in functions[:: max(len(functions) // _COMPARED, 1)]:
+        symbol = kernel.symbols.find(name) if names[name] == 1 else None
+        if symbol is not None and symbol.vaddr + slide != int(address, 16):
+            where = f"in {kernel.path} it is at {symbol.vaddr + slide:#x} with that slide"
+            raise InputError(f"is of another kernel: {name} is at 0x{address}, and {where}", path=kallsyms)
+    return slide
 
 
 def print_failures(failures: Sequence[Failure]) -> None:

@@ -108,6 +108,10 @@ class Unit:
                 return entry
         return None
 
+    def functions(self) -> Iterator[Any]:
+        """Yield the entries of functions that have code in one piece, by address."""
+        return (self.entry(offset) for _, offset in self.entries.low_pcs)
+
     def named(self, name: str, *tags: str) -> Iterator[Any]:
         """Yield all top-level entries of that name with one of these tags, in order."""
         entries, wanted = self.entries, set(self.entries.tagged(*tags))

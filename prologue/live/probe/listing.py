@@ -51,7 +51,7 @@ def list_lines(target: ProbeTarget, request: ProbeRequest, sources: Sources) -> 
                 statements = function_statements(instance.unit, instance.entry)
                 # Code that functions share has the lines of one of them.
                 own = [row for row in statements if row.file == file and row.line >= first]
-                text = sources.lines(instance.unit, file)
+                text = sources.lines(instance.unit, file, [instance.entry])
                 name, outer = (text_of(entry, "DW_AT_name") for entry in (instance.entry, instance.outer))
                 title = name if instance.entry is instance.outer else f"{name} in {outer}"
                 result.append(Listing(name=title, file=file, first=first, lines=_lines(target, own, first, text)))
@@ -65,7 +65,7 @@ def list_lines(target: ProbeTarget, request: ProbeRequest, sources: Sources) -> 
         for unit in units:
             own = [row for row in unit_statements(unit) if ends_path(row.file, request.file)]
             file = own[0].file if own else request.file
-            lines = _lines(target, own, 0, sources.lines(unit, file))
+            lines = _lines(target, own, 0, sources.lines(unit, file, unit.functions()))
             result.append(Listing(name=unit.name, file=file, first=0, lines=lines))
         return result
 

@@ -223,7 +223,8 @@ def _places_of_lines(target: ProbeTarget, request: ProbeRequest, sources: Source
         file, first = declared(instance.unit, instance.entry)
         own = [row for row in function_statements(instance.unit, instance.entry) if row.file == file]
         known |= {row.line - first for row in own}
-        lines = _wanted_lines(target, request, first, sources.lines(instance.unit, file), file)
+        text = sources.lines(instance.unit, file, [instance.entry]) if request.pattern else []
+        lines = _wanted_lines(target, request, first, text, file)
         places += [
             _place_of(request, instance.outer, instance.entry, row._replace(line=row.line - first))
             for row in _statements_of(own, lines)
@@ -273,7 +274,7 @@ def _places_of_file(target: ProbeTarget, request: ProbeRequest, sources: Sources
     for unit in units:
         own = [row for row in unit_statements(unit) if ends_path(row.file, request.file)]
         known |= {row.line for row in own}
-        text = sources.lines(unit, own[0].file) if own else []
+        text = sources.lines(unit, own[0].file, unit.functions()) if own and request.pattern else []
         wanted = _wanted_lines(target, request, 0, text, request.file)
         for row in _statements_of(own, wanted):
             function = unit.function_at(row.vaddr)

@@ -56,7 +56,8 @@ class Prober:
         slide: what KASLR added to the addresses that places give.
 
     Raises:
-        InputError: a kernel without kprobes, or whose rules are not known; or modules or a source that are not there.
+        InputError: a kernel without kprobes, or whose rules are not known; or modules or a source that are not there, or of
+            another release.
 
     """
 
@@ -70,7 +71,7 @@ class Prober:
         self._modules, self._slide = list(modules), slide
         self._targets: dict[str, ProbeTarget] = {}
         self._module = ""
-        self.sources = Sources(source)
+        self.sources = Sources(source, kernel.release)
 
     def probe_module(self, module: Module) -> None:
         """Look up places that name no module in this module."""
