@@ -35,6 +35,23 @@ def test_signed_modules_are_refused_or_stripped(mini: Mini, capsys: pytest.Captu
     assert ko.read_bytes() == stripped.read_bytes()
 
 
+def test_a_lost_signature_is_a_difference(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    """Processing takes it off where it writes; if it wrote nothing, nothing explains the loss."""
+    cut = mini(ModuleSpec())
+    signed = Path(shutil.copy(cut, cut.with_name("signed.ko")))
+    with edit(signed) as elf:
+        sign(elf)
+    assert main(["verify", str(cut), "--against", str(signed)]) == 1
+    said = capsys.readouterr().out
+    assert "PL405 signature-broken (error): 1" in said
+    assert f"differs from {signed} in its signature, which it lost" in said
+    assert patch(cut, "--in-place", "--contract", "native") == 0
+    assert main(["verify", str(cut), "--against", str(signed)]) == 0
+    assert "PL405 signature-broken (warn): 1" in capsys.readouterr().out
+    assert main(["verify", str(signed), "--against", str(cut)]) == 1  # PL403: what was processed is not any more
+    assert "unexplained bytes, a signature that is new" in capsys.readouterr().out
+
+
 def test_all_signatures_of_a_module_that_was_signed_twice_are_stripped(mini: Mini) -> None:
     """The kernel would take the first one for the signature of what is left."""
     ko = mini(ModuleSpec())

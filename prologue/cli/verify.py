@@ -17,7 +17,13 @@ from prologue.gate.config import SETTINGS, Config, load_config, load_config_file
 from prologue.gate.judge import JudgedFile, judge
 from prologue.gate.settings import Settings, combine, no_rule_applies, require_releasable, settings_directory
 from prologue.gate.verdict import Verdict
-from prologue.gate.verify import Request, Verified, modules_without_records, verify_file
+from prologue.gate.verify import (
+    Request,
+    Verified,
+    modules_without_records,
+    modules_without_signature,
+    verify_file,
+)
 from prologue.kernel.load import is_missing, is_vmlinux, kernels_among, named_files, unfollowed_links
 from prologue.outputs import require_distinct, require_other, same_file, write_text
 from prologue.report.closing import closing_line
@@ -78,7 +84,7 @@ def run(args: Namespace) -> int:
         print_errors([(result.reason, result.error) for result in results if result.error])
     worst = max((result.exit_code for result in results), default=0)
     judged = [JudgedFile(result, target.settings) for result, target in zip(results, targets, strict=True)]
-    notes = [*modules_without_records(results), *_not_used(args, judged)]
+    notes = [*modules_without_records(results), *modules_without_signature(results), *_not_used(args, judged)]
     verdict = judge(judged, release=release, require=args.require, notes=notes)
     _require_a_rule(verdict)
     if args.save_baseline:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from prologue.errors import InputError, PrologueError
 from prologue.kernel.binary import Binary
 from prologue.kernel.kernel import Contract, Kernel
-from prologue.kernel.load import kernel_of, open_binary
+from prologue.kernel.load import kernel_of, open_binary, proper_size
 from prologue.kernel.module import Module
+from prologue.kernel.module_build import versions_note
 from prologue.kernel.state import State
 from prologue.outputs import same_file
 from prologue.plan.account import account
@@ -32,6 +33,7 @@ class Request:
     kernels: tuple[Path, ...] = ()  # those that may load a module
 
 
+_NAMED: Final = 20  # modules that one note names; JSON has the state of each
 Signed = Literal["none", "good", "bad", "unknown-key", "not checked"]
 
 
@@ -47,6 +49,7 @@ class Facts:
     vmlinux: Path | None = None  # the kernel that a module was checked against
     vmlinux_release: str = ""
     signature: Signed = "none"  # of a module
+    unsigned_for: Path | None = None  # the kernel that checks signatures, of a module that has none
     bare_entries: int | None = None  # function entries without a pair, in a file without records; None in others
 
 
@@ -105,6 +108,8 @@ def verify_binary(request: Request, binary: Binary) -> Verified:
         notes.append(f"{path}: no dynamic ftrace, no sites to verify ({_looked_at(facts.bare_entries)})")
     if facts.release and vmlinux is not None and not vmlinux.release:
         notes.append(f"{vmlinux.path}: names no kernel release: that of its modules was not compared")
+    if isinstance(binary, Module) and vmlinux is not None and (note := versions_note(binary, vmlinux)):
+        notes.append(f"{path}: {note}")
     if binary.unnamed_functions:
         lost = f"{binary.unnamed_functions:,} of {facts.sites:,} traced functions have no symbol"
         notes.append(
@@ -135,6 +140,19 @@ def modules_without_records(results: Iterable[Verified]) -> list[str]:
     return [f"{named}: no records, and {_looked_at(sum(entries for _, entries in bare))}: nothing to trace"]
 
 
+def modules_without_signature(results: Iterable[Verified]) -> list[str]:
+    """Return a note for each kernel that checks signatures, with its modules that have none."""
+    by_kernel: dict[Path, list[str]] = {}
+    for result in results:
+        if result.facts is not None and result.facts.unsigned_for is not None:
+            by_kernel.setdefault(result.facts.unsigned_for, []).append(str(result.path))
+    return [
+        f"{counted(len(paths), 'module')} without a signature, which {kernel} has keys to check: "
+        f"{', '.join(paths[:_NAMED])}{f' and {len(paths) - _NAMED:,} more' if len(paths) > _NAMED else ''}"
+        for kernel, paths in by_kernel.items()
+    ]
+
+
 def _looked_at(entries: int) -> str:
     return f"no pairs at {counted(entries, 'function entry', plural='function entries')} looked at"
 
@@ -156,7 +174,8 @@ def _facts(binary: Binary, vmlinux: Kernel | None, *, checked: bool) -> Facts:
     return Facts(
         kind="module", contract=None, state=binary.state, sites=count, release=binary.release, bare_entries=bare,
         vmlinux=None if vmlinux is None else vmlinux.path, vmlinux_release="" if vmlinux is None else vmlinux.release,
-        signature=_signature_state(binary, vmlinux if checked else None),
+        signature=(signature := _signature_state(binary, vmlinux if checked else None)),
+        unsigned_for=vmlinux.path if vmlinux and signature == "none" and vmlinux.checks_signatures else None,
     )  # fmt: skip
 
 
@@ -190,4 +209,13 @@ def _accounting(before: Binary, after: Binary) -> str:
     parts = [counted(count, kinds[kind][0], plural=kinds[kind][1]) for kind, count in accounting.words.items()]
     if len(accounting.unexplained):
         parts.append(counted(len(accounting.unexplained), "unexplained byte"))
+    parts += _signature_change(before, after)
     return f"{after.path}: differs from {before.path} in {', '.join(parts) or 'nothing'}"
+
+
+def _signature_change(before: Binary, after: Binary) -> list[str]:
+    """Name a difference in what signing appended, which is no part of the module itself."""
+    was, now = (file.image.read(proper_size(file), file.image.size) for file in (before, after))
+    if was == now:
+        return []
+    return ["its signature, which it lost"] if not now else ["its signature" if was else "a signature that is new"]

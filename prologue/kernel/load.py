@@ -16,6 +16,7 @@ from prologue.errors import InputError
 from prologue.kernel.binary import Binary
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.module import Module
+from prologue.kernel.module_build import why_other_build
 from prologue.kernel.required import require_symbols
 from prologue.kernel.restored import restore_symbols
 from prologue.outputs import same_file
@@ -228,13 +229,14 @@ def kernel_of(module: Module, paths: Sequence[Path]) -> Kernel | None:
     kernels = [load_vmlinux(path) for path in paths]
     wrong = [mismatch(module, kernel) for kernel in kernels]
     able = [kernel for kernel, reason in zip(kernels, wrong, strict=True) if not reason]
-    if len(able) > 1:
-        names = ", ".join(str(kernel.path) for kernel in able)
+    same = [kernel for kernel in able if kernel.release == module.release]
+    if len(same or able) > 1:
+        names = ", ".join(str(kernel.path) for kernel in same or able)
         raise InputError(f"may be of more than one kernel ({names}): name its kernel with --vmlinux", path=module.path)
     if kernels and not able:
         advice = "that is not its kernel" if len(kernels) == 1 else "none of these is its kernel"
         raise InputError(f"{'; '.join(wrong)}: {advice}", path=module.path)
-    return able[0] if able else None
+    return (same or able)[0] if able else None
 
 
 def kernels_among(named: Path | None, files: Sequence[Path]) -> tuple[Path, ...]:
@@ -255,9 +257,8 @@ def is_missing(kernel: Path, files: Sequence[Path]) -> bool:
 
 def mismatch(module: Binary, vmlinux: Kernel) -> str:
     """Say why this module cannot be meant for that kernel; empty if it can."""
-    release = module.release if isinstance(module, Module) else ""
-    if release and vmlinux.release and release != vmlinux.release:
-        return f"built for {release}, but {vmlinux.path} is {vmlinux.release}"
+    if isinstance(module, Module) and (wrong := why_other_build(module, vmlinux)):
+        return wrong
     if module.sites is not None and len(module.sites) and module.layout != vmlinux.layout:
         return f"layout {module.layout}, but {vmlinux.path} has {vmlinux.layout}"
     return ""

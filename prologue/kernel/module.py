@@ -135,6 +135,13 @@ class Module(Binary):
         return self.modinfo.get("vermagic", "").split(" ")[0]
 
     @cached_property
+    def crcs(self) -> dict[str, int]:
+        """CRCs of the symbols that it refers to, by name; empty without CONFIG_MODVERSIONS."""
+        from prologue.kernel.versions import imported_crcs
+
+        return imported_crcs(self.image)
+
+    @cached_property
     def version(self) -> tuple[int, int] | None:
         """Major and minor of that release."""
         return version_of(self.release)

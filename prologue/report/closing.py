@@ -88,7 +88,9 @@ def _signatures(verdict: Verdict) -> str:
         "unknown-key": "signed by another key, which cannot be checked",
         "not checked": "signed, which was not checked",
     }
-    return ", ".join(f"{signatures[signed]:,} {text}" for signed, text in words.items() if signatures[signed])
+    unsigned = sum(1 for facts in verdict.facts.values() if facts.unsigned_for is not None)
+    parts = [f"{signatures[signed]:,} {text}" for signed, text in words.items() if signatures[signed]]
+    return ", ".join([*parts, *([f"{unsigned:,} not signed"] if unsigned else [])])
 
 
 def _compared(verdict: Verdict) -> str:

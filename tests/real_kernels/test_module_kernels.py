@@ -1,0 +1,66 @@
+"""Which kernel a module belongs to, and whether it lost its signature: Debian's modules, signed, with CRCs."""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.kernel.load import find_modules, open_binary
+from prologue.kernel.module import Module
+from tests.support.needs import needs_kernel, needs_modules
+
+pytestmark = [pytest.mark.kernel, pytest.mark.thorough]
+Said = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def vmlinux() -> Path:
+    return needs_kernel("trixie").vmlinux
+
+
+@pytest.fixture(scope="module")
+def signed() -> bytes:
+    """The bytes of a module that depends on two others."""
+    directory = needs_modules("trixie", needs_kernel("trixie").release)
+    packed = next(path for path in find_modules(directory) if path.name.startswith("nf_tables.ko"))
+    module = open_binary(packed)
+    assert isinstance(module, Module)
+    return module.image.read(0, module.image.size)
+
+
+def cut(signed: bytes) -> bytes:
+    marker = len(b"~Module signature appended~\n")
+    size = int.from_bytes(signed[-marker - 4 : -marker], "big")
+    return signed[: -marker - 12 - size]
+
+
+def test_a_signature_that_was_cut_off(vmlinux: Path, signed: bytes, tmp_path: Path, capsys: Said) -> None:
+    before, after = tmp_path / "before.ko", tmp_path / "after.ko"
+    before.write_bytes(signed)
+    after.write_bytes(cut(signed))
+    assert main(["verify", str(after), "--against", str(before), "--vmlinux", str(vmlinux)]) == 1
+    said = capsys.readouterr().out
+    assert f"differs from {before} in its signature, which it lost" in said
+    assert "1 module without a signature, which" in said
+    assert "; 1 not signed; compared with the file from before)" in said
+    assert main(["verify", str(before), "--vmlinux", str(vmlinux)]) == 0
+    assert "not signed" not in capsys.readouterr().out
+
+
+def test_a_module_of_another_release_of_the_abi(vmlinux: Path, signed: bytes, tmp_path: Path, capsys: Said) -> None:
+    content = bytearray(cut(signed).replace(b"vermagic=6.12.", b"vermagic=6.11."))
+    kmod = tmp_path / "kmod.ko"
+    kmod.write_bytes(content)
+    assert main(["verify", str(kmod), "--vmlinux", str(vmlinux)]) == 0
+    assert re.search(r"CRCs of \d{3} symbols are those of", capsys.readouterr().out)
+    name = b"queued_write_lock_slowpath"
+    row = content.index(struct.pack("56s", name)) - 8
+    content[row] ^= 1
+    kmod.write_bytes(content)
+    assert main(["verify", str(kmod), "--vmlinux", str(vmlinux)]) == 2
+    wrong = rf"1 of \d+ CRCs of symbols are not those of {vmlinux}: {name.decode()}: that is not its kernel"
+    assert re.search(wrong, capsys.readouterr().err)
