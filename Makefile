@@ -11,13 +11,14 @@ mypy := $(python) -m mypy
 unexport PYTHONDONTWRITEBYTECODE
 cache = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prologue
 
-.PHONY: help setup setup-demo setup-bench setup-test setup-kernels demo test test-all check lint types tests tests-all tests-fast
-.PHONY: plugins bench fuzz kernels docs man site clean
+.PHONY: help setup setup-demo setup-bench setup-test setup-kernels demo test test-kernels test-all check lint types
+.PHONY: tests tests-all tests-fast plugins bench fuzz kernels docs man site clean
 
 help:
 	@echo 'make demo    scan, patch, verify, boot and audit a small kernel, then a real one of Debian (or VMLINUX=FILE)'
-	@echo 'make test    lint, types and the tests (the first run downloads Debian kernels)'
-	@echo 'make test-all  the same, and more of each kind: before a release, or a change of a rule'
+	@echo 'make test    lint, types, and the tests that need no more than make demo: five minutes'
+	@echo 'make test-kernels  the other tests, with compilers, more of Debian'"'"'s kernels and some built from source: an hour'
+	@echo 'make test-all  all tests, and more of each kind: before a release, or a change of a rule'
 	@echo 'make check   lint, types and the quick tests, which need no kernel: two minutes'
 	@echo 'make bench   two small campaigns in QEMU, their tables and pictures in bench-out'
 	@echo 'make plugins build the QEMU plugins that count instructions'
@@ -29,7 +30,7 @@ help:
 	@echo 'make setup   only install what these need'
 	@echo 'make clean   remove what make made here'
 
-setup: setup-test
+setup: setup-kernels
 
 setup-demo:
 	@.ci/setup demo
@@ -53,6 +54,10 @@ demo:
 
 test: lint tests
 
+# What is started here has the environment of a fresh machine, as in `make test`.
+test-kernels: setup-kernels
+	$(python) .ci/beside true $(pytest) -m 'beyond and not extended'
+
 test-all: lint tests-all
 
 check: lint tests-fast
@@ -66,13 +71,13 @@ types: setup-test
 
 # mypy needs one CPU, some 40 s of it where nothing is cached: it runs beside the tests, and its lines come after theirs.
 tests: setup-test
-	$(python) .ci/beside '$(mypy)' $(pytest) -m 'not extended'
+	$(python) .ci/beside '$(mypy)' $(pytest) -m 'not beyond and not extended'
 
-tests-all: setup-test
+tests-all: setup-kernels
 	$(python) .ci/beside '$(mypy)' $(pytest)
 
 # These wait for nothing: more of them at once would only load everything once more.
-tests-fast: setup-test
+tests-fast: setup-kernels
 	$(python) .ci/beside '$(mypy)' $(pytest) -n 2 -m 'not kernel and not thorough and not extended'
 
 # Commands build the plugins that they need; this shows that they can be built here.
@@ -84,11 +89,11 @@ bench: plugins
 
 # atheris has wheels for some releases of Python only, so it is not among the packages that tests need.
 SECONDS ?= 1800
-fuzz: setup-test
+fuzz: setup-kernels
 	$(python) -m pip install --disable-pip-version-check --no-input -q 'atheris>=2.3'
 	nice -n 19 $(python) -m tests.fuzz $(SECONDS)
 
-kernels: setup-test
+kernels: setup-kernels
 	$(python) -m tests.kernels
 
 docs: setup-test

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.mini_kernel.build import Spec
 from tests.real_kernels import prebuild
 from tests.support.built import AnySpec, Mini, built
 from tests.support.needs import needs_mini_kernel_tools
+from tests.support.sets import link_programs, mark_beyond, only_what_is_there_for
 from tests.support.sharing import longest_first
 
 # What chance finds is found while somebody works, and then gets an example; a gate must not depend on chance. Neither
@@ -23,10 +25,20 @@ settings.register_profile("gate", derandomize=True, deadline=None)
 settings.load_profile("gate" if os.environ.get("CI") else "work")
 
 SHOWN = "shown"
+PROGRAMS = pytest.StashKey[Path]()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the PATH of tests that `make test` runs."""
+    programs = tempfile.TemporaryDirectory(prefix="programs-")
+    config.add_cleanup(programs.cleanup)
+    config.stash[PROGRAMS] = link_programs(Path(programs.name))
+
+
+@pytest.hookimpl(tryfirst=True)  # before those that `-m` leaves out are dropped
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Sort them where several processes share them."""
+    """Say which command runs them, and sort them where several processes share them."""
+    mark_beyond(items)
     if hasattr(config, "workerinput"):
         longest_first(items)
 
@@ -39,6 +51,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         extended = any(item.get_closest_marker("extended") for item in session.items)
         builder = prebuild.start(extended=extended)
         session.config.add_cleanup(lambda: prebuild.stop(builder))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Hold a test of `make test` to what that installs."""
+    with only_what_is_there_for(item, item.config.stash[PROGRAMS]):
+        return (yield)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

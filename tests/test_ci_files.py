@@ -20,7 +20,7 @@ from prologue.cli.main import main
 from prologue.cli.parser import build_parser
 from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
-from tests.support.needs import needs_tools
+from tests.support.needs import needs_common_tools
 
 CI = Path(prologue.__file__).parent.parent / "docs" / "ci"
 BOOT_FILE = "arch/arm64/boot/Image"
@@ -99,7 +99,7 @@ def test_the_gitlab_job(build: tuple[Path, bool]) -> None:
 
 @pytest.mark.thorough
 def test_the_hook_of_buildroot(build: tuple[Path, bool]) -> None:
-    needs_tools("make")
+    needs_common_tools("make")
     directory, good = build
     # What pkg-generic.mk does with a hook after a package was built.
     rules = "include buildroot.mk\nbuild/linux:\n\t$(foreach hook,$(LINUX_POST_BUILD_HOOKS),$(call $(hook)))\n"
@@ -121,7 +121,7 @@ def test_the_task_of_yocto(build: tuple[Path, bool]) -> None:
 
 @pytest.mark.thorough
 def test_packages(build: tuple[Path, bool]) -> None:
-    needs_tools("dpkg-deb")
+    needs_common_tools("dpkg-deb")
     directory, good = build
     for name, path, content in (
         ("linux-image", "boot/vmlinuz-6.12", BOOT_FILE),

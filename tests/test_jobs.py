@@ -17,7 +17,7 @@ from tests.kernel_tree.test_check import SELECTED, program
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.support.built import Mini
-from tests.support.needs import needs_module, needs_tools
+from tests.support.needs import needs_common_tools, needs_module
 from tests.support.pasted import first_block, pasted
 from tests.support.trees import made_tree
 
@@ -36,7 +36,7 @@ def programs(tmp_path: Path) -> Path:
 @pytest.mark.kernel  # its tree is of Debian's sources
 def test_a_kernel_builder(tmp_path: Path, programs: Path, mini: Mini) -> None:
     """``make`` is what ``test_kbuild`` runs; here it selects the option, and links and processes a small kernel."""
-    needs_tools("git")
+    needs_common_tools("git")
     made_tree("7.2", tmp_path / "linux")
     linked = shlex.quote(str(mini(Spec(marker=2))))
     program(

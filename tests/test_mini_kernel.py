@@ -13,7 +13,7 @@ from tests.mini_kernel.build import HERE, Spec, all_specs
 from tests.mini_kernel.run import run
 from tests.support.cases import quick_and_pairs
 from tests.support.elf_edit import NOP, ElfEdit
-from tests.support.needs import needs_tools
+from tests.support.needs import needs_common_tools
 
 pytestmark = pytest.mark.qemu
 Mini = Callable[[Spec], Path]
@@ -32,7 +32,7 @@ def _factors(spec: Spec) -> tuple[object, ...]:
 
 @pytest.fixture(autouse=True)
 def _qemu() -> None:
-    needs_tools("qemu-system-aarch64")
+    needs_common_tools("qemu-system-aarch64")
 
 
 @pytest.mark.parametrize("spec", quick_and_pairs(_quick, all_specs(), _factors), ids=str)

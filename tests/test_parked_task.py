@@ -11,7 +11,7 @@ from prologue.cli.main import main
 from tests.mini_kernel.build import Spec
 from tests.mini_kernel.run import MiniRun, run
 from tests.support.cases import one_quick
-from tests.support.needs import needs_tools
+from tests.support.needs import needs_common_tools
 
 pytestmark = pytest.mark.qemu
 Mini = Callable[[Spec], Path]
@@ -24,7 +24,7 @@ FORMS = [
 
 @pytest.fixture(autouse=True)
 def _qemu() -> None:
-    needs_tools("qemu-system-aarch64")
+    needs_common_tools("qemu-system-aarch64")
 
 
 def parked_swings(boot: MiniRun) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from tabulate import tabulate
 from prologue_bench.guest.vm import qemu_version
 from tests.mini_kernel.build import Spec, build
 from tests.mini_kernel.run import run
-from tests.support.needs import needs_tools
+from tests.support.needs import needs_common_tools
 
 pytestmark = pytest.mark.qemu
 MULTI, SINGLE = "tcg,thread=multi", "tcg,thread=single"
@@ -30,7 +30,7 @@ def counts(vmlinux: Path, accel: str) -> list[int]:
 
 @pytest.mark.thorough
 def test_one_thread_executes_what_was_written(mini: Callable[[Spec], Path]) -> None:
-    needs_tools("qemu-system-aarch64")
+    needs_common_tools("qemu-system-aarch64")
     vmlinux = mini(Spec(rewritten=10))
     assert counts(vmlinux, SINGLE) == [640, 0, 0]
     assert counts(vmlinux, MULTI)[0] == 640  # stale or not depends on QEMU's release and on chance

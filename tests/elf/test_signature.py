@@ -32,7 +32,7 @@ from prologue.elf.signature import (
 )
 from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
-from tests.support.needs import needs_tools
+from tests.support.needs import needs_common_tools
 
 MARKER = b"~Module signature appended~\n"
 MODULE = bytes(k * k % 251 for k in range(700))
@@ -297,7 +297,7 @@ def _message(kind: str, attributes: bool) -> bytes:
 
 @pytest.mark.parametrize("extra", [["-noattr"], [], ["-noattr", "-keyid"]])
 def test_openssl_signs_the_same(tmp_path: Path, extra: list[str]) -> None:
-    needs_tools("openssl")
+    needs_common_tools("openssl")
     ours = signer("ec")
     key = ours.key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from prologue.kernel_tree.patches import all_series
-from tests.support.needs import needs_tools
+from tests.support.needs import needs_common_tools
 from tests.support.trees import made_tree
 
 
 @pytest.fixture(autouse=True)
 def _surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
-    needs_tools("git")
+    needs_common_tools("git")
     for name in [name for name in os.environ if name.startswith("GIT_")] + ["PROLOGUE"]:
         monkeypatch.delenv(name, raising=False)
 

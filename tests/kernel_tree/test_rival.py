@@ -17,7 +17,7 @@ from prologue_bench.analysis.links import Links, Row
 from prologue_bench.guest.kbuild import apply_patch
 from prologue_bench.results.model import Workload
 from prologue_bench.targets.icount import BOOT
-from tests.support.needs import needs_tools
+from tests.support.needs import needs_common_tools, needs_tools
 from tests.support.trees import SOURCES, git, needs_real_tree, repository
 
 ROOT = Path(__file__).parents[2]
@@ -63,7 +63,7 @@ def test_it_applies_to_its_source(release: str, tmp_path: Path) -> None:
 
 @pytest.mark.kernel
 def test_another_release_is_refused(tmp_path: Path) -> None:
-    needs_tools("git")
+    needs_common_tools("git")
     tree = repository(Path(shutil.copytree(needs_real_tree("6.1"), tmp_path / "linux")))
     for release in RELEASES:
         with pytest.raises(AssertionError, match="patch does not apply"):

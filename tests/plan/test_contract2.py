@@ -25,7 +25,7 @@ from tests.mini_kernel.run import run
 from tests.support.built import Mini
 from tests.support.cases import one_quick
 from tests.support.elf_edit import ElfEdit, edit
-from tests.support.needs import needs_kernel, needs_tools
+from tests.support.needs import needs_common_tools, needs_kernel
 
 SLIDE: Final = 0x123456600000
 FORMS: Final = ("rela", "relr", "rela-applied")
@@ -103,7 +103,7 @@ def shuffled(vmlinux: Path, seed: int) -> Path:
 @pytest.mark.parametrize("form", one_quick(*FORMS, "static"))
 @pytest.mark.parametrize("plain", [False, True])
 def test_records_in_any_order_are_sorted_and_go_back(mini: Mini, form: Form, *, plain: bool) -> None:
-    needs_tools("qemu-system-aarch64")
+    needs_common_tools("qemu-system-aarch64")
     vmlinux = shuffled(mini(Spec(marker=2, form=form, plain=plain)), 1)
     plan, linked = vmlinux.with_name("plan"), vmlinux.read_bytes()
     assert main(["verify", str(vmlinux)]) == 0

@@ -1,4 +1,7 @@
-"""What a test needs: missing in CI it fails, elsewhere it skips and says why."""
+"""What a test needs: missing in CI it fails, elsewhere it skips and says why.
+
+Which of these a test calls also says whether `make test` runs it: see ``sets.py``.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import shutil
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -16,6 +20,9 @@ from prologue_bench.errors import MissingToolError, UnreachableError
 from prologue_bench.guest.kbuild import BuiltKernel, Recipe, build_kernel
 from prologue_bench.guest.kernels import DebianKernel, fetch_kernel, fetch_modules
 from tests.mini_kernel.build import missing_tools
+
+DEMO_SUITE: Final = "bookworm"  # bench/demo.py's
+held_to_demo: list[str] = []  # the test of `make test` that runs
 
 
 def missing(what: str) -> None:
@@ -30,14 +37,22 @@ def needs_module(name: str) -> None:
         missing(f"Python's {name}")
 
 
-def needs_tools(*names: str) -> None:
+def needs_common_tools(*names: str) -> None:
+    """Programs that ``.ci/setup test`` installs, or any system has."""
     absent = [name for name in names if shutil.which(name) is None]
     if absent:
         missing(", ".join(absent))
 
 
+def needs_tools(*names: str) -> None:
+    """Programs that only ``.ci/setup kernels`` installs."""
+    _beyond_demo(", ".join(names))
+    needs_common_tools(*names)
+
+
 def needs_opencsd() -> None:
     """OpenCSD's library."""
+    _beyond_demo("OpenCSD")
     try:
         require_library()
     except InputError as error:
@@ -45,12 +60,39 @@ def needs_opencsd() -> None:
 
 
 def needs_mini_kernel_tools() -> None:
+    _beyond_demo("the compilers of the mini kernels")
     if missing_tools():
         missing(", ".join(missing_tools()))
 
 
-@cache  # apt takes seconds to say what its lists have
 def needs_kernel(suite: str, flavour: str = "cloud-arm64") -> DebianKernel:
+    if (suite, flavour) != (DEMO_SUITE, "cloud-arm64"):
+        _beyond_demo(f"the {flavour} kernel of {suite}")
+    return _fetched_kernel(suite, flavour)
+
+
+def needs_modules(kernel: DebianKernel) -> Path:
+    if kernel.suite != DEMO_SUITE:
+        _beyond_demo(f"modules of {kernel.suite}")
+    return _fetched_modules(kernel)
+
+
+def needs_built_kernel(recipe: Recipe) -> BuiltKernel:
+    _beyond_demo("a kernel that is built from source")
+    return _built_kernel(recipe)
+
+
+def _beyond_demo(what: str) -> None:
+    """Fail a test that `make test` runs, also where it would pass because the machine has more than that installs."""
+    if held_to_demo:
+        pytest.fail(
+            f"needs {what}, which `make test` does not install: mark {held_to_demo[-1]} `beyond`"
+            " (CONTRIBUTING.md, 'Which command runs a test')"
+        )
+
+
+@cache  # apt takes seconds to say what its lists have
+def _fetched_kernel(suite: str, flavour: str) -> DebianKernel:
     try:
         return fetch_kernel(suite, flavour)
     except (MissingToolError, UnreachableError) as error:
@@ -59,7 +101,7 @@ def needs_kernel(suite: str, flavour: str = "cloud-arm64") -> DebianKernel:
 
 
 @cache
-def needs_modules(kernel: DebianKernel) -> Path:
+def _fetched_modules(kernel: DebianKernel) -> Path:
     try:
         return fetch_modules(kernel)
     except (MissingToolError, UnreachableError) as error:
@@ -68,7 +110,7 @@ def needs_modules(kernel: DebianKernel) -> Path:
 
 
 @cache
-def needs_built_kernel(recipe: Recipe) -> BuiltKernel:
+def _built_kernel(recipe: Recipe) -> BuiltKernel:
     try:
         return build_kernel(recipe)
     except (MissingToolError, UnreachableError) as error:

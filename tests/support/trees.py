@@ -16,7 +16,7 @@ from prologue_bench.errors import MissingToolError, UnreachableError
 from prologue_bench.guest.packages import download
 from prologue_bench.guest.source import unpacked_source
 from prologue_bench.host import cache
-from tests.support.needs import missing, needs_tools
+from tests.support.needs import missing, needs_common_tools
 
 SOURCES: Final = {
     "6.1": ("bookworm", "linux-source-6.1"),
@@ -62,7 +62,7 @@ def needs_real_tree(series: str) -> Path:
 
 def needs_source_files(suite: str, package: str, wanted: set[str]) -> Path:
     """Files and directories of a source package, and those that make them a kernel tree. The cache's, too."""
-    needs_tools("xz", "tar", "dpkg-deb")
+    needs_common_tools("xz", "tar", "dpkg-deb")
     names = sorted({"Makefile", "arch/arm64/Makefile", *CHECKPATCH, *wanted})
     try:
         (file,) = download(suite, [package])

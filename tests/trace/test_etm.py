@@ -23,7 +23,7 @@ from tests.support.assembler import assemble
 from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit
 from tests.support.full_disk import room_for
-from tests.support.needs import needs_tools
+from tests.support.needs import needs_common_tools, needs_tools
 from tests.support.opencsd import decode, merged
 from tests.trace.made import recording as made_recording
 
@@ -176,7 +176,7 @@ def test_a_recorded_boot(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.thorough
 def test_a_recording_of_nothing_is_none(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What was there before stays."""
-    needs_tools("qemu-system-aarch64")
+    needs_common_tools("qemu-system-aarch64")
     out, truth = tmp_path / "out", tmp_path / "truth"
     out.write_text("older")
     command = [

@@ -20,7 +20,7 @@ from prologue_bench.results.model import Evidence, Readback, Workload
 from prologue_bench.results.store import CAMPAIGN, read_results
 from prologue_bench.targets.base import Attempt
 from tests.mini_kernel.build import Spec
-from tests.support.needs import needs_tools
+from tests.support.needs import needs_common_tools, needs_tools
 
 Said = pytest.CaptureFixture[str]
 Mini = Callable[[Spec], Path]
@@ -64,7 +64,7 @@ def hashes(directory: Path) -> dict[str, str]:
 @pytest.mark.kernel  # its guest's root file system is made of Debian's packages
 def test_a_refused_plan_touches_nothing(mini: Mini, tmp_path: Path, capsys: Said) -> None:
     """The Images of another link have the same names."""
-    needs_tools("qemu-system-aarch64")
+    needs_common_tools("qemu-system-aarch64")
     directory, plan = tmp_path / "campaign", ("--retries", "0", "--timeout", "20")
     assert run(mini(Spec()), directory, *plan) == 4  # a mini kernel powers off without a word
     begun = hashes(directory)

@@ -26,7 +26,7 @@ from prologue_bench.exact.boot import Counts, LineCounts, MaintenanceCounts, Wor
 from prologue_bench.exact.emulator import ONE_CPU, run_plugin
 from prologue_bench.exact.places import find_places, load_address
 from tests.support.cases import one_tested
-from tests.support.needs import needs_kernel, needs_tools
+from tests.support.needs import needs_common_tools, needs_kernel, needs_tools
 
 LOAD = 0x40200000  # where QEMU's virt board loads an Image whose text_offset is 0
 QEMUS_OWN = 6  # instructions of QEMU's boot stub, before the Image
@@ -261,7 +261,7 @@ def test_table(script: ModuleType) -> None:
 
 
 def test_report_fits_a_mail_and_json_has_it_all(script: ModuleType) -> None:
-    needs_tools("qemu-system-aarch64")
+    needs_common_tools("qemu-system-aarch64")
     pairs = [script.Pair(Path("vmlinux"), BOOT, BUILD)]
     lines = script.report(pairs, "cortex-a57").splitlines()
     assert max(map(len, lines)) <= 75

@@ -9,7 +9,7 @@ import pytest
 
 from prologue_bench.errors import BenchError
 from prologue_bench.guest import deb
-from tests.support.needs import needs_tools
+from tests.support.needs import needs_common_tools
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    needs_tools("dpkg-deb")
+    needs_common_tools("dpkg-deb")
     tree = tmp_path / "tree"
     (tree / "DEBIAN").mkdir(parents=True)
     (tree / "DEBIAN").chmod(0o755)  # whatever the umask is: dpkg-deb insists

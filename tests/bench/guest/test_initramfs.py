@@ -10,7 +10,7 @@ import pytest
 
 from prologue_bench.errors import UnreachableError
 from prologue_bench.guest import initramfs, packages
-from tests.support.needs import missing, needs_tools
+from tests.support.needs import missing, needs_common_tools
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ def test_modules_are_unpacked(tmp_path: Path) -> None:
 
 @pytest.mark.kernel  # downloads packages (3 MB and the package lists)
 def test_the_same_parts_give_the_same_archive(tmp_path: Path) -> None:
-    needs_tools("apt-get", "dpkg-deb", "cpio")
+    needs_common_tools("apt-get", "dpkg-deb", "cpio")
     try:
         debs = packages.download(initramfs._SUITE, initramfs._PACKAGES)
     except UnreachableError as error:

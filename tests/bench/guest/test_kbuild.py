@@ -12,7 +12,7 @@ from elftools.elf.elffile import ELFFile
 
 from prologue_bench.errors import BenchError
 from prologue_bench.guest.kbuild import CROSS, Recipe, add_functions, apply_patch, debian_config
-from tests.support.needs import needs_tools
+from tests.support.needs import needs_common_tools, needs_tools
 
 PATCH = b"""\
 diff --git a/lib/Makefile b/lib/Makefile
@@ -65,7 +65,7 @@ def test_a_patch_applies_where_it_says_or_not_at_all(tree: Path) -> None:
 
 
 def test_debians_configuration_is_read_from_its_package(tmp_path: Path) -> None:
-    needs_tools("dpkg-deb")
+    needs_common_tools("dpkg-deb")
     content = tmp_path / "package"
     (configs := content / "usr" / "src" / "linux-config-6.12").mkdir(parents=True)
     for name in ("arm64-16k", "arm64"):

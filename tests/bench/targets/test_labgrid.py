@@ -10,7 +10,7 @@ import pytest
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.recorder.task import Task
 from prologue_bench.targets.base import Attempt
-from tests.support.needs import needs_module, needs_tools
+from tests.support.needs import needs_common_tools, needs_module
 
 needs_module("labgrid")
 from prologue_bench.targets import typed  # noqa: E402 - it imports labgrid
@@ -67,7 +67,7 @@ def test_target_that_cannot_be_used(drivers: tuple[str, ...], what: str, tmp_pat
 
 
 def test_no_kernel_to_look_at_the_board_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    needs_tools("qemu-system-aarch64")
+    needs_common_tools("qemu-system-aarch64")
     path = environment(tmp_path, QEMU, SHELL, more="tools: {qemu: qemu-system-aarch64}\n")
     target = LabgridTarget(path, "board")
     # QEMUDriver leaves its directory behind when it cannot be activated; with tmp_path its socket's name is too long.
@@ -84,7 +84,7 @@ def test_no_kernel_to_look_at_the_board_with(tmp_path: Path, monkeypatch: pytest
 @pytest.fixture
 def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabgridTarget:
     """A shell of this host on a terminal of its own: a board whose power cannot be cut."""
-    needs_tools("script")
+    needs_common_tools("script")
     monkeypatch.setattr(typed, "_SCRIPT", str(tmp_path / "record.sh"))
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "dmesg").symlink_to("/bin/true")  # the console of this host is none of our business

@@ -21,13 +21,13 @@ from prologue_bench.targets.qemu import QemuTarget
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.support.built import Mini
-from tests.support.needs import missing, needs_tools
+from tests.support.needs import missing, needs_common_tools
 
 
 @pytest.fixture
 def attempt(mini: Callable[[Spec], Path], tmp_path: Path) -> Attempt:
     """A boot of the mini kernel, which powers off without a word of our init."""
-    needs_tools("qemu-system-aarch64")
+    needs_common_tools("qemu-system-aarch64")
     try:
         build_initramfs()
     except (MissingToolError, UnreachableError) as error:

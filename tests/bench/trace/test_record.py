@@ -15,7 +15,7 @@ from prologue.cli.main import main
 from prologue.kernel.kernel import Kernel
 from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
-from tests.support.needs import needs_tools
+from tests.support.needs import needs_common_tools
 
 pytestmark = pytest.mark.qemu
 
@@ -27,7 +27,7 @@ EXECUTED.names = ("vaddr", "word", "cpu", "level", "flags")
 
 @pytest.fixture(autouse=True)
 def _qemu() -> None:
-    needs_tools("qemu-system-aarch64")
+    needs_common_tools("qemu-system-aarch64")
 
 
 def command(vmlinux: Path, out: Path, *options: str) -> list[str]:

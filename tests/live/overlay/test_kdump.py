@@ -26,7 +26,7 @@ from tests.support import cores, qmp
 from tests.support.built import Mini
 from tests.support.elf_edit import MOV, ElfEdit
 from tests.support.kdump import flattened, kdump
-from tests.support.needs import needs_tools
+from tests.support.needs import needs_common_tools
 
 START = 0x40200000  # in QEMU's machine, after the device tree; a multiple of 64 KiB
 
@@ -87,7 +87,7 @@ def stopped_machine(memory: bytes, directory: Path) -> Iterator[Path]:
 @pytest.mark.qemu
 def test_dumps_of_qemu(vmlinux: Path, memory: bytes, tmp_path: Path) -> None:
     """``dump-guest-memory``, plain and with -z: no note, and for -z blocks of 64 KiB in a flattened file."""
-    needs_tools("qemu-system-aarch64")
+    needs_common_tools("qemu-system-aarch64")
     with stopped_machine(memory, tmp_path) as monitor:
         for kind in ("elf", "kdump-zlib"):
             place = tmp_path / kind

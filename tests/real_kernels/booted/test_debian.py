@@ -17,7 +17,7 @@ from prologue_bench.guest.initramfs import build_initramfs
 from prologue_bench.guest.vm import GuestRun, Job, boot
 from tests.real_kernels.debian import Case
 from tests.support.cases import one_tested
-from tests.support.needs import needs_tools
+from tests.support.needs import needs_common_tools
 from tests.support.plain_boots import boot_plain
 
 pytestmark = [
@@ -30,7 +30,7 @@ TRACE = Job(names=("ftrace_cycle",), parameters=(("cycles", 1),))
 
 
 def booted(vmlinux: Path, directory: Path, job: Job, *, plain: bool = False) -> GuestRun:
-    needs_tools("qemu-system-aarch64")
+    needs_common_tools("qemu-system-aarch64")
     image = directory / f"{vmlinux.name}.Image"
     assert main(["image", str(vmlinux), "-o", str(image)]) == 0
     return (boot_plain if plain else boot)(image, build_initramfs(), directory / f"{vmlinux.name}.log", job)
