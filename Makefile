@@ -16,8 +16,8 @@ cache = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prologue
 
 help:
 	@echo 'make demo    scan, patch, verify, boot and audit a small kernel, then a real one of Debian (or VMLINUX=FILE)'
-	@echo 'make test    lint, types, and the tests that need no more than make demo: five minutes'
-	@echo 'make test-kernels  the other tests, with compilers, more of Debian'"'"'s kernels and some built from source: an hour'
+	@echo 'make test    lint, and the tests that need no more than make demo: five minutes'
+	@echo 'make test-kernels  types, and the other tests, with compilers, more of Debian'"'"'s kernels and some built from source: an hour'
 	@echo 'make test-all  all tests, and more of each kind: before a release, or a change of a rule'
 	@echo 'make check   lint, types and the quick tests, which need no kernel: two minutes'
 	@echo 'make bench   two small campaigns in QEMU, their tables and pictures in bench-out'
@@ -54,9 +54,9 @@ demo:
 
 test: lint tests
 
-# What is started here has the environment of a fresh machine, as in `make test`.
+# mypy needs one CPU, some 40 s of it where nothing is cached: it runs beside the tests, and its lines come after theirs.
 test-kernels: setup-kernels
-	$(python) .ci/beside true $(pytest) -m 'beyond and not extended'
+	$(python) .ci/beside '$(mypy)' $(pytest) -m 'beyond and not extended'
 
 test-all: lint tests-all
 
@@ -66,12 +66,12 @@ lint: setup-test
 	$(python) -m ruff check .
 	$(python) -m ruff format --check .
 
-types: setup-test
+types: setup-kernels
 	$(mypy)
 
-# mypy needs one CPU, some 40 s of it where nothing is cached: it runs beside the tests, and its lines come after theirs.
+# What is started here has the environment of a fresh machine.
 tests: setup-test
-	$(python) .ci/beside '$(mypy)' $(pytest) -m 'not beyond and not extended'
+	$(python) .ci/beside true $(pytest) -m 'not beyond and not extended'
 
 tests-all: setup-kernels
 	$(python) .ci/beside '$(mypy)' $(pytest)
@@ -103,7 +103,7 @@ docs: setup-test
 man: setup-test
 	$(python) -m prologue.cli.man_pages build/man/man1
 
-site: setup-test
+site: setup-kernels
 	NO_MKDOCS_2_WARNING=1 $(python) .ci/site
 
 clean:

@@ -37,19 +37,6 @@ UNDECIDED: Final = 5
 """The exit code of a command that found nothing wrong, and could not decide everything that it was asked."""
 
 
-def how_to_install(extra: str) -> str:
-    """Say how to install the libraries of one of the package's extras, wherever prologue itself was installed from."""
-    import shlex
-    from importlib import metadata
-
-    try:
-        requirements = metadata.requires("prologue") or []
-    except metadata.PackageNotFoundError:
-        return f"see the extra {extra} in prologue's pyproject.toml"
-    ends = (f'extra == "{extra}"', f"extra == '{extra}'")
-    return f"pip install {shlex.join(line.partition(';')[0].strip() for line in requirements if line.endswith(ends))}"
-
-
 class PrologueError(Exception):
     """Base of all errors that we raise on purpose; ``exit_code`` is what the command line ends with."""
 
@@ -82,6 +69,12 @@ class UsageError(PrologueError):
 
 class InputError(PrologueError):
     """A file that we were given is not what it must be."""
+
+    exit_code = 2
+
+
+class InstallationError(PrologueError):
+    """A library of another version than prologue works with is installed."""
 
     exit_code = 2
 

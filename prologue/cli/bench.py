@@ -9,13 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from prologue.cli.subcommands import Subcommand, add_command, add_commands, top_package
-from prologue.errors import UsageError, how_to_install
+from prologue.errors import UsageError
+from prologue.installation import how_to_install
 
 if TYPE_CHECKING:
     from prologue.cli.subcommands import Commands
 
 # What the bench needs beyond the tool itself.
-_EXTRA: Final = ("prologue_bench", "scipy", "matplotlib", "qemu")
+_EXTRA: Final = ("prologue_bench", "elftools", "matplotlib", "qemu", "rich", "scipy", "tabulate")
 
 
 def add_bench(group: Subcommand) -> None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from prologue import __version__
 from prologue.cli.parser import build_parser
 from prologue.cli.subcommands import import_function, top_package
-from prologue.errors import PrologueError
+from prologue.errors import InternalError, PrologueError
 from prologue.report.terminal import note, set_terminal
 
 
@@ -78,16 +78,31 @@ def _print_every_name() -> None:
 
 def _report(error: Exception) -> int:
     """Say in one line what went wrong; returns the exit code."""
-    if isinstance(error, PrologueError):
+    if isinstance(error, PrologueError) and not isinstance(error, InternalError):
         message, code = str(error), error.exit_code
     elif isinstance(error, OSError):  # a disk, a permission, a limit of this machine; printing has no file name
         message, code = f"{error.filename or 'input or output'}: {error.strerror}", 2
     elif isinstance(error, ModuleNotFoundError) and error.name and (package := top_package(error)) != "prologue":
-        message, code = f"{package}, which prologue needs, is not installed: install prologue with its dependencies", 2
+        from prologue.installation import how_to_get
+
+        message, code = f"{package}, which this command needs, is not installed: {how_to_get(package)}", 2
     else:
-        message, code = f"internal error (a bug in prologue): {type(error).__name__}: {error} (--debug shows where)", 3
+        message, code = _unexpected(error)
     _complain(message)
     return code
+
+
+def _unexpected(error: Exception) -> tuple[str, int]:
+    """Return message and exit code of an error that nothing here raises: of an unknown library, or a bug."""
+    from prologue.installation import check_installation
+
+    try:
+        check_installation()
+    except PrologueError as unknown:
+        return str(unknown), unknown.exit_code
+    if isinstance(error, InternalError):
+        return str(error), error.exit_code
+    return f"internal error (a bug in prologue): {type(error).__name__}: {error} (--debug shows where)", 3
 
 
 def _show_traceback(error: Exception) -> None:

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from prologue.errors import InputError
 from prologue.report.printable import printable
-from prologue.report.terminal import is_quiet
+from prologue.report.terminal import shows_progress
 from prologue.signals import begin_worker, held_signals
 from prologue.words import counted
 
@@ -66,7 +66,7 @@ def print_errors(errors: Sequence[tuple[str, str]]) -> None:
 
 def _shown(results: Iterator[Result], total: int, title: str) -> Iterator[Result]:
     """Pass results on, with a progress bar if there are many files and standard error is a terminal."""
-    if total <= _FEW or is_quiet() or not sys.stderr.isatty():
+    if total <= _FEW or not shows_progress():
         yield from results
         return
     from rich.console import Console

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from prologue.errors import InputError
+from prologue.installation import check_installation
 
 DEEPEST: Final = 32  # entries that refer to each other: more are a circle, of damaged debug information
 
@@ -22,6 +23,7 @@ def readable_dwarf(path: Path, what: str) -> Iterator[None]:
 
     Raises:
         InputError: they are damaged.
+        InstallationError: pyelftools is of another version than prologue works with.
 
     """
     from elftools.common.exceptions import DWARFError, ELFError
@@ -33,6 +35,7 @@ def readable_dwarf(path: Path, what: str) -> Iterator[None]:
         ELFError, ConstructError, ValueError, KeyError, IndexError, OverflowError, OSError, DWARFError, AssertionError,
         AttributeError, NotImplementedError, TypeError,
     ) as error:  # fmt: skip
+        check_installation()
         raise InputError(f"{what} cannot be read ({str(error) or type(error).__name__})", path=path) from error
 
 

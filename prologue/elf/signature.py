@@ -15,7 +15,8 @@ from typing import Any, Final, Literal
 
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
-from prologue.errors import InputError, how_to_install
+from prologue.errors import InputError
+from prologue.installation import check_installation, how_to_install
 
 _MARKER: Final = b"~Module signature appended~\n"
 # struct module_signature: algo, hash, id_type, signer_len, key_id_len, 3 of padding, and the length, big-endian.
@@ -88,8 +89,8 @@ def check_signature(
         import cryptography  # noqa: F401 - used below
         from asn1crypto import cms, x509
     except ImportError as missing:
-        message = f"{missing.name} is missing, which checks signatures: {how_to_install('signatures')}"
-        raise InputError(message, path=path) from missing
+        how = how_to_install("live", "asn1crypto", "cryptography")
+        raise InputError(f"{missing.name} is missing, which checks signatures: {how}", path=path) from missing
     try:
         message = cms.ContentInfo.load(pkcs7, strict=True)
         if message["content_type"].native != "signed_data":
@@ -101,6 +102,7 @@ def check_signature(
         known = [x509.Certificate.load(certificate) for certificate in certificates]
         verdicts = {_check_signer(signer, module, known) for signer in signed["signer_infos"]}
     except _DAMAGE as error:
+        check_installation()
         # asn1crypto says on further lines what it was reading.
         problem = " ".join(str(error).split())
         raise InputError(f"module signature or certificate not understood ({problem})", path=path) from error

@@ -8,6 +8,7 @@ from typing import Final
 from prologue.protocol.form import Model
 from prologue.protocol.layout import WORDS, Numbering
 from prologue.protocol.spin import Exploration
+from prologue.report.tables import table_lines
 
 _WHY: Final = {
     "unpredictable": "{place} was changed to or from a word that is not on the CMODX list, and this CPU may hold "
@@ -77,8 +78,6 @@ def _name(layout: Numbering, address: int) -> str:
 
 def table(model: Model, events: tuple[TrailStep, ...]) -> str:
     """Lay events out, a column for each CPU and one for the kernel's steps."""
-    from tabulate import tabulate
-
     cpus = range(model.cpus)
     moving = {task.name for task in model.tasks if task.place is None}
     several = len(moving) > 1
@@ -88,11 +87,11 @@ def table(model: Model, events: tuple[TrailStep, ...]) -> str:
         named = f"{event.task}: {event.text}" if several and event.task in moving else event.text
         step = event.step if event.step != last_step else ""
         last_step = event.step or last_step
-        rows.append([number, *(named if cpu == event.cpu else "" for cpu in cpus), step])
+        rows.append([str(number), *(named if cpu == event.cpu else "" for cpu in cpus), step])
     heads = ["", *(_head(model, cpu) for cpu in cpus), "step of the kernel"]
     if not any(row[-1] for row in rows):
         rows, heads = [row[:-1] for row in rows], heads[:-1]
-    return tabulate(rows, heads, tablefmt="plain", disable_numparse=True)
+    return "\n".join(table_lines(rows, heads))
 
 
 def _head(model: Model, cpu: int) -> str:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from prologue.errors import InputError, UsageError, how_to_install
+from prologue.errors import InputError, UsageError
+from prologue.installation import how_to_install
 from prologue.outputs import new_file
 
 if TYPE_CHECKING:
@@ -71,7 +72,9 @@ def require_plottable(path: Path, *, by_hand: tuple[str, ...] = ()) -> None:
     try:
         import matplotlib  # noqa: F401 - whether it is there
     except ImportError as error:
-        raise InputError(f"pictures are drawn by matplotlib: {how_to_install('pictures')}", path=path) from error
+        raise InputError(
+            f"pictures are drawn by matplotlib: {how_to_install('reports', 'matplotlib')}", path=path
+        ) from error
 
 
 @contextmanager

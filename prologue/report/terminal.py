@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Final, Literal, TextIO
 
 from prologue.report.printable import printable
@@ -62,10 +63,15 @@ def print_report(report: str, form: str) -> None:
     print(_SEVERITY.sub(_painted, report) if form == "text" and has_color(sys.stdout) else report)
 
 
+def shows_progress() -> bool:
+    """Return whether a bar is drawn: on a terminal, with rich installed, unless ``--quiet`` was given."""
+    return not _quiet and sys.stderr.isatty() and find_spec("rich") is not None
+
+
 @contextmanager
 def working(what: str) -> Iterator[None]:
     """Show what is being done and for how long, on standard error if that is a terminal, until the block ends."""
-    if _quiet or not sys.stderr.isatty():
+    if not shows_progress():
         yield
         return
     from rich.console import Console

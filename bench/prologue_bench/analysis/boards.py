@@ -22,7 +22,7 @@ from typing import Final
 
 import numpy as np
 
-from prologue.errors import how_to_install
+from prologue.installation import how_to_install
 from prologue_bench.analysis.stats import ALPHA, LEAST, NO_WIDTH, Estimate, Floats, paired
 from prologue_bench.errors import MissingToolError
 
@@ -125,7 +125,7 @@ def require_statsmodels() -> None:
         import statsmodels.stats.meta_analysis  # noqa: F401 - whether it is there
     except ImportError as missing:
         message = "results of several boards or links are compared by statsmodels, which is not installed"
-        raise MissingToolError(f"{message}: {how_to_install('boards')}") from missing
+        raise MissingToolError(f"{message}: {how_to_install('all', 'statsmodels')}") from missing
 
 
 def combined(centres: Floats, variances: Floats) -> tuple[Estimate, float]:

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tabulate import tabulate
-
 from prologue.words import counted
 from prologue_bench.errors import BenchError
 from prologue_bench.results.fields import parse, read_file
@@ -45,6 +43,8 @@ def read_entered(path: Path) -> dict[str, Entered]:
 
 def entered_table(entered: Entered, top: int = TOP) -> str:
     """Print the functions entered most often and their share of all entries: plain text, 75 columns at most."""
+    from tabulate import tabulate
+
     total = sum(count for _, count in entered)
     rows = [(_short(name), f"{count:,}", f"{count / total:.1%}") for name, count in entered[:top]]
     if rest := entered[top:]:

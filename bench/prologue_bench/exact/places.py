@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from elftools.elf.elffile import ELFFile
 
 from prologue.elf.flat import flat_sections
 from prologue.elf.payload import is_flat
@@ -147,6 +146,8 @@ def boot_numbers(places: Places, image: Path, init: Path) -> dict[str, int]:
         BenchError: not a flat arm64 Image.
 
     """
+    from elftools.elf.elffile import ELFFile
+
     with image.open("rb") as stream:
         load = load_address(stream.read(64))
     with init.open("rb") as stream:

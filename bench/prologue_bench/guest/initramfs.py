@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from elftools.elf.elffile import ELFFile
-
 from prologue.elf.compressed import decompress
 from prologue_bench.errors import BenchError
 from prologue_bench.guest import deb, packages
@@ -128,6 +126,8 @@ def _find(parts: list[deb.PackageFiles], name: str) -> bytes:
 
 def _needed(program: bytes) -> list[str]:
     """Return the loader and the libraries that an ELF file asks for."""
+    from elftools.elf.elffile import ELFFile
+
     elf = ELFFile(io.BytesIO(program))
     dynamic: Any = elf.get_section_by_name(".dynamic")
     names = [tag.needed for tag in dynamic.iter_tags() if tag.entry.d_tag == "DT_NEEDED"]

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from prologue.errors import how_to_install
+from prologue.installation import how_to_install
 from prologue_bench.errors import BenchError, MissingToolError
 from prologue_bench.results.model import Boot, Campaign, ResultSet, Variant, Workload
 from prologue_bench.results.store import encode_machine
@@ -24,7 +24,7 @@ try:
     from jsonschema.exceptions import ValidationError
     from kcidb_io.schema import V5_3
 except ImportError as missing:
-    raise MissingToolError(f"kcidb-io is not installed: {how_to_install('kcidb')}") from missing
+    raise MissingToolError(f"kcidb-io is not installed: {how_to_install('all', 'kcidb-io')}") from missing
 
 SCHEMA: Final = V5_3
 _ID: Final = 32  # hexadecimal digits of an identifier: 128 bits

@@ -8,8 +8,6 @@ import textwrap
 from collections.abc import Sequence
 from typing import Final
 
-from tabulate import tabulate
-
 from prologue.report.printable import printable
 
 WIDTH: Final = 75
@@ -86,6 +84,8 @@ def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequen
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int]) -> list[str]:
     """Write the same in Markdown."""
+    from tabulate import tabulate
+
     cells = [[markdown(cell).replace("|", "\\|") for cell in row] for row in rows]
     align = ["right" if k in right else "left" for k in range(len(head))]
     return tabulate(cells, head, tablefmt="pipe", disable_numparse=True, colalign=align).splitlines()

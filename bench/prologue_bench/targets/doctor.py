@@ -10,7 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal
 
-from prologue.errors import PrologueError, how_to_install
+from prologue.errors import PrologueError
+from prologue.installation import how_to_install
 from prologue.kernel.kernel import Kernel
 from prologue.rules.base import Subject
 from prologue.rules.engine import run_rules

@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from prologue.errors import how_to_install
+from prologue.installation import how_to_install
 from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
 from prologue_bench.host.events import console_end
 from prologue_bench.host.limit import limited
@@ -44,7 +44,7 @@ try:
     from labgrid.step import steps
     from labgrid.strategy import Strategy, StrategyError
 except ImportError as missing:
-    raise MissingToolError(f"labgrid is not installed: {how_to_install('labgrid')}") from missing
+    raise MissingToolError(f"labgrid is not installed: {how_to_install('all', 'labgrid')}") from missing
 
 if TYPE_CHECKING:
     from prologue_bench.recorder.output import Recorded

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
-from prologue.errors import how_to_install
+from prologue.installation import how_to_install
 from prologue.report.terminal import note, warn
 from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
 
@@ -23,7 +23,7 @@ try:
     from labgrid.remote.generated import labgrid_coordinator_pb2 as messages
     from labgrid.resource.remote import RemotePlaceManager
 except ImportError as missing:
-    raise MissingToolError(f"labgrid is not installed: {how_to_install('labgrid')}") from missing
+    raise MissingToolError(f"labgrid is not installed: {how_to_install('all', 'labgrid')}") from missing
 
 _ASK: Final = 1.0  # seconds between two questions; an unasked reservation expires after 60
 _ANSWER: Final = 30.0  # seconds that the coordinator has

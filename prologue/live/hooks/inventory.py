@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Final, Literal, NamedTuple
 
-from prologue.errors import how_to_install
+from prologue.installation import how_to_install
 from prologue.live.audit.variables import Variables
 from prologue.live.hooks.bpf_hooks import read_programs
 from prologue.live.hooks.ftrace_hooks import read_direct_calls, read_fprobes, read_graph, read_ops
@@ -115,5 +115,7 @@ def _in_change(kernel: RunningKernel, objects: Objects) -> Iterator[NotKnown]:
 
 def _why_no_types() -> str:
     if find_spec("drgn") is None:
-        return f"the vmlinux has no BTF that describes them, and DWARF is read by drgn: {how_to_install('live')}"
+        return (
+            f"the vmlinux has no BTF that describes them, and DWARF is read by drgn: {how_to_install('live', 'drgn')}"
+        )
     return "the vmlinux has neither BTF nor DWARF that describes them"

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from prologue.elf.files import open_regular
-from prologue.errors import InputError, PrologueError, how_to_install
+from prologue.errors import InputError, PrologueError
+from prologue.installation import check_installation, how_to_install
 from prologue.live.memory.base import KernelInfo, read_vmcoreinfo
 from prologue.live.memory.core import CoreFile, kernel_pcs, walk_notes
 from prologue.live.memory.kdump import FLATTENED, MAGIC, CompressedDump
@@ -172,6 +173,7 @@ class Vmcore:
         try:
             return read_processes(self._program)
         except (AttributeError, LookupError, ValueError, self._drgn.FaultError) as error:
+            check_installation()
             raise InputError(f"maps of processes cannot be read ({_first_line(error)})", path=self.name) from error
 
     def _load_types(self, vmlinux: Path, wanted: str) -> None:
@@ -188,7 +190,7 @@ def _import_drgn(name: str) -> Any:
         import drgn
     except ImportError as error:
         raise InputError(
-            f"dumps of a machine's memory are read by drgn: {how_to_install('live')}", path=name
+            f"dumps of a machine's memory are read by drgn: {how_to_install('live', 'drgn')}", path=name
         ) from error
     # It complains of flattened dumps on standard error; they are slower, nothing else.
     logging.getLogger("drgn").setLevel(logging.ERROR)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from prologue.errors import InputError, how_to_install
+from prologue.errors import InputError
+from prologue.installation import how_to_install
 from prologue.live.probe.c_types import VOID, CType, Member, array_of, pointer_to
 
 
@@ -30,7 +31,7 @@ class DrgnTypes:
         try:
             import drgn
         except ImportError as missing:
-            message = f"types of variables are read by drgn, which is not installed: {how_to_install('live')}"
+            message = f"types of variables are read by drgn, which is not installed: {how_to_install('live', 'drgn')}"
             raise InputError(message, path=self._path) from missing
         if self._program is None:
             logging.getLogger("drgn").setLevel(logging.CRITICAL)  # the caller reports what is missing

@@ -12,7 +12,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 import prologue
-from prologue.errors import InputError, how_to_install
+from prologue.errors import InputError
+from prologue.installation import how_to_install
 from prologue.report.flames import FlameBar
 from prologue.report.printable import printable
 
@@ -137,7 +138,7 @@ def require_jinja() -> None:
 
     """
     if find_spec("jinja2") is None:
-        raise InputError(f"reports as HTML need Jinja2, which is not installed: {how_to_install('html')}")
+        raise InputError(f"reports as HTML need Jinja2, which is not installed: {how_to_install('reports', 'jinja2')}")
 
 
 def render_page(page: Page) -> str:

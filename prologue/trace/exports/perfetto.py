@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, BinaryIO, Final
 
-from prologue.errors import InputError, how_to_install
+from prologue.errors import InputError
+from prologue.installation import how_to_install
 from prologue.trace.exports.slices import SliceEdge, Slices, Track, lane_name, task_name
 from prologue.trace.exports.stack_export import StackExport
 from prologue.trace.exports.subject import ExportSubject
@@ -28,7 +29,9 @@ class PerfettoExport(StackExport):
         try:
             from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
         except ImportError as error:
-            raise InputError(f"perfetto's Python package is missing: {how_to_install('export')}") from error
+            raise InputError(
+                f"perfetto's Python package is missing: {how_to_install('reports', 'perfetto')}"
+            ) from error
         super().__init__(subject, stream)
         self._schema: Any = schema
         self._slices = Slices(self._segments.tree)
