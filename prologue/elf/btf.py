@@ -97,10 +97,11 @@ class Btf:
         self._first, self._first_string = (0, 0) if base is None else (base.count, base.strings_end)
         self.strings_end: int = self._first_string + strings_size  # the offset after the last string
         self._at = [0] if base is None else []  # of each type, by its id from the first on; 0 is void
-        # Ids of structs and unions, of functions, and of variables, by the offset of their name.
+        # Ids of structs and unions, of functions, of variables, and of typedefs, by the offset of their name.
         self._structs: dict[int, list[int]] = {}
         self._functions: dict[int, list[int]] = {}
         self._variables: dict[int, list[int]] = {}
+        self._typedefs: dict[int, list[int]] = {}
         self._walk(start, start + size)
         if base is not None:
             self._check_names()
@@ -116,7 +117,7 @@ class Btf:
     def _walk(self, start: int, end: int) -> None:
         data, places, unpack, first = self._data, self._at, _TYPE.unpack_from, self._first
         named = {BtfKind.STRUCT: self._structs, BtfKind.UNION: self._structs, BtfKind.FUNC: self._functions,
-                 BtfKind.VAR: self._variables}  # fmt: skip
+                 BtfKind.VAR: self._variables, BtfKind.TYPEDEF: self._typedefs}  # fmt: skip
         while start < end:
             name, info, _ = unpack(data, start) if start + _TYPE.size <= end else (0, _UNUSED, 0)
             kind = info >> 24 & 0x1F
@@ -183,6 +184,35 @@ class Btf:
     def variable(self, name: str) -> int | None:
         """Return the type of a global variable; None if there is none of that name, or several."""
         return self._only(name, self._variables)
+
+    def typedef(self, name: str) -> int | None:
+        """Return the type that a typedef names; None if there is none of that name, or several."""
+        return self._only(name, self._typedefs)
+
+    def member(self, struct: str, member: str) -> int | None:
+        """Return the type of a struct's member; None if there is none, or several structs of that name."""
+        numbers = self._named(struct, self._structs)
+        placed = self._member(numbers[0], member, set()) if len(numbers) == 1 else None
+        return None if placed is None else placed[0]
+
+    def parameters(self, number: int | None) -> tuple[str, ...] | None:
+        """Return the kind of each parameter of a function, or of what a pointer to one leads to; None for another type.
+
+        ``4`` is a number of four bytes, ``*file`` a pointer to that struct, ``*`` another pointer.
+        """
+        own = self.type(self._without_aliases(number or 0))
+        if own.kind == BtfKind.PTR:
+            own = self.type(self._without_aliases(own.value))
+        if own.kind != BtfKind.FUNC_PROTO:
+            return None
+        return tuple(self._parameter_kind(kind) for _, kind in own.items)
+
+    def _parameter_kind(self, number: int) -> str:
+        own = self.type(self._without_aliases(number))
+        if own.kind != BtfKind.PTR:
+            return f"{own.name} of {own.value}" if own.kind in (BtfKind.STRUCT, BtfKind.UNION) else f"{own.value}"
+        target = self.type(self._without_aliases(own.value))
+        return f"*{target.name}" if target.kind in (BtfKind.STRUCT, BtfKind.UNION, BtfKind.FWD) else "*"
 
     def _only(self, name: str, types: dict[int, list[int]]) -> int | None:
         numbers = self._named(name, types)

@@ -1,25 +1,36 @@
-"""Callbacks that lead to code without an owner, and BPF programs that hide."""
+"""Callbacks that lead to code without an owner or of a kind that never listens there, and BPF programs that hide."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prologue.live.hooks.executable import areas, areas_of_bpf
+from typing import Final
+
 from prologue.live.hooks.inventory import Inventory, Suspect
 from prologue.live.hooks.listener import UNLISTED, Listener
-from prologue.live.hooks.objects import NotKnownError, NotReadError
-from prologue.live.hooks.owners import KERNEL, Owners
+from prologue.live.hooks.objects import NotKnownError, NotReadError, Objects
+from prologue.live.hooks.owners import BPF, KERNEL, KPROBES, Owners
+from prologue.live.hooks.probe_hooks import misdirected_events
+from prologue.live.hooks.prototypes import misfit
 from prologue.live.memory.base import Memory
 from prologue.live.memory.capture import Capture
 from prologue.words import counted
 
 
+# What may be BPF's code: callbacks by the kind of the listener and their role, and the kind of the code.
+_OF_BPF: Final = {
+    ("BPF program", "program"): "program",
+    ("direct call", "trampoline"): "trampoline",
+    ("ftrace_ops", "direct call"): "trampoline",
+}
+
+
 def without_owner(inventory: Inventory) -> Iterator[Suspect]:
-    """Yield callbacks that lead to code without an owner, or into the middle of a function.
+    """Yield callbacks that no healthy kernel has: code without an owner, of another kind, or no function's beginning.
 
     Raises:
-        NotKnownError: not all owners are known; or, after the others, where BPF has code; or that a BPF program is
-            attached and not listed, and that may be because lists were read one after the other.
+        NotKnownError: not all owners are known; or, after the others, that a BPF program is attached and not listed, or
+            that code of BPF comes or goes, and that may be because lists were read one after the other.
 
     """
     owners = inventory.owners
@@ -28,26 +39,58 @@ def without_owner(inventory: Inventory) -> Iterator[Suspect]:
     doubtful: list[str] = []
     for listener in sorted(inventory.listeners, key=lambda listener: listener.kind == "BPF program"):
         place = _place(listener)
-        if _is_hidden_program(owners, listener):
+        if is_hidden := _is_hidden_program(owners, listener):
             message = f"{_called(listener)} runs there, and prog_idr, which bpftool shows, lacks it"
             if _is_of_one_moment(inventory.kernel.memory):
                 yield Suspect("owner", place, message)
             else:
                 doubtful.append(f"{message} ({owners.name(place)})")
         for role, vaddr in listener.callbacks:
-            if not vaddr:
+            if not vaddr or (is_hidden and _is_of_bpf(owners, vaddr)):
                 continue
-            owner = owners.of(vaddr)
-            if owner is None and not (listener.kind == "BPF program" and _is_of_bpf(inventory, vaddr)):
-                wrong = f"which has no owner{_whose(inventory, vaddr)}"
-            elif owners.is_inside_function(vaddr):  # of a handler that was freed, something else may have the memory
-                wrong = "inside of a function"
-            else:
-                continue
-            message = f"{_called(listener)}: its {role} is {owners.name(vaddr)}, {wrong}"
-            yield Suspect("owner", place, message, (vaddr,))
+            if wrong := _wrong(inventory, listener, role, vaddr):
+                message = f"{_called(listener)}: its {role} is {owners.name(vaddr)}, {wrong}"
+                yield Suspect("owner", place, message, (vaddr,))
+            elif (part := owners.part(vaddr)) is not None and not part.current:
+                doubtful.append(f"{_called(listener)}: its {role} {owners.name(vaddr)} is on no list of BPF")
+        # While a direct call is moved, an ftrace_ops for that has one (``__modify_ftrace_direct``).
+        is_moving = inventory.objects.variables.is_held("direct_mutex")
+        if _calls_directly(listener) and "DIRECT" not in listener.flags and not is_moving:
+            yield Suspect("owner", place, f"{_called(listener)} has a direct call, and is not DIRECT")
+    yield from _events(inventory.objects, owners)
     if doubtful:
         raise NotReadError(f"{', '.join(doubtful)}: it hides, or was being loaded or unloaded")
+
+
+def _wrong(inventory: Inventory, listener: Listener, role: str, vaddr: int) -> str:
+    """Say what is wrong with a callback's code; empty if nothing is."""
+    owners = inventory.owners
+    owner, part = owners.of(vaddr), owners.part(vaddr)
+    if owner is None:
+        return f"which has no owner{_whose(inventory, vaddr)}"
+    if owners.is_inside_function(vaddr):  # of a handler that was freed, something else may have the memory
+        return "inside of a function"
+    if owner == KERNEL:
+        return misfit(inventory, listener, role, vaddr)
+    if owner == KPROBES:
+        return "a slot for the instruction under a kprobe, which nothing calls"
+    of_bpf = _OF_BPF.get((listener.kind, role))
+    if owner == BPF and part is not None and (part.kind != of_bpf or part.start != vaddr):
+        return f"which is {part.kind} code of BPF: no {role} of this kind begins there"
+    if owner != BPF and of_bpf == "program":
+        return f"which is no code of BPF, and of {owner}"
+    return ""
+
+
+def _calls_directly(listener: Listener) -> bool:
+    return any(role == "direct call" for role, _ in listener.callbacks)
+
+
+def _events(objects: Objects, owners: Owners) -> Iterator[Suspect]:
+    """Yield kprobe events whose handler is not the one of all events."""
+    for place, name, vaddr in misdirected_events(objects):
+        message = f"the kprobe event {name} has the handler {owners.name(vaddr)}, which no event has"
+        yield Suspect("owner", place, message, (vaddr,))
 
 
 def _place(listener: Listener) -> int:
@@ -73,10 +116,11 @@ def _is_hidden_program(owners: Owners, listener: Listener) -> bool:
     )
 
 
-def _is_of_bpf(inventory: Inventory, vaddr: int) -> bool:
-    """Return whether BPF got the memory: programs of users without CAP_BPF are not in kallsyms."""
-    objects, owners = inventory.objects, inventory.owners
-    return any(area.start <= vaddr < area.end for area in areas_of_bpf(objects, owners, list(areas(objects))))
+def _is_of_bpf(owners: Owners, vaddr: int) -> bool:
+    """Return whether BPF got the memory: no list has the code of a program that left them all."""
+    return any(pack.start <= vaddr < pack.end for pack in owners.packs or ()) or any(
+        area.start <= vaddr < area.end and owners.is_area_of_bpf(area) for area in owners.areas or ()
+    )
 
 
 def _called(listener: Listener) -> str:

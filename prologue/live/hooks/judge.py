@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from prologue.live.hooks.callback_owners import without_owner
+from prologue.live.hooks.contents import foreign_code
 from prologue.live.hooks.direct_views import disputed_direct_calls
 from prologue.live.hooks.executable import unowned
 from prologue.live.hooks.ftrace_views import miscounted
@@ -30,6 +31,7 @@ _CHECKS: Final[tuple[tuple[str, Callable[[Inventory], Iterator[Suspect]]], ...]]
     ("hidden modules", hidden_modules),
     ("hidden livepatches", hidden_patches),
     ("executable memory", unowned),
+    ("code of BPF and kprobes", foreign_code),
 )
 _OF_DATA: Final = ("read-only data", changed_data)
 

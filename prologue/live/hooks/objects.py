@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
+from prologue.elf.btf import Btf
 from prologue.elf.struct_types import StructTypes, struct_types
 from prologue.live.audit.variables import Variables
 from prologue.live.memory.ranges import KERNEL_HALF
@@ -87,6 +88,11 @@ class Objects:
     def has_types(self) -> bool:
         """True if the vmlinux has any types; without them every struct is unknown."""
         return self._types is not None
+
+    @property
+    def btf(self) -> Btf | None:
+        """The vmlinux's BTF, if the types come from that: it has prototypes of functions."""
+        return self._types if isinstance(self._types, Btf) else None
 
     def has(self, name: str) -> bool:
         """Return whether the vmlinux has such a variable, or several, or one with a suffix, which ``place`` refuses."""

@@ -1,6 +1,7 @@
 """Owners of code by run-time address: the kernel, a listed module, BPF, or pages of kprobes; and its name.
 
-``bpf_kallsyms`` and ``pack_list``: kernel/bpf/core.c; ``kprobe_insn_slots``: kernel/kprobes.c (5.10-7.3).
+Code is BPF's if a struct that BPF's lists lead to holds it, and if BPF got the memory. ``kprobe_insn_slots``:
+kernel/kprobes.c (5.10-7.3).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from prologue.live.hooks.areas import Pack, VmapArea, areas, packs
+from prologue.live.hooks.bpf_code import BpfCode, BpfName, bpf_names, code_in_change, code_of_bpf
 from prologue.live.hooks.modules import ListedModule, symbols_of
 from prologue.live.hooks.objects import NotKnown, Objects, noted
 from prologue.live.system.running_kernel import RunningKernel
@@ -20,20 +23,34 @@ _MASK: Final = (1 << 64) - 1
 KERNEL: Final = "kernel"
 
 
+BPF: Final = "BPF"
+KPROBES: Final = "kprobes"
+# 5.10 names the function that called BPF's allocator (arch/arm64/net/bpf_jit_comp.c), 6.1 and later the allocator.
+_BPF_ALLOCATORS: Final = ("bpf_jit_alloc_exec+", "bpf_jit_binary_alloc+")
+# What allocates for a program that is longer than a pack since 6.10: bpf_jit_alloc_exec is a tail call.
+_OF_LONG_PROGRAMS: Final = (*_BPF_ALLOCATORS, "execmem_alloc+", "execmem_vmalloc", "bpf_prog_pack_alloc+")
+
+
 class OwnedRange(NamedTuple):
-    """Code of one owner, and what it is called."""
+    """Code of one owner, and what it is called; ``kind`` is that of BPF's code.
+
+    What is not ``current`` is of a program or trampoline that comes or goes.
+    """
 
     start: int
     end: int
     owner: str
     name: str = ""
+    kind: str = ""
+    current: bool = True
 
 
 class Owners:
     """Owners of a system's code.
 
     ``complete`` if every list of code could be read; otherwise ``not_known`` says which could not, and an address
-    without an owner may have one.
+    without an owner may have one. ``areas`` and ``packs`` are None if they cannot be read. ``unheld_names`` are names
+    of ``bpf_kallsyms`` that no struct of BPF holds.
     """
 
     def __init__(self, kernel: RunningKernel, objects: Objects, modules: tuple[ListedModule, ...] | None) -> None:
@@ -41,11 +58,21 @@ class Owners:
         self._kernel, self._objects, self.modules = kernel, objects, modules or ()
         self.not_known: list[NotKnown] = []
         self.complete = self.lists_modules = modules is not None
-        self._ranges = sorted([*self._of_modules(), *self._try("BPF code", self._of_bpf),
-                               *self._try("pages of kprobes", self._of_kprobes)])  # fmt: skip
-        self._starts = [part.start for part in self._ranges]
+        self.page = kernel.memory.info.numbers.get("PAGESIZE", 1 << 12)
         self._names: dict[int, str] = {}
         self._symbols: dict[int, tuple[list[int], list[str], list[int]]] = {}
+        self.unheld_names: list[BpfName] = []
+        self._ranges = sorted(self._of_modules())
+        self._index()
+        self.areas: list[VmapArea] | None = None
+        self.packs: list[Pack] | None = None
+        with noted(self.not_known, "areas of vmalloc"):
+            self.areas = list(areas(objects))
+            self.packs = list(packs(objects, self.areas, self.page))
+        self._names_of_bpf: dict[int, BpfName] = {}
+        of_bpf = self._try("BPF code", self._of_bpf)
+        self._ranges = sorted([*self._ranges, *of_bpf, *self._try("pages of kprobes", self._of_kprobes)])
+        self._index()
 
     def _try(self, what: str, read: Callable[[], Iterator[OwnedRange]]) -> list[OwnedRange]:
         with noted(self.not_known, what):
@@ -58,31 +85,61 @@ class Owners:
             for part in module.text:
                 yield OwnedRange(part.start, part.stop, f"module {module.name}")
 
+    def _index(self) -> None:
+        self._starts = [part.start for part in self._ranges]
+
     def _of_bpf(self) -> Iterator[OwnedRange]:
-        """Yield programs, trampolines and what else BPF names in kallsyms."""
-        objects = self._objects
-        if not objects.has("bpf_kallsyms"):
-            return
-        for symbol in objects.entries(objects.place("bpf_kallsyms"), "bpf_ksym.lnode"):
-            start, end = objects.get(symbol, "bpf_ksym.start"), objects.get(symbol, "bpf_ksym.end")
-            yield OwnedRange(start, end, "BPF", objects.text(symbol + objects.offset("bpf_ksym.name")))
+        """Yield what structs of BPF hold in memory that is BPF's; keep names that none of them holds."""
+        names = bpf_names(self._objects)
+        self._names_of_bpf = {name.start: name for name in names}
+        held = [code for code in code_of_bpf(self._objects, self.page) if self._is_in_memory_of_bpf(code)]
+        covered = sorted((code.start, code.end) for code in held)
+        starts = [start for start, _ in covered]
+        for name in names:
+            at = bisect_right(starts, name.start) - 1
+            if at >= 0 and name.start < covered[at][1]:
+                continue
+            code = code_in_change(self._objects, name, self.page)
+            if code is not None and self._is_in_memory_of_bpf(code):
+                held.append(code)
+            else:
+                self.unheld_names.append(name)
+        for code in held:
+            named = self._names_of_bpf.get(code.start)
+            name = code.name if named is None else named.name
+            yield OwnedRange(code.start, code.end, BPF, name, code.kind, code.current)
+
+    def _is_in_memory_of_bpf(self, code: BpfCode) -> bool:
+        """Return whether BPF got the memory, as far as that is known; a struct may say that any memory is code."""
+        if self.part(code.start) is not None or self._is_kernel_text(code.start):
+            return False
+        if self.packs is None or self.areas is None:
+            return True
+        if any(pack.start <= code.start < pack.end for pack in self.packs):
+            return any(pack.uses(code.start, code.end) for pack in self.packs)
+        return any(area.start <= code.start < code.end <= area.end and self.is_area_of_bpf(area, long=True)
+                   for area in self.areas)  # fmt: skip
+
+    def is_area_of_bpf(self, area: VmapArea, *, long: bool = False) -> bool:
+        """Return whether BPF allocated an area by its caller, also one for a ``long`` program; not one of a pack."""
+        allocators = _OF_LONG_PROGRAMS if long else _BPF_ALLOCATORS
+        return bool(area.caller) and self.name(area.caller).startswith(allocators)
 
     def _of_kprobes(self) -> Iterator[OwnedRange]:
         """Yield pages with the copies of instructions that kprobes stand on."""
         objects = self._objects
         if not objects.has("kprobe_insn_slots"):
             return
-        size = self._kernel.memory.info.numbers.get("PAGESIZE", 1 << 12)
         head = objects.place("kprobe_insn_slots") + objects.offset("kprobe_insn_cache.pages")
         for page in objects.entries(head, "kprobe_insn_page.list"):
             start = objects.get(page, "kprobe_insn_page.insns")
-            yield OwnedRange(start, start + size, "kprobes")
+            yield OwnedRange(start, start + self.page, KPROBES)
 
     def of(self, vaddr: int) -> str | None:
         """Name the owner of the code there; None if it has none."""
         if self._is_kernel_text(vaddr):
             return KERNEL
-        part = self._part(vaddr)
+        part = self.part(vaddr)
         return None if part is None else part.owner
 
     def owns_page(self, vaddr: int, size: int) -> bool:
@@ -90,9 +147,14 @@ class Owners:
         at = bisect_right(self._starts, vaddr + size - 1) - 1
         return at >= 0 and self._ranges[at].end > vaddr
 
-    def _part(self, vaddr: int) -> OwnedRange | None:
+    def part(self, vaddr: int) -> OwnedRange | None:
+        """Return the code there of an owner other than the kernel; None if there is none."""
         at = bisect_right(self._starts, vaddr) - 1
         return self._ranges[at] if at >= 0 and vaddr < self._ranges[at].end else None
+
+    def ranges_in(self, start: int, end: int) -> Iterator[OwnedRange]:
+        """Yield the code of owners other than the kernel that begins there, ascending."""
+        yield from self._ranges[bisect_left(self._starts, start) : bisect_left(self._starts, end)]
 
     def _is_kernel_text(self, vaddr: int) -> bool:
         linked = vaddr - self._kernel.slide & _MASK
@@ -109,9 +171,11 @@ class Owners:
         where = self._kernel.symbols.locate(linked)
         if where.symbol is not None and self._is_in_image(linked):
             return at_offset(where.symbol, where.symbol_offset)
-        part = self._part(vaddr)
+        part = self.part(vaddr)
         if part is not None and part.name:
             return f"{at_offset(part.name, vaddr - part.start)} [{part.owner.lower()}]"
+        if part is None and vaddr in self._names_of_bpf:
+            return f"{self._names_of_bpf[vaddr].name} [a name of bpf]"
         for module in self.modules:
             memory = next((piece for piece in module.memory if vaddr in piece), None)
             if memory is not None:

@@ -1,7 +1,8 @@
 """The kernel's page tables: which memory is executable to the kernel, and where it lies.
 
 Arm ARM DDI 0487, "VMSAv8-64 translation table format descriptors"; arch/arm64/include/asm/{pgtable-hwdef.h,memory.h}
-(5.10-7.3). The linear map, half of the kernel's addresses, is left out: its tables are as large as memory needs them.
+(5.10-7.3). The linear map takes half of the kernel's addresses; since 5.13 its tables say at the top that nothing below
+is executable (``PUD_TABLE_PXN`` and the like), and are not read further.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ _SHIFT_64K: Final = 16
 _MASK: Final = (1 << 64) - 1
 _FEWEST_BITS, _MOST_ADDRESS_BITS = 36, 52  # arch/arm64/Kconfig, ARM64_VA_BITS
 _MOST: Final = 1 << 20  # executable pages: more are damaged tables
+_MOST_TABLES: Final = 1 << 12  # with those of the linear map: before 5.13, they are for 8 GiB
 
 
 class ExecutablePages(NamedTuple):
@@ -34,6 +36,10 @@ class ExecutablePages(NamedTuple):
     paddrs: U64
     writable: Bool
     size: int  # bytes of a page
+
+
+class _ManyTablesError(Exception):
+    """There are more tables than are read."""
 
 
 class _Entries(NamedTuple):
@@ -71,6 +77,7 @@ class PageTables:
             raise NotKnownError(f"addresses of {self.address_bits} bits, of {self._linked_bits} at most")
         self._linear = (-(1 << self._linked_bits) - objects.variable("memstart_addr")) & _MASK
         self._kept: dict[tuple[int, int], _Entries] = {}
+        self.has_linear = True  # whether pages of the linear map are among those that ``executable`` returned
 
     @property
     def top(self) -> int:
@@ -103,15 +110,19 @@ class PageTables:
         return (paddr + self._linear) & _MASK
 
     def executable(self) -> ExecutablePages:
-        """Return every executable page beyond the linear map.
+        """Return every executable page; without ``has_linear``, those beyond the linear map.
 
         Raises:
             NotKnownError: memory lacks some of the tables, or they do not have the kernel's own text.
 
         """
         start = -(1 << self.address_bits) & _MASK
-        first = self.linear_end
-        entries = self._under(self._objects.place("swapper_pg_dir"), self.top, first=(first - start) >> self._shift)
+        root = self._objects.place("swapper_pg_dir")
+        try:
+            entries = self._under(root, self.top)
+        except _ManyTablesError:
+            self.has_linear = False
+            entries = self._under(root, self.top, first=(self.linear_end - start) >> self._shift)
         order = np.argsort(entries.offsets, kind="stable")
         vaddrs = (entries.offsets[order] << np.uint64(self._shift)) + np.uint64(start)
         if self._objects.place("_stext") & -self._size not in vaddrs.tolist():
@@ -123,6 +134,8 @@ class PageTables:
         key = (table, level)
         if key in self._kept and not first:
             return self._kept[key]
+        if not first and self.has_linear and len(self._kept) > _MOST_TABLES:
+            raise _ManyTablesError
         entries = np.frombuffer(self._objects.read(table, self._size), "<u8")
         if level == self.top:
             entries = entries[self._first_entry :][: self._entries(self.address_bits)]

@@ -119,3 +119,23 @@ def call_name(objects: Objects, call: int, tracepoints: Container[int] = ()) -> 
     group = objects.text(objects.get(objects.get(call, "trace_event_call.class"), "trace_event_class.system"))
     name = objects.get(call, "trace_event_call.name")
     return f"{group}:{tracepoint_name(objects, name) if name in tracepoints else objects.text(name)}"
+
+
+def misdirected_events(objects: Objects) -> Iterator[tuple[int, str, int]]:
+    """Yield kprobe events of tracefs with another handler than events have: place, name, and that handler.
+
+    ``alloc_trace_kprobe`` sets it, and nothing changes it (kernel/trace/trace_kprobe.c, 5.10-7.3).
+    """
+    names = ("dyn_event_list", "trace_kprobe_ops", "kprobe_dispatcher", "kretprobe_dispatcher")
+    if not all(objects.has(name) for name in names) or not objects.knows("trace_kprobe.devent"):
+        return
+    head, ops, of_entry, of_return = (objects.place(name) for name in names)
+    for event in objects.entries(head, "dyn_event.list"):
+        if objects.get(event, "dyn_event.ops") != ops:
+            continue
+        place = event - objects.offset("trace_kprobe.devent")
+        returns = objects.get(place, "trace_kprobe.rp.handler")
+        handler = returns or objects.get(place, "trace_kprobe.rp.kp.pre_handler")
+        if handler != (of_return if returns else of_entry):
+            where = objects.get(place, "trace_kprobe.rp.kp.addr")
+            yield where or place, call_name(objects, call_of(objects, place)), handler

@@ -63,8 +63,9 @@ struct vmap_area { u64 va_start, va_end; struct rb_node rb_node; struct list_hea
 struct xarray { u32 moved; void *xa_head; };
 struct xa_node { u64 moved; void *slots[64]; u64 marks[3]; };
 struct idr { u64 moved; struct xarray idr_rt; };
-struct bpf_prog_aux { u64 moved, load_time; u32 id; char name[16]; };
-struct bpf_prog { u32 type; unsigned char tag[8]; void *bpf_func; struct bpf_prog_aux *aux; };
+struct bpf_ksym { u64 start, end; char name[16]; struct list_head lnode; unsigned char prog; };
+struct bpf_prog_aux { u64 moved, load_time; u32 id; char name[16]; u32 func_cnt; struct bpf_prog *prog, **func; struct bpf_ksym ksym; };
+struct bpf_prog { u32 type; unsigned char tag[8]; void *bpf_func; struct bpf_prog_aux *aux; u32 jited_len; };
 struct bpf_prog_array_item { u64 moved; struct bpf_prog *prog; };
 struct bpf_prog_array { u64 moved[2]; struct bpf_prog_array_item items[2]; };
 
@@ -148,6 +149,7 @@ __attribute__((section(".init.text"), noinline, used, aligned(4096))) int once(i
 /* A module whose text lies in this kernel's data; nothing has to run it. */
 char module_text[4096] __attribute__((aligned(4096)));
 char orphan_text[4096] __attribute__((aligned(4096)));
+char bpf_text[4096] __attribute__((aligned(4096)));
 extern struct module loaded;
 /* Symbols of functions at an address where a test may say that the module's text is. */
 struct symbol symbols[] = {
@@ -229,28 +231,32 @@ struct trace_array second_trace = { .list = { &ftrace_trace_arrays, &first_trace
 struct list_head ftrace_trace_arrays = { &first_trace.list, &second_trace.list };
 
 struct vm_struct orphan_vm = { 0, allocated_here };
-extern struct vmap_area orphan_area;
-struct list_head vmap_area_list = ALONE(orphan_area.list);
+struct vm_struct bpf_vm = { 0, (char *)bpf_jit_alloc_exec + 4 };
+extern struct vmap_area orphan_area, bpf_area;
+struct list_head vmap_area_list = { &orphan_area.list, &bpf_area.list };
 struct vmap_area orphan_area = {
-	.va_start = (u64)orphan_text, .va_end = (u64)orphan_text + sizeof(orphan_text), .list = ALONE(vmap_area_list), .vm = &orphan_vm,
+	.va_start = (u64)orphan_text, .va_end = (u64)orphan_text + sizeof(orphan_text), .list = { &bpf_area.list, &vmap_area_list }, .vm = &orphan_vm,
+};
+struct vmap_area bpf_area = {
+	.va_start = (u64)bpf_text, .va_end = (u64)bpf_text + sizeof(bpf_text), .list = { &vmap_area_list, &orphan_area.list }, .vm = &bpf_vm,
 };
 
 /* A program that a test may put into the empty idr. */
 struct bpf_prog_aux filter_aux = { .id = 7, .name = "by_user" };
-struct bpf_prog filter_program = { .type = 1, .bpf_func = orphan_text, .aux = &filter_aux };
+struct bpf_prog filter_program = { .type = 1, .bpf_func = orphan_text, .aux = &filter_aux, .jited_len = 64 };
 struct idr prog_idr;
 
 /* A program that a test may put on the event. */
 struct bpf_prog_aux attached_aux = { .id = 8, .name = "attached" };
-struct bpf_prog attached_program = { .type = 2, .bpf_func = module_text, .aux = &attached_aux };
+struct bpf_prog attached_program = { .type = 2, .bpf_func = bpf_text + 0, .aux = &attached_aux, .jited_len = 64 };
 struct bpf_prog dummy_bpf_prog = { .bpf_func = on_call };
 struct bpf_prog_array attached = { .items = { { .prog = &attached_program } } };
 
 /* A trampoline of vfs_read with two programs of its entry, of which the second was attached first, and one of its end. */
 struct bpf_prog_aux early_aux = { .id = 9, .name = "early" }, late_aux = { .id = 8, .name = "late" }, end_aux = { .id = 2, .name = "end" };
-struct bpf_prog early_program = { .type = 26, .bpf_func = module_text, .aux = &early_aux };
-struct bpf_prog late_program = { .type = 26, .bpf_func = module_text, .aux = &late_aux };
-struct bpf_prog end_program = { .type = 26, .bpf_func = module_text, .aux = &end_aux };
+struct bpf_prog early_program = { .type = 26, .bpf_func = bpf_text + 64, .aux = &early_aux, .jited_len = 64 };
+struct bpf_prog late_program = { .type = 26, .bpf_func = bpf_text + 128, .aux = &late_aux, .jited_len = 64 };
+struct bpf_prog end_program = { .type = 26, .bpf_func = bpf_text + 192, .aux = &end_aux, .jited_len = 64 };
 struct bpf_tramp_link late_link = ON_LIST(late_link, late_program, 0), end_link = ON_LIST(end_link, end_program, 0);
 struct bpf_tramp_link early_link = ON_LIST(early_link, early_program, &late_link.LINKED);
 struct bpf_trampoline trampoline = {

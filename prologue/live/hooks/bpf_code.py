@@ -1,0 +1,138 @@
+"""Code of BPF by the structs that hold it: programs of ``prog_idr``, trampolines, images of struct_ops and dispatchers.
+
+``bpf_kallsyms`` has names only, and anybody's: a name counts if the struct that it is in holds the code.
+``bpf_prog_aux``, ``bpf_trampoline``, ``bpf_tramp_image``, ``bpf_dispatcher``: include/linux/bpf.h; ``map_idr``:
+kernel/bpf/syscall.c; ``bpf_struct_ops_map``: kernel/bpf/bpf_struct_ops.c (5.10-7.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+from prologue.live.hooks.bpf_places import trampolines
+from prologue.live.hooks.objects import NotKnownError, NotReadError, Objects
+
+BpfKind = Literal["program", "trampoline", "image"]
+_DISPATCHER: Final = "bpf_dispatcher_xdp"  # the only one (net/core/filter.c)
+_STRUCT_OPS: Final = 26  # BPF_MAP_TYPE_STRUCT_OPS (include/uapi/linux/bpf.h)
+_MOST_SUBPROGRAMS: Final = 1 << 12  # BPF_MAX_SUBPROGS is 256
+_MOST_PAGES: Final = 64  # MAX_TRAMP_IMAGE_PAGES is 8
+
+
+class BpfCode(NamedTuple):
+    """Code that a struct of BPF holds; not ``current`` if no list has that struct (any more, or yet)."""
+
+    start: int
+    end: int
+    kind: BpfKind
+    name: str = ""
+    current: bool = True
+
+
+class BpfName(NamedTuple):
+    """An entry of ``bpf_kallsyms``; ``place`` is its struct."""
+
+    start: int
+    end: int
+    name: str
+    place: int
+    is_program: bool
+
+
+def bpf_names(objects: Objects) -> tuple[BpfName, ...]:
+    """Read ``bpf_kallsyms``; errors as ``Objects.read``."""
+    if not objects.has("bpf_kallsyms"):
+        return ()
+    return tuple(
+        BpfName(
+            objects.get(place, "bpf_ksym.start"), objects.get(place, "bpf_ksym.end"),
+            objects.text(place + objects.offset("bpf_ksym.name")), place, bool(objects.get(place, "bpf_ksym.prog", 1)),
+        )
+        for place in objects.entries(objects.place("bpf_kallsyms"), "bpf_ksym.lnode")
+    )  # fmt: skip
+
+
+def code_of_bpf(objects: Objects, page: int) -> Iterator[BpfCode]:
+    """Yield all code of BPF that a list leads to; pages have ``page`` bytes. Errors as ``Objects.read``.
+
+    Filters of classic BPF are in no list.
+    """
+    if not objects.has("prog_idr"):
+        return
+    for program in objects.array_entries(objects.place("prog_idr") + objects.offset("idr.idr_rt")):
+        yield from _code_of_program(objects, program)
+    for trampoline in trampolines(objects) if objects.knows("bpf_trampoline.cur_image") else ():
+        if image := objects.get(trampoline, "bpf_trampoline.cur_image"):
+            yield _code_of_image(objects, image, page)
+    if objects.has(_DISPATCHER) and objects.knows("bpf_dispatcher.image"):
+        if start := objects.get(objects.place(_DISPATCHER), "bpf_dispatcher.image"):
+            yield BpfCode(start, start + page, "image", _DISPATCHER)
+    yield from _code_of_struct_ops(objects, page)
+
+
+def _code_of_program(objects: Objects, program: int) -> Iterator[BpfCode]:
+    """Yield the code of a program and of its subprograms; the interpreter's programs have none."""
+    aux = objects.get(program, "bpf_prog.aux")
+    # With those that the verifier adds since 6.8.
+    counter = next(name for name in ("real_func_cnt", "func_cnt") if objects.knows(f"bpf_prog_aux.{name}") or
+                   name == "func_cnt")  # fmt: skip
+    count = objects.get(aux, f"bpf_prog_aux.{counter}", 4)
+    if count > _MOST_SUBPROGRAMS:
+        raise NotReadError(f"a BPF program of {count:,} subprograms at {program:#x}")
+    functions = objects.get(aux, "bpf_prog_aux.func") if count else 0
+    parts = [objects.number(functions + 8 * k) for k in range(count if functions else 0)]
+    for part in dict.fromkeys((program, *parts)):
+        start, size = objects.get(part, "bpf_prog.bpf_func"), objects.get(part, "bpf_prog.jited_len", 4)
+        if size and not (part == program and parts and start == objects.get(parts[0], "bpf_prog.bpf_func")):
+            yield BpfCode(start, start + size, "program")
+
+
+def _code_of_image(objects: Objects, image: int, page: int, *, current: bool = True) -> BpfCode:
+    """Return the code of a trampoline's image: a page until 6.8."""
+    start = objects.get(image, "bpf_tramp_image.image")
+    size = objects.get(image, "bpf_tramp_image.size", 4) if objects.knows("bpf_tramp_image.size") else page
+    return BpfCode(start, start + size, "trampoline", current=current)
+
+
+def _code_of_struct_ops(objects: Objects, page: int) -> Iterator[BpfCode]:
+    """Yield pages with trampolines of struct_ops: several since 6.9, one before."""
+    if not objects.has("map_idr") or not objects.knows("bpf_struct_ops_map.map"):
+        return
+    for entry in objects.array_entries(objects.place("map_idr") + objects.offset("idr.idr_rt")):
+        if objects.get(entry, "bpf_map.map_type", 4) != _STRUCT_OPS:
+            continue
+        place = entry - objects.offset("bpf_struct_ops_map.map")
+        if objects.knows("bpf_struct_ops_map.image_pages"):
+            count = objects.get(place, "bpf_struct_ops_map.image_pages_cnt", 4)
+            if count > _MOST_PAGES:
+                raise NotReadError(f"a map of struct_ops with {count:,} pages of code at {place:#x}")
+            pages = place + objects.offset("bpf_struct_ops_map.image_pages")
+            starts = [objects.number(pages + 8 * k) for k in range(count)]
+        else:
+            starts = [objects.get(place, "bpf_struct_ops_map.image")]
+        yield from (BpfCode(start, start + page, "image", "struct_ops") for start in starts if start)
+
+
+def code_in_change(objects: Objects, name: BpfName, page: int) -> BpfCode | None:
+    """Return the code that a name's own struct holds, although no list has that; None if it is in no such struct.
+
+    A program is named before it is in ``prog_idr``, and for a moment after it left that; the image of a trampoline stays
+    until no task runs in it (``bpf_prog_load``, ``__bpf_prog_put``, ``bpf_tramp_image_put``).
+    """
+    try:
+        if name.is_program:
+            for member in ("ksym", "ksym_prefix"):
+                if not objects.knows(path := f"bpf_prog_aux.{member}"):
+                    continue
+                aux = name.place - objects.offset(path)
+                program = objects.get(aux, "bpf_prog_aux.prog")
+                if objects.get(program, "bpf_prog.aux") == aux:
+                    return BpfCode(name.start, name.end, "program", name.name, current=False)
+        elif objects.knows("bpf_tramp_image.ksym"):
+            image = name.place - objects.offset("bpf_tramp_image.ksym")
+            if objects.get(image, "bpf_tramp_image.image") == name.start:
+                return _code_of_image(objects, image, page, current=False)._replace(name=name.name)
+    except NotKnownError:  # what would be the struct leads nowhere
+        return None
+    return None
