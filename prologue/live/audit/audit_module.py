@@ -27,6 +27,7 @@ from prologue.live.system.running_kernel import LiveText
 from prologue.live.system.running_module import RunningModule
 from prologue.live.system.running_text import LiveSection
 
+_SHOWN: Final = 8  # words of which nothing says what they refer to
 _MOST: Final = 1 << 20  # bytes of PLT entries: a section that begins further away is no neighbour
 
 
@@ -104,7 +105,13 @@ def _claim_unknown(module: RunningModule) -> Claims:
     reason = "a relocation whose symbol has no known address, and whose other bits differ"
     laid_out = among(vaddrs, np.array(sorted(module.placed.laid_out), np.uint64))
     unsure = ~laid_out | (live != linked)
-    return Claims("relocations without a place", vaddrs, live, expected, reason=lambda _: reason, unsure=unsure)
+    odd = vaddrs[unsure].tolist()
+    more = f" and {len(odd) - _SHOWN:,} more" if len(odd) > _SHOWN else ""
+    places = ", ".join(str(place) for place in module.symbols.locate_all(odd[:_SHOWN]))
+    note = f"{module.placed.loaded.name}: nothing says what these words refer to: {places}{more}" if odd else ""
+    return Claims(
+        "relocations without a place", vaddrs, live, expected, reason=lambda _: reason, unsure=unsure, note=note
+    )
 
 
 class Plts:

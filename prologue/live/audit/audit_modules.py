@@ -9,12 +9,13 @@ from prologue.live.audit.audit_kernel import KernelFacts
 from prologue.live.audit.audit_module import audit_module
 from prologue.live.audit.audited import Audited
 from prologue.live.audit.exports import symbols_of_others
-from prologue.live.memory.state import KernelState
+from prologue.live.memory.state import KernelState, LoadedModule
 from prologue.live.system.module_files import ModuleFile, another_build
 from prologue.live.system.placed_module import PlacedModule, undefined_names
 from prologue.live.system.running_module import RunningModule
 from prologue.live.system.running_system import RunningSystem
 
+_STRUCT: Final = ".gnu.linkonce.this_module"
 _NO_TABLES: Final = "memory does not say where its tables are, and so which words may change: take a capture"
 _NO_SECTIONS: Final = (
     "the kernel lists it and does not say where its text is, as of one that is being loaded or unloaded: audit again"
@@ -45,10 +46,12 @@ def audit_modules(system: RunningSystem, facts: KernelFacts) -> AuditedModules:
         errors += failed
         unlooked.append(f"{loaded.name}: all of its text ({failed[0].message if failed else 'no file'})")
     others = symbols_of_others(kernel, kernel.slide, chosen, undefined_names(file.image for file in chosen))
+    to_percpu = facts.variables.layouts.get("module.percpu")
     done = []
     for file in chosen:
         try:
-            placed = PlacedModule(file.loaded, file.image, others)
+            percpu = _percpu(facts, to_percpu, file.loaded)
+            placed = PlacedModule(file.loaded, file.image, others, percpu=percpu)
             module = RunningModule(placed, system.memory, kernel)
             if not file.same_build and module.is_other_text():
                 raise another_build(file.loaded, file.image)
@@ -57,6 +60,12 @@ def audit_modules(system: RunningSystem, facts: KernelFacts) -> AuditedModules:
             errors.append(error)
             unlooked.append(f"{file.loaded.name}: all of its text ({error.message})")
     return AuditedModules(tuple(done), tuple(unlooked), tuple(errors))
+
+
+def _percpu(facts: KernelFacts, offset: int | None, loaded: LoadedModule) -> int:
+    """Read where a module has its data of each CPU, from its ``struct module``; 0 if nothing says it."""
+    place = loaded.sections.get(_STRUCT)
+    return 0 if offset is None or place is None else facts.variables.quad(place + offset) or 0
 
 
 def _without_text(file: ModuleFile, state: KernelState) -> PrologueError:

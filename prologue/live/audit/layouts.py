@@ -18,7 +18,7 @@ _PLAIN: Final = (
     "ftrace_hash.buckets", "ftrace_hash.size_bits", "ftrace_ops", "ftrace_ops.direct_call", "ftrace_ops.func",
     "ftrace_ops.next", "ftrace_page.index", "ftrace_page.next", "ftrace_page.records", "kgdb_bkpt",
     "kgdb_bkpt.bpt_addr", "kgdb_bkpt.saved_instr", "kgdb_bkpt.state", "kprobe.addr", "kprobe.opcode",
-    "static_key.enabled",
+    "module.percpu", "static_key.enabled",
 )  # fmt: skip
 _WANTED: Final[dict[str, tuple[str, ...]]] = {name: (name,) for name in _PLAIN} | {
     "kprobe.copy": ("kprobe.ainsn.xol_insn", "kprobe.ainsn.api.insn"),

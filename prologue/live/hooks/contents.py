@@ -45,9 +45,9 @@ def foreign_code(inventory: Inventory) -> Iterator[Suspect]:
         for start, end in _runs(~pack.used & ~is_filled, pack):
             message = f"{end - start:,} bytes at {start:#x} are code, where the bitmap of a pack of BPF has none"
             yield Suspect("executable", start, message)
-        without_list = pack.used & ~is_filled & ~_listed(inventory, pack, words)
-        for start, end in _runs(without_list, pack):
-            size, bad = _programs(words[(start - pack.start) // CHUNK : (end - pack.start) // CHUNK])
+        for start, end in _runs(pack.used & ~_listed(inventory, pack, words), pack):
+            run = slice((start - pack.start) // CHUNK, (end - pack.start) // CHUNK)
+            size, bad = _programs(words[run, 0], is_filled[run])
             unlisted += size
             if bad is not None:
                 odd.append(f"{start + bad:#x}")
@@ -86,15 +86,24 @@ def _listed(inventory: Inventory, pack: Pack, words: U32) -> Bool:
     return listed
 
 
-def _programs(words: U32) -> tuple[int, int | None]:
-    """Go from header to header through chunks in use; return the bytes of programs, and where something else begins."""
-    at = 0
-    while at < len(words):
-        size = int(words[at, 0])
-        if size % CHUNK or not 0 < size <= (len(words) - at) * CHUNK:
-            return at * CHUNK, at * CHUNK
+def _programs(firsts: U32, is_filled: Bool) -> tuple[int, int | None]:
+    """Go from header to header through chunks in use, by the first word of each.
+
+    Returns:
+        Bytes of programs, and the offset where something else begins. What is filled is being loaded or freed.
+
+    """
+    at = programs = 0
+    while at < len(firsts):
+        size = int(firsts[at])
+        if is_filled[at]:
+            at += 1
+            continue
+        if size % CHUNK or not 0 < size <= (len(firsts) - at) * CHUNK:
+            return programs, at * CHUNK
+        programs += size
         at += size // CHUNK
-    return at * CHUNK, None
+    return programs, None
 
 
 def _in_slots(inventory: Inventory) -> Iterator[Suspect]:

@@ -1,9 +1,9 @@
 """Places a module as its loader does: every section gets its address, and every relocation is carried out.
 
 The loader is ``kernel/module/main.c`` and ``arch/arm64/kernel/module.c`` (6.1-7.2); relocations are those of AAELF64,
-"Relocation codes". Symbols of others come by name. References to data of each CPU are not known: the loader gives them
-another place, and nothing in memory says which. Sections without a byte (``.bss`` with a lock_class_key, which is empty
-without lockdep) have an address, too, but sysfs leaves them out: it is where the loader's layout has them.
+"Relocation codes". Symbols of others come by name. Data of each CPU are where ``struct module.percpu`` says
+(``simplify_symbols``). Sections without a byte (``.bss`` with a lock_class_key, which is empty without lockdep) have an
+address, too, but sysfs leaves them out: it is where the loader's layout has them.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from prologue.live.memory.state import FREED, LoadedModule
 
 _E_TYPE, _E_SHOFF = 16, 40  # in Elf64_Ehdr (System V gABI, "ELF Header")
 _READ_ONLY_AFTER_INIT: Final = (".data..ro_after_init", "__jump_table")  # memory of their own (kernel/module/main.c)
+_PERCPU: Final = ".data..percpu"
 _ET_EXEC, _SHT_PROGBITS = 2, 1
 _SHN_ABS: Final = 0xFFF1
 # type -> width in bytes, relative to the place
@@ -88,7 +89,13 @@ class PlacedModule:
     """
 
     def __init__(
-        self, loaded: LoadedModule, file: ElfImage, others: Mapping[str, int], *, for_debuggers: bool = False
+        self,
+        loaded: LoadedModule,
+        file: ElfImage,
+        others: Mapping[str, int],
+        *,
+        for_debuggers: bool = False,
+        percpu: int = 0,
     ) -> None:
         """Place sections and symbols, and carry out relocations.
 
@@ -99,6 +106,7 @@ class PlacedModule:
             file: its file without a signature.
             others: symbols of the kernel and other modules.
             for_debuggers: as above.
+            percpu: where its data of each CPU are, as relocations have it; 0 if that is not known.
 
         Raises:
             InputError: the file is damaged, or memory does not say where its text is.
@@ -112,12 +120,12 @@ class PlacedModule:
         self._placed = {
             s.index: places[s.name]
             for s in file.sections
-            if s.allocated and s.size and s.name in places and names.count(s.name) == 1
+            if s.allocated and s.size and s.name in places and names.count(s.name) == 1 and s.name != _PERCPU
         }
         if not any(section.index in self._placed for section in file.text_sections):
             raise InputError(f"memory does not say where the sections of {loaded.name} are", path=file.path)
         self._empty = self._empty_sections()
-        self._values, self._known = self._symbol_values(others)
+        self._values, self._known = self._symbol_values(others, percpu)
         self.unknown: dict[int, int] = {}
         self.laid_out: set[int] = set()
         self.relocated: U64 = np.zeros(0, np.uint64)
@@ -178,15 +186,16 @@ class PlacedModule:
         start = struct.unpack_from("<Q", self._content, _E_SHOFF)[0]
         return max(int(SHDR.unpack_from(self._content, start + section.index * SHDR.size)[8]), 1)
 
-    def _symbol_values(self, others: Mapping[str, int]) -> tuple[U64, Bool]:
+    def _symbol_values(self, others: Mapping[str, int], percpu: int) -> tuple[U64, Bool]:
         """Return the run-time value of each symbol, in table order, and whether it is known."""
         table = self._symbols.table
         starts = np.zeros(len(self._file.sections), np.uint64)
         there = np.zeros(len(starts), np.bool_)
         for number, vaddr in self._empty.items():
             starts[number] = vaddr  # a value, although not known
-        for number, vaddr in self._placed.items():
-            starts[number], there[number] = vaddr, ".percpu" not in self._file.sections[number].name
+        of_cpus = {s.index: percpu for s in self._file.sections if s.name == _PERCPU and percpu}
+        for number, vaddr in (self._placed | of_cpus).items():
+            starts[number], there[number] = vaddr, True
         index = table["shndx"]
         inside = (index != SHN_UNDEF) & (index < min(len(starts), SHN_LORESERVE))
         safe = np.where(inside, index, 0)

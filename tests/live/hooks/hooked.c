@@ -66,6 +66,14 @@ struct idr { u64 moved; struct xarray idr_rt; };
 struct bpf_ksym { u64 start, end; char name[16]; struct list_head lnode; unsigned char prog; };
 struct bpf_prog_aux { u64 moved, load_time; u32 id; char name[16]; u32 func_cnt; struct bpf_prog *prog, **func; struct bpf_ksym ksym; };
 struct bpf_prog { u32 type; unsigned char tag[8]; void *bpf_func; struct bpf_prog_aux *aux; u32 jited_len; };
+struct bpf_prog_pack { u64 moved; struct list_head list; void *ptr; u64 bitmap[1]; };
+struct kprobe_insn_page { struct list_head list; u32 *insns; unsigned char slot_used[512]; };
+struct kprobe_insn_cache { struct mutex mutex; struct list_head pages; u64 insn_size; };
+struct work_struct { u64 data; };
+struct llist_node { struct llist_node *next; };
+struct mod_initfree { u64 moved; struct llist_node node; void *init_text; };
+struct worker { u64 moved; void *current_work; struct list_head node; };
+struct worker_pool { u64 moved; struct list_head workers; };
 struct bpf_prog_array_item { u64 moved; struct bpf_prog *prog; };
 struct bpf_prog_array { u64 moved[2]; struct bpf_prog_array_item items[2]; };
 
@@ -97,7 +105,8 @@ struct trace_event_class { u64 moved; const char *system; };
 struct trace_event_call { struct bpf_prog_array *prog_array; struct trace_event_class *class; const char *name; struct list_head list; };
 struct trace_probe_event { u64 moved; struct trace_event_call call; };
 struct trace_probe { u64 moved; struct trace_probe_event *event; };
-struct trace_kprobe { u64 moved; struct kretprobe rp; struct trace_probe tp; };
+struct dyn_event { u64 moved; struct list_head list; void *ops; };
+struct trace_kprobe { u64 moved; struct dyn_event devent; struct kretprobe rp; struct trace_probe tp; };
 
 struct klp_func {
 	u64 moved; const char *old_name; void *new_func, *old_func; struct list_head stack_node, node;
@@ -140,6 +149,7 @@ TEXT int kprobe_multi_link_exit_handler(int x) { return x + 24; }
 TEXT int fprobe_ftrace_entry(int x) { return x + 25; }
 TEXT int fprobe_fgraph_entry(int x) { return x + 26; }
 #endif
+TEXT int load_module(int x) { return x + 28; }
 TEXT int ftrace_graph_func(int x) { return x + 27; }
 /* A page of its own, which memory may lack. */
 __attribute__((section(".text.apart"), noinline, used, aligned(4096))) int apart(int x) { return x + 19; }
@@ -150,6 +160,8 @@ __attribute__((section(".init.text"), noinline, used, aligned(4096))) int once(i
 char module_text[4096] __attribute__((aligned(4096)));
 char orphan_text[4096] __attribute__((aligned(4096)));
 char bpf_text[4096] __attribute__((aligned(4096)));
+/* A pack of 64 chunks and its guard page; a page with slots of kprobes. */
+u32 pack_text[2048] __attribute__((aligned(4096))) = { 128 }, slot_text[1024] __attribute__((aligned(4096))) = { 0x91000400, 0xd42000c0 };
 extern struct module loaded;
 /* Symbols of functions at an address where a test may say that the module's text is. */
 struct symbol symbols[] = {
@@ -200,7 +212,10 @@ struct trace_event_class events = { .system = "grp" };
 extern struct trace_probe_event event;
 struct list_head ftrace_events = ALONE(event.call.list);
 struct trace_probe_event event = { .call = { .class = &events, .name = "ev", .list = ALONE(ftrace_events) } };
-struct trace_kprobe event_probe = { .rp.kp = { .addr = (char *)vfs_write + 8, .pre_handler = kprobe_dispatcher }, .tp.event = &event };
+char trace_kprobe_ops[8];
+extern struct trace_kprobe event_probe;
+struct list_head dyn_event_list = ALONE(event_probe.devent.list);
+struct trace_kprobe event_probe = { .devent = { .list = ALONE(dyn_event_list), .ops = trace_kprobe_ops }, .rp.kp = { .addr = (char *)vfs_write + 8, .pre_handler = kprobe_dispatcher }, .tp.event = &event };
 /* An event that a test may put into the table. */
 TEXT int kretprobe_dispatcher(int x) { return x + 18; }
 struct trace_probe_event returns_event = { .call = { .class = &events, .name = "end" } };
@@ -232,14 +247,34 @@ struct list_head ftrace_trace_arrays = { &first_trace.list, &second_trace.list }
 
 struct vm_struct orphan_vm = { 0, allocated_here };
 struct vm_struct bpf_vm = { 0, (char *)bpf_jit_alloc_exec + 4 };
-extern struct vmap_area orphan_area, bpf_area;
-struct list_head vmap_area_list = { &orphan_area.list, &bpf_area.list };
+extern struct vmap_area orphan_area, bpf_area, pack_area;
+struct list_head vmap_area_list = { &orphan_area.list, &pack_area.list };
 struct vmap_area orphan_area = {
 	.va_start = (u64)orphan_text, .va_end = (u64)orphan_text + sizeof(orphan_text), .list = { &bpf_area.list, &vmap_area_list }, .vm = &orphan_vm,
 };
 struct vmap_area bpf_area = {
-	.va_start = (u64)bpf_text, .va_end = (u64)bpf_text + sizeof(bpf_text), .list = { &vmap_area_list, &orphan_area.list }, .vm = &bpf_vm,
+	.va_start = (u64)bpf_text, .va_end = (u64)bpf_text + sizeof(bpf_text), .list = { &pack_area.list, &orphan_area.list }, .vm = &bpf_vm,
 };
+struct vmap_area pack_area = {
+	.va_start = (u64)pack_text, .va_end = (u64)pack_text + sizeof(pack_text), .list = { &vmap_area_list, &bpf_area.list }, .vm = &bpf_vm,
+};
+/* A test may put them onto the lists: a pack whose first two chunks are in use, a name that no struct holds, a page of slots. */
+extern struct bpf_prog_pack pack;
+struct list_head pack_list = ALONE(pack_list), bpf_kallsyms = ALONE(bpf_kallsyms);
+struct bpf_prog_pack pack = { .list = ALONE(pack_list), .ptr = pack_text, .bitmap = { 3 } };
+struct bpf_ksym forged = { (u64)bpf_text + 1024, (u64)bpf_text + 1088, "bpf_prog_forged", ALONE(bpf_kallsyms), 1 };
+struct mutex pack_mutex;
+extern struct kprobe_insn_page slots;
+struct kprobe_insn_cache kprobe_insn_slots = { .pages = ALONE(kprobe_insn_slots.pages), .insn_size = 2 };
+struct kprobe_insn_page slots = { .list = ALONE(kprobe_insn_slots.pages), .insns = slot_text, .slot_used = { 2 } };
+/* Nothing of a module is about to be freed; a test may say that the orphan is. */
+struct llist_node *init_free_list;
+struct mod_initfree leaving = { .init_text = orphan_text };
+struct work_struct init_free_wq;
+extern struct worker idle_worker;
+struct worker_pool pool = { .workers = ALONE(idle_worker.node) };
+struct worker idle_worker = { .node = ALONE(pool.workers) };
+struct idr worker_pool_idr = { .idr_rt = { .xa_head = &pool } };
 
 /* A program that a test may put into the empty idr. */
 struct bpf_prog_aux filter_aux = { .id = 7, .name = "by_user" };
@@ -327,6 +362,7 @@ asm(".section .rodata.last, \"a\"\n.balign 8\n.globl __end_ro_after_init, __end_
 
 /* Page tables, which the test fills; the linear map has this image where it is. */
 u64 swapper_pg_dir[512] __attribute__((aligned(4096))) = { 1 }, table_1[512] __attribute__((aligned(4096))) = { 1 };
+u64 table_linear[512] __attribute__((aligned(4096))) = { 1 };
 u64 table_2[512] __attribute__((aligned(4096))) = { 1 }, table_3[512] __attribute__((aligned(4096))) = { 1 };
 u64 memstart_addr, kimage_voffset = 0xffff000000000000;
 const char linux_banner[] = "Linux version 6.12.0 (made for a test)";

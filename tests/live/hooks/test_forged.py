@@ -1,0 +1,147 @@
+"""Code that looks like that of BPF and kprobes, on a small kernel: what hooks with it is found, and so is the code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.errors import UNDECIDED
+from tests.live.hooks.hooked import make, saved
+from tests.support.elf_edit import ElfEdit
+
+Values = dict[str, int | str]
+"""What stands at SYMBOL+OFFSET; a text stands for the address of SYMBOL+OFFSET."""
+
+NAMED: Values = {"bpf_kallsyms": "forged+32"}
+PROGRAMS: Values = {"prog_idr+16": "programs+2"}
+PACK: Values = {"pack_list": "pack+8"}
+SLOTS: Values = {"kprobe_insn_slots+8": "slots"}
+MOVES_AND_RETURNS = 0xD65F03C0_52800000
+
+
+@pytest.fixture(scope="module")
+def vmlinux(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("forged"))
+
+
+def address(elf: ElfEdit, text: str) -> int:
+    name, _, offset = text.partition("+")
+    return elf.value(name) + int(offset or "0")
+
+
+def report(
+    vmlinux: Path, changes: Values, capsys: pytest.CaptureFixture[str], executable: tuple[str, ...] = ()
+) -> tuple[dict[str, Any], int]:
+    """The JSON of an audit, and its exit code."""
+    elf = ElfEdit(vmlinux)
+    numbers = {k: address(elf, value) if isinstance(value, str) else value for k, value in changes.items()}
+    core = saved(vmlinux, numbers, ("module_text", *executable))
+    capsys.readouterr()
+    status = main(["live", "audit", str(vmlinux), str(core), "--select", "PL509,PL511", "--json"])
+    return json.loads(capsys.readouterr().out), status
+
+
+def findings(vmlinux: Path, changes: Values, capsys: pytest.CaptureFixture[str], *executable: str) -> list[str]:
+    data, _ = report(vmlinux, changes, capsys, executable)
+    return [f"{one['code']} {one['message']}" for one in data["findings"]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "ends"),
+    [
+        pytest.param(
+            NAMED | {"hook": "bpf_text+1024"},
+            ["bpf_text+0x400, which has no owner", "bpf_prog_forged in bpf_kallsyms are of no program of BPF"],
+            id="name of BPF, ftrace_ops",
+        ),
+        pytest.param(
+            NAMED | {"direct_functions": "sends", "sent+24": "bpf_text+1024"},
+            ["bpf_text+0x400, which has no owner", "bpf_prog_forged in bpf_kallsyms are of no program of BPF"],
+            id="name of BPF, direct call",
+        ),
+        pytest.param(
+            PROGRAMS | {"hook": "bpf_text+64"}, ["code of BPF: no callback of this kind begins there"],
+            id="a program of BPF",
+        ),
+        pytest.param(
+            SLOTS | {"probe+56": "slot_text"}, ["a slot for the instruction under a kprobe, which nothing calls"],
+            id="slot of kprobes",
+        ),
+        pytest.param(
+            {"event_probe+104": "on_probe"}, ["the kprobe event grp:ev has the handler on_probe, which no event has"],
+            id="handler of a kprobe event",
+        ),
+        pytest.param({"hook+64": "on_probe"}, ["has a direct call, and is not DIRECT"], id="direct call without flag"),
+        pytest.param(
+            PROGRAMS | {"early_program+16": "module_text"}, ["its program is", "which is no code of BPF"], id="moved program"
+        ),
+    ],
+)  # fmt: skip
+def test_what_leads_to_such_code(
+    vmlinux: Path, changes: Values, ends: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = findings(vmlinux, changes, capsys)
+    assert all(any(end in message for message in said) for end in ends), said
+    assert len(said) <= len(ends)
+
+
+@pytest.mark.parametrize(
+    ("changes", "end"),
+    [
+        pytest.param({}, "", id="as BPF and kprobes leave them"),
+        pytest.param({"pack_text+640": MOVES_AND_RETURNS}, "where the bitmap of a pack of BPF has none", id="unused chunk"),
+        pytest.param({"slot_text+0": MOVES_AND_RETURNS}, "holds more than an instruction to step and a BRK", id="slot"),
+        pytest.param({"slot_text+0": 0xD42000C0_14000001}, "holds more than an instruction to step and a BRK", id="branch"),
+        pytest.param({"slot_text+8": MOVES_AND_RETURNS}, "", id="slot that was never used"),
+    ],
+)  # fmt: skip
+def test_contents(vmlinux: Path, changes: Values, end: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = findings(vmlinux, PACK | SLOTS | changes, capsys, "pack_text", "slot_text")
+    assert [message.endswith(end) for message in said] == ([True] if end else [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "note"),
+    [
+        pytest.param({}, 0, "128 bytes of programs in packs of BPF are in no list", id="program without a list"),
+        pytest.param({"pack_text": MOVES_AND_RETURNS}, UNDECIDED, "is no program, and of no list", id="no program"),
+    ],
+)
+def test_code_in_a_pack_that_no_list_has(
+    vmlinux: Path, changes: Values, status: int, note: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, code = report(vmlinux, PACK | {"prog_idr+16": 0} | changes, capsys, ("pack_text",))
+    assert (data["findings"], code) == ([], status)
+    assert any(note in line for line in data["not_looked_at"])
+
+
+def test_an_executable_page_of_the_linear_map(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tables: Values = {
+        "swapper_pg_dir": ElfEdit(vmlinux).value("table_linear") - 0xFFFF_0000_0000_0000 | 3,
+        "table_linear": 1,
+    }
+    (said,) = findings(vmlinux, tables, capsys)
+    assert (
+        said == "PL511 1,073,741,824 bytes at 0xffff000000000000 are executable, some of it writable, and have no owner"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "found", "status"),
+    [
+        pytest.param({}, 1, 1, id="nothing is being freed"),
+        pytest.param({"init_free_list": "leaving+8"}, 0, 0, id="on the list"),
+        pytest.param({"init_free_wq": 1}, 0, UNDECIDED, id="work is queued"),
+        pytest.param({"idle_worker+8": "init_free_wq"}, 0, UNDECIDED, id="work is done now"),
+        pytest.param({"loaded+8": 1}, 0, UNDECIDED, id="a module comes"),
+    ],
+)
+def test_memory_of_the_loader_of_modules_without_an_owner(
+    vmlinux: Path, changes: Values, found: int, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, code = report(vmlinux, {"orphan_vm+8": "load_module+4"} | changes, capsys, ("orphan_text",))
+    assert ([one["code"] for one in data["findings"]], code) == (["PL511"] * found, status)
