@@ -16,13 +16,19 @@ set -e
 ${MAKE} init/version-timestamp.o
 ${1} ${2} ${3} --script=${objtree}/${KBUILD_LDS} -o vmlinux --whole-archive vmlinux.a --no-whole-archive
 """
-_MAKEFILE = """export KBUILD_LDS := arch/arm64/kernel/vmlinux.lds
+# As the kernel's: it goes to KBUILD_OUTPUT, from the environment too, and brings the configuration there up to date.
+_MAKEFILE = """ifneq ($(KBUILD_OUTPUT),)
+ifneq ($(realpath $(KBUILD_OUTPUT)),$(realpath $(CURDIR)))
+$(shell touch $(KBUILD_OUTPUT)/include/config/auto.conf)
+endif
+endif
+export KBUILD_LDS := arch/arm64/kernel/vmlinux.lds
 export objtree := .
 export CONFIG_SHELL := sh
 """
-_OUTER = """$(MAKECMDGOALS): sub-make
-sub-make:
-	@$(MAKE) -f ../Makefile $(MAKECMDGOALS)
+# Of a build with O=, from 6.13 on.
+_OUTER = """export KBUILD_OUTPUT = {out}
+include {source}/Makefile
 """
 
 
@@ -52,13 +58,16 @@ def kbuild_tree(
     (top / "scripts").mkdir()
     (top / "scripts" / "link-vmlinux.sh").write_text(_LINK)
     (top / "Makefile").write_text(_MAKEFILE)
+    (top / "Kconfig").touch()
     if source == "..":
-        (out / "Makefile").write_text(_OUTER)
+        (out / "Makefile").write_text(_OUTER.format(out=out, source=top))
     script = (out / "mini" / "mini_kernel.lds").read_text()
     script = script.replace(" .init.text :", " .notes : { *(.note.gnu.build-id) } :text\n .init.text :")
     (out / "arch/arm64/kernel/vmlinux.lds").write_text(script)
     (out / "include/config/auto.conf").write_text("CONFIG_ARM64=y\n")
-    (out / "include/config/auto.conf.cmd").write_text(f'ifneq "$(LD)" "{linker}"\nifneq "$(srctree)" "{source}"\n')
+    (out / "include/config/auto.conf.cmd").write_text(
+        f'deps_config := \\\n\tKconfig \\\n\nifneq "$(LD)" "{linker}"\nifneq "$(srctree)" "{source}"\n'
+    )
     script = "scripts/link-vmlinux.sh" if source == "." else "../scripts/link-vmlinux.sh"
     (out / ".vmlinux.cmd").write_text(f'savedcmd_vmlinux := {script} "{linker}" "-EL" "{_FLAGS}";  true\n\nmore:\n')
     lds = "arch/arm64/kernel/vmlinux.lds"

@@ -2,7 +2,9 @@
 
 The script writes into its working directory only (6.1 to 7.2), except that it lets make compile
 ``init/version-timestamp.o``, which the build has. So it runs in a directory of symbolic links to the tree's entries.
-It gets the environment that the tree's own make would give it.
+It gets the environment that the source's make gives it. That make must not go into the build: the Makefile of a build
+with ``O=`` (7.2) names the build's directory, or the one that it was copied from. Nor may it bring the configuration up
+to date, which it would do through the links.
 """
 
 from __future__ import annotations
@@ -27,6 +29,10 @@ _GOAL: Final = "prologue-environment"
 # Outputs of a link. A new one must not be written through a symbolic link into the tree.
 _OUTPUTS: Final = ("vmlinux", "vmlinux.unstripped", "vmlinux.map", "System.map", ".version")
 _OUTPUT_PREFIXES: Final = (".tmp_", ".btf.", ".vmlinux.d", ".vmlinux.unstripped.d")
+# Of our caller's environment make gets these only: it takes KBUILD_OUTPUT, MAKEFLAGS and the like from there, too.
+_PASSED_ON: Final = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH")
+# Kbuild's own switch for goals that take a configuration as it is; without the second it would leave out the compiler.
+_AS_CONFIGURED: Final = ("may-sync-config=", "need-compiler=1")
 
 
 @contextmanager
@@ -37,7 +43,7 @@ def relinking(tree: BuildTree, directory: Path) -> Iterator[Callable[[str], Path
         BenchError: make or the link failed, with the end of what it printed.
 
     """
-    with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=directory) as name:
+    with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=directory.resolve()) as name:
         out = _mirror(tree, Path(name))
         environment = _environment(tree, out)
         script = Path(tree.source, "scripts/link-vmlinux.sh")
@@ -68,14 +74,14 @@ def _mirror(tree: BuildTree, root: Path) -> Path:
 
 
 def _environment(tree: BuildTree, out: Path) -> dict[str, str]:
-    """Return the environment that the tree's make gives to the link, with the script that is to be written."""
+    """Return the environment that the source's make gives to the link, with the script that is to be written."""
     dump = out.parent / "environment"
     # The outer make of a build with O= does not know the variable: the goal reaches the inner one, too.
     rule = f"{_GOAL}: ; $(if $(KBUILD_LDS),env -0 >{shlex.quote(str(dump))},@:)"
     variables = [f"{name}={value}" for name, value in tree.variables.items() if name != "srctree"]
-    command = ["make", "-s", "--no-print-directory", f"--eval={rule}", *variables, _GOAL]
-    own = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
-    _run(command, out, own, tree)
+    makefile = ["-f", str(Path(tree.source, "Makefile")), f"KBUILD_OUTPUT={out}", *_AS_CONFIGURED]
+    command = ["make", "-s", "--no-print-directory", *makefile, f"--eval={rule}", *variables, _GOAL]
+    _run(command, out, {name: os.environ[name] for name in _PASSED_ON if name in os.environ}, tree)
     if not dump.exists():
         raise BenchError(f"{tree.out}: its make does not say how it links (no KBUILD_LDS)")
     pairs = (pair.partition("=") for pair in dump.read_text(errors="surrogateescape").split("\0") if pair)

@@ -24,6 +24,7 @@ _SCRIPT: Final = "arch/arm64/kernel/vmlinux.lds"
 _CONFIG: Final = "include/config/auto.conf"
 # TEXT_MAIN of include/asm-generic/vmlinux.lds.h: the patterns of most functions' sections.
 _MAIN_TEXT: Final = re.compile(r"\*\((?P<names>\.text(?: [^)]*)?)\)")
+_KCONFIG: Final = re.compile(r"^deps_config :=((?:.*\\\n)*.*)$", re.MULTILINE)
 _RECORDED: Final = re.compile(r'^ifneq "\$\((\w+)\)" "(.*)"$', re.MULTILINE)
 
 
@@ -79,10 +80,8 @@ def open_tree(out: Path) -> BuildTree:
         raise BenchError(
             f"{out}: LTO makes one object of all: its order of functions cannot be changed after the build"
         )
-    dot_config = out / ".config"
-    if dot_config.exists() and dot_config.stat().st_mtime > (out / _CONFIG).stat().st_mtime:
-        raise BenchError(f"{out}: .config is newer than the build: build vmlinux first")
     source, command = _link_command(out)
+    _require_configured(out, source, recorded)
     variables = dict(_RECORDED.findall(recorded))
     units = _units(out, variables, _main_text(out, script)["names"].split())
     if len(units) < 2:
@@ -91,6 +90,19 @@ def open_tree(out: Path) -> BuildTree:
         out=out, source=source, command=command, variables=MappingProxyType(variables),
         script=script, units=units,
     )  # fmt: skip
+
+
+def _require_configured(out: Path, source: str, recorded: str) -> None:
+    """Refuse a build that its next make would configure again: a link of it would be of neither configuration."""
+    built = (out / _CONFIG).stat().st_mtime_ns
+    sources = _KCONFIG.search(recorded)
+    names = sources[1].replace("\\\n", " ").split() if sources else []
+    for name in (*([".config"] if (out / ".config").exists() else []), *names):
+        # As make looks for it: in the build, then in the source tree.
+        path = next((path for path in (out / name, out / source / name) if path.exists()), None)
+        if path is None or path.stat().st_mtime_ns > built:
+            what = f"{name} is gone since" if path is None else f"{path} is newer than"
+            raise BenchError(f"{out}: {what} the configuration that was built: build vmlinux first")
 
 
 def ordered_script(tree: BuildTree, order: Sequence[str], alignment: int) -> str:

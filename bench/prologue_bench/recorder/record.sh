@@ -10,6 +10,7 @@
 LC_ALL=C
 export LC_ALL
 PATH=$PATH:/usr/sbin:/usr/bin:/sbin:/bin
+unset KBUILD_OUTPUT KBUILD_EXTMOD MAKEFLAGS MFLAGS # kernel-build cleans and builds in its own tree, nowhere else
 label=${LABEL:-$label}
 proc=${PROLOGUE_ROOT-}/proc # tests put a tree of their own here
 sys=${PROLOGUE_ROOT-}/sys

@@ -39,8 +39,10 @@ def links(*arguments: object) -> int:
     return main(["bench", "links", *map(str, arguments)])
 
 
-def state_of(directory: Path) -> list[tuple[Path, int]]:
-    return sorted((path, path.lstat().st_mtime_ns) for path in directory.rglob("*"))
+def state_of(directory: Path) -> list[tuple[Path, int, bytes]]:
+    return sorted(
+        (path, path.lstat().st_mtime_ns, path.read_bytes() if path.is_file() else b"") for path in directory.rglob("*")
+    )
 
 
 def placed(link: RecordedLink, vmlinux: Path) -> list[tuple[str, int]]:
@@ -72,6 +74,22 @@ def test_each_link_has_its_order_and_alignment(source: Literal[".", ".."], linke
         assert link.moved > 0
     assert len({link.build_id for link in made}) == len({link.plan.order for link in made if link.plan}) == 4
     assert len({link.functions for link in made}) == 1
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("form", ["the build", "a copy", "a relative -o", "KBUILD_OUTPUT set"])
+def test_a_build_elsewhere_stays_as_it_is(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own Makefile names it, wherever it is copied to; so may the environment."""
+    tree, out = kbuild_tree(tmp_path, "..", objects=3), "links"
+    if form == "a copy":
+        tree = Path(shutil.copytree(tree.parent, tmp_path / "copy" / "linux")) / tree.name
+    if form == "KBUILD_OUTPUT set":
+        monkeypatch.setenv("KBUILD_OUTPUT", str(tree))
+    monkeypatch.chdir(tmp_path)
+    before = state_of(tmp_path)
+    assert links(tree, "-n", 2, "-o", out if form == "a relative -o" else tmp_path / out) == 0
+    shutil.rmtree(out)
+    assert [entry for entry in state_of(tmp_path) if entry not in before] == []
 
 
 @pytest.mark.thorough
@@ -145,7 +163,9 @@ def test_a_link_that_verify_refuses_is_not_kept(tree: Path, tmp_path: Path, caps
     [
         ("rm vmlinux.a", "no vmlinux.a: name the directory of a kernel build"),
         ("echo CONFIG_LTO_CLANG=y >include/config/auto.conf", "LTO makes one object of all"),
-        ("echo >.config; touch -d '1 hour' .config", ".config is newer than the build"),
+        ("echo >.config; touch -d '1 hour' .config", ".config is newer than the configuration that was built"),
+        ("touch -d '1 hour' Kconfig", "Kconfig is newer than the configuration that was built: build vmlinux first"),
+        ("rm Kconfig", "Kconfig is gone since the configuration that was built"),
         ("echo 'cmd_vmlinux := ld -o vmlinux' >.vmlinux.cmd", "not the command of scripts/link-vmlinux.sh"),
         ("sed -i 's/[*](.text /*(.other /' arch/arm64/kernel/vmlinux.lds", "no pattern *(.text ...)"),
         ("sed -i 's/LDS/X/' Makefile", "its make does not say how it links"),

@@ -38,6 +38,18 @@ def environment(directory: Path) -> dict[str, str]:
     return {**os.environ, "PROLOGUE_ROOT": str(make_tree(directory / "machine"))}
 
 
+def test_a_kernel_build_cleans_its_own_tree_only(tmp_path: Path) -> None:
+    """A make of the kernel would do `mrproper` in KBUILD_OUTPUT."""
+    (tmp_path / "Makefile").write_text(
+        "mrproper defconfig vmlinux:\n\t@test -z '$(KBUILD_OUTPUT)$(KBUILD_EXTMOD)$(O)'\n"
+    )
+    task = Task(workloads=(parse_workload(f"kernel-build:{tmp_path},j=2"),), runs=1)
+    hostile = {"KBUILD_OUTPUT": "/other/build", "KBUILD_EXTMOD": "/a/module", "MAKEFLAGS": " -- O=/other/build"}
+    programs = {**environment(tmp_path), "PATH": os.environ["PATH"], **hostile}
+    done = subprocess.run(["sh"], input=script(task), capture_output=True, text=True, check=True, env=programs)
+    assert len(read_recorded(done.stdout.splitlines(), task).values) == 1
+
+
 def extracted(workload: Workload, output: Path) -> float:
     """What the recorder takes from a program's output."""
     instead = replace(workload, command=f"cat {output}")
