@@ -130,6 +130,7 @@ def start(shell: str, text: str, programs: Path) -> list[str]:
             "sleep",
             "wc",
             "cat",
+            "sha256sum",
         ):
             (programs / name).symlink_to(found)
     return [found, *words[1:], str(script)]

@@ -285,6 +285,78 @@ cooling() {
 	highest "$@"
 }
 
+# The first 16 digits of a file's SHA-256; nothing if it cannot be read, or the machine has no sha256sum.
+digest() {
+	[ -r "$1" ] && sha256sum <"$1" 2>/dev/null | cut -c 1-16
+}
+
+# The kernel's command line without what names the boot: the variant's file, and a mark of QEMU's guest.
+command_line() {
+	words=
+	set -f
+	for word in $(first "$proc/cmdline"); do
+		case $word in BOOT_IMAGE=* | initrd=* | prologue.token=*) ;; *) words="$words $word" ;; esac
+	done
+	set +f
+	printf %s "${words# }"
+}
+
+vulnerabilities() {
+	for file in "$sys"/devices/system/cpu/vulnerabilities/*; do
+		[ ! -r "$file" ] || echo "${file##*/}: $(first "$file")"
+	done
+}
+
+firmware() {
+	words=
+	for file in "$sys"/class/dmi/id/bios_vendor "$sys"/class/dmi/id/bios_version "$sys"/class/dmi/id/bios_date \
+		"$proc"/device-tree/chosen/u-boot,version "$proc"/device-tree/model; do
+		value=$(first "$file")
+		words="$words${value:+${words:+ }$value}"
+	done
+	printf %s "$words"
+}
+
+# The programs that the workloads begin with, each with its digest.
+programs() {
+	index=0
+	while [ $index -lt "$workloads" ]; do
+		set -f
+		eval "set -- \$command_$index"
+		set +f
+		program=$(command -v "$1" 2>/dev/null)
+		case $program in /*) echo "$1 $(digest "$program")" ;; esac
+		index=$((index + 1))
+	done
+}
+
+# What the cores of each policy run at, in kHz: by the counters of the CPU, by the firmware, or as the kernel believes.
+frequencies() {
+	comma=
+	printf '['
+	for policy in "$cpufreq"/policy*; do
+		[ -e "$policy/scaling_max_freq" ] || continue
+		value=null
+		for name in cpuinfo_avg_freq cpuinfo_cur_freq scaling_cur_freq; do
+			[ "$value" != null ] || value=$(number "$policy/$name")
+		done
+		printf '%s%s' "$comma" "$value"
+		comma=', '
+	done
+	printf ']'
+}
+
+# What else decides how fast this kernel runs here; null, or empty, if nothing says it
+settings() {
+	printf '"command_line": %s, "vulnerabilities": %s, ' "$(quote_or_null "$(command_line)")" "$(vulnerabilities | strings)"
+	printf '"randomize_va_space": %s, "huge_pages": %s, ' "$(number "$proc/sys/kernel/randomize_va_space")" \
+		"$(quote_or_null "$(first "$sys/kernel/mm/transparent_hugepage/enabled")")"
+	printf '"config": %s, "firmware": %s, ' "$(quote_or_null "$(digest "$proc/config.gz")")" \
+		"$(quote_or_null "$(firmware)")"
+	memory=$(sed -n 's/^MemTotal: *\([0-9]*\) kB$/\1/p' "$proc/meminfo" 2>/dev/null)
+	printf '"memory": %s, "programs": %s' "${memory:-null}" "$(programs | strings)"
+}
+
 # CPU time that was not idle since boot, in 1/100 s: user, nice, system, interrupts, and what a host took
 ticks() {
 	{ read -r cpu user nice kernel idle wait irq soft stolen rest <"$proc/stat"; } 2>/dev/null || return
@@ -328,12 +400,12 @@ gate() {
 		last_number=$messages
 		last_message=$(dmesg | head -n "$last_number" | tail -n 1)
 	fi
-	used=null
-	[ "$1" = after ] || used=$(settle)
+	used=null speeds='[]'
+	if [ "$1" = after ]; then speeds=$(frequencies); else used=$(settle); fi
 	emit gate "\"when\": \"$1\", \"busy\": $used, \
 \"governors\": $(distinct "$cpufreq"/policy*/scaling_governor | strings), \
 \"governor_refused\": $(printf %s "$refused" | strings), \
-\"boost\": $boost, \"limits\": $(limits), \
+\"boost\": $boost, \"limits\": $(limits), \"frequencies\": $speeds, $(settings), \
 \"temperature\": $(highest "$sys"/class/thermal/thermal_zone*/temp), \"cooling\": $(cooling), \
 \"load\": $(quote "$(first "$proc/loadavg" | cut -d ' ' -f 1)"), \"taint\": $(number "$proc/sys/kernel/tainted"), \
 \"messages\": $messages, \"warnings\": $warnings, \

@@ -13,8 +13,24 @@ Reading = Mapping[str, Any]
 
 SETTINGS: Final = {
     "online": "online CPUs", "affinity": "affinity", "governors": "governors", "boost": "boost",
-    "limits": "frequency limits",
+    "limits": "frequency limits", "command_line": "kernel command line", "vulnerabilities": "vulnerabilities",
+    "randomize_va_space": "randomize_va_space", "huge_pages": "transparent huge pages",
+    "config": "kernel configuration", "firmware": "firmware", "memory": "RAM", "programs": "programs of workloads",
 }  # fmt: skip
+_FREQUENCIES: Final = "frequencies"  # of cores, read after the runs
+_COMPARED: Final = {**SETTINGS, _FREQUENCIES: "core frequencies in kHz"}
+# What two boots of one machine may differ in: a kernel takes its own part of the RAM, and clocks are not exact.
+_NEARLY: Final = {"memory": 0.01, _FREQUENCIES: 0.05}
+
+
+def settings_of(boot: Boot) -> Reading:
+    """Return what is compared between boots.
+
+    What cores ran at is a part of it only if nothing but the governor ``performance`` was to decide it.
+    """
+    governors = boot.gate_before.get("governors") or ()
+    fixed = bool(governors) and all(governor == "performance" for governor in governors)
+    return {**boot.gate_before, _FREQUENCIES: boot.gate_after.get(_FREQUENCIES) if fixed else None}
 
 
 def setup_differences(readings: Iterable[tuple[str, Reading]]) -> Iterator[str | None]:
@@ -22,24 +38,53 @@ def setup_differences(readings: Iterable[tuple[str, Reading]]) -> Iterator[str |
 
     A setting that a reading does not have differs from nothing.
     """
-    known: dict[str, tuple[str, str]] = {}
+    known: dict[str, tuple[object, str]] = {}
     for where, reading in readings:
-        values = {name: setting_text(reading[name]) for name in SETTINGS if _known(reading.get(name))}
+        values = {name: reading[name] for name in _COMPARED if _known(reading.get(name))}
+        shared = {name: (value, *known[name]) for name, value in values.items() if name in known}
         differences = [
-            f"{SETTINGS[name]}: {value}, but {known[name][0]} in {known[name][1]}"
-            for name, value in values.items()
-            if name in known and known[name][0] != value
+            f"{_COMPARED[name]}: {_beside(value, other)}, but {_beside(other, value)} in {place}"
+            for name, (value, other, place) in shared.items()
+            if not _alike(name, value, other)
         ]
         if not differences:
             known = {name: (value, where) for name, value in values.items()} | known
         yield "; ".join(differences) or None
 
 
+def _alike(name: str, value: object, other: object) -> bool:
+    if name not in _NEARLY:
+        return setting_text(value) == setting_text(other)
+    pairs = list(zip(_numbers(value), _numbers(other), strict=False))
+    same_count = len(_numbers(value)) == len(_numbers(other))
+    return same_count and all(abs(a - b) <= _NEARLY[name] * max(a, b) for a, b in pairs)
+
+
+def _numbers(value: object) -> list[float]:
+    values = value if isinstance(value, list) else [value]
+    return [number for number in values if isinstance(number, int | float)]
+
+
+def _beside(value: object, other: object) -> str:
+    """Write a setting; of a list or a command line only what the other one lacks."""
+    parts, others = (
+        item.split()
+        if isinstance(item, str)
+        else [setting_text(part) for part in item]
+        if isinstance(item, list)
+        else []
+        for item in (value, other)
+    )
+    if len(parts) < 2 and len(others) < 2:
+        return setting_text(value)
+    return " ".join(part for part in parts if part not in others) or "nothing"
+
+
 def void_unlike(boots: Sequence[Boot]) -> tuple[Boot, ...]:
     """Make boots void that ran with another governor, other CPUs ... than the ones before them that count."""
     counted = [boot for boot in boots if boot.void is None]
     # All of them agree, and their numbers change when sets are merged.
-    differences = setup_differences(("them", boot.gate_before) for boot in counted)
+    differences = setup_differences(("them", settings_of(boot)) for boot in counted)
     odd = {boot.number: why for boot, why in zip(counted, differences, strict=True) if why is not None}
     return tuple(
         replace(b, void=f"settings differ from earlier boots: {odd[b.number]}") if b.number in odd else b for b in boots

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -84,6 +86,33 @@ def test_facts_of_a_machine(shell: str, tmp_path: Path) -> None:
     assert gate["midr"] == ["0x00000000410fd034", "0x00000000411fd072"]
     assert seen.readback is None
     assert gate["unread"] == "no sites were asked for"
+
+
+@pytest.mark.thorough
+def test_what_else_decides_how_fast_a_kernel_runs(shell: str, tmp_path: Path) -> None:
+    more: dict[str, str | bytes] = {
+        "proc/cmdline": "BOOT_IMAGE=/boot/vmlinuz-b root=/dev/x * mitigations=off prologue.token=12ab initrd=/i\n",
+        "proc/config.gz": b"\x1f\x8b",
+        "proc/sys/kernel/randomize_va_space": "2\n",
+        "proc/device-tree/chosen/u-boot,version": "2025.01\0",
+        "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
+        "sys/devices/system/cpu/vulnerabilities/spectre_v2": "Mitigation: CSV2, BHB\n",
+        "sys/devices/system/cpu/vulnerabilities/meltdown": "Not affected\n",
+        "sys/devices/system/cpu/cpufreq/policy0/cpuinfo_cur_freq": "1499000\n",
+        "sys/devices/system/cpu/cpufreq/policy2/scaling_cur_freq": "900000\n",
+    }
+    seen = record(shell, Task(workloads=(measured("cat /dev/null"),), runs=1), tmp_path, more)
+    (tool,) = seen.gate_before["programs"]
+    expected = {
+        "command_line": "root=/dev/x * mitigations=off", "randomize_va_space": 2,
+        "vulnerabilities": ["meltdown: Not affected", "spectre_v2: Mitigation: CSV2, BHB"],
+        "huge_pages": "always [madvise] never", "firmware": '2025.01 Some Board 4 \\ "B"', "memory": 4005176,
+    }  # fmt: skip
+    expected["config"] = hashlib.sha256(b"\x1f\x8b").hexdigest()[:16]
+    for gate in (seen.gate_before, seen.gate_after):
+        assert {name: gate[name] for name in expected} == expected
+    assert re.fullmatch("cat [0-9a-f]{16}", tool)
+    assert (seen.gate_before["frequencies"], seen.gate_after["frequencies"]) == ([], [1499000, 900000])
 
 
 @pytest.mark.thorough
