@@ -13,8 +13,10 @@ from prologue.words import counted
 from prologue_bench.analysis.boards import Boards, over_boards
 from prologue_bench.analysis.counters import with_counters
 from prologue_bench.analysis.layouts import LayoutEffects, over_layouts, spread_between
+from prologue_bench.analysis.order import Trend, trend_of
 from prologue_bench.analysis.series import Series, by_link, log_medians, paired_differences, series_of
 from prologue_bench.analysis.stats import LEAST, Estimate, Floats, paired, unpaired
+from prologue_bench.analysis.withheld import first_lines, separated_pairs, why_withheld
 from prologue_bench.errors import BenchError
 from prologue_bench.results.model import ResultSet, Workload
 
@@ -87,6 +89,7 @@ class WorkloadReport:
     """All variants of one workload, the base first; comparisons in the same order, without the base.
 
     ``base_spread`` is the standard deviation of the base between layouts, relative; None if there is one link.
+    ``trend`` is what changed in the course of the campaign; None if too few boots tell of it.
     """
 
     workload: Workload
@@ -94,6 +97,7 @@ class WorkloadReport:
     comparisons: tuple[Comparison, ...] = ()
     control: Comparison | None = None  # the A/A comparison, one of those
     base_spread: float | None = None
+    trend: Trend | None = None
 
     @property
     def floor(self) -> float | None:
@@ -104,11 +108,12 @@ class WorkloadReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Content of a report, in any format."""
+    """Content of a report, in any format; ``first_lines`` stand above everything else."""
 
     results: ResultSet
     margin: float
     workloads: tuple[WorkloadReport, ...]
+    first_lines: tuple[str, ...] = ()
 
 
 def compare(results: ResultSet, margin: float = MARGIN) -> Report:
@@ -123,7 +128,8 @@ def compare(results: ResultSet, margin: float = MARGIN) -> Report:
 
     """
     results = with_counters(results)
-    return Report(results, margin, tuple(_report(results, w, margin) for w in results.campaign.workloads))
+    workloads = tuple(_report(results, workload, margin) for workload in results.campaign.workloads)
+    return Report(results, margin, workloads, first_lines(results, workloads[0].series))
 
 
 def _report(results: ResultSet, workload: Workload, margin: float) -> WorkloadReport:
@@ -144,9 +150,14 @@ def _report(results: ResultSet, workload: Workload, margin: float) -> WorkloadRe
     control = next((c for c in compared if c.variant == campaign.aa), None)
     if campaign.aa is not None:
         compared = tuple(c if c is control else _limited_by_control(c, control) for c in compared)
+    reasons = separated_pairs(recorded) | why_withheld(results)
+    compared = tuple(
+        replace(c, verdict="none", reason=reasons[c.variant]) if c is not control and c.variant in reasons else c
+        for c in compared
+    )
     return WorkloadReport(
         workload=workload, series=recorded, comparisons=compared, control=control,
-        base_spread=_base_spread(base, workload),
+        base_spread=_base_spread(base, workload), trend=trend_of(recorded, workload.name),
     )  # fmt: skip
 
 

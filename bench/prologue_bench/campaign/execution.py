@@ -16,7 +16,7 @@ from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.recorder.gate import void_reason
 from prologue_bench.recorder.output import Recorded
 from prologue_bench.recorder.task import Task
-from prologue_bench.results.model import Boot, Campaign, contradiction
+from prologue_bench.results.model import LOST, Boot, Campaign, contradiction
 from prologue_bench.results.settings import void_unlike
 from prologue_bench.results.store import LOGS, boot_log
 from prologue_bench.targets.base import Attempt
@@ -179,7 +179,7 @@ class Execution:
         try:
             seen = self.target.boot(Attempt(self._image(place), log, self.plan.timeout, place.variant), self.plan.task)
         except GuestLostError as error:
-            return replace(blank, void=f"lost: {_first_words(error)}"), error
+            return replace(blank, void=f"{LOST}{_first_words(error)}"), error
         judged = _judged(seen.added_to(blank), self.campaign, self._wrong_kernel(place, seen))
         return void_unlike((*self.journal.boots, judged))[-1], None
 

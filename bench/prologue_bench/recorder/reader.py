@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from prologue_bench.errors import BenchError
+from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.host.events import Event, parse_line
 from prologue_bench.recorder.output import TOKEN, read_facts, read_recorded
 from prologue_bench.recorder.record import Record, blank_record, decode_record, make_record
@@ -16,8 +16,8 @@ from prologue_bench.recorder.tries import join_tries
 from prologue_bench.results.append_only import split_lines, torn_note
 from prologue_bench.results.fields import Fields, parse, read_file
 from prologue_bench.results.merge import differences
-from prologue_bench.results.model import Campaign, ResultSet, Variant
-from prologue_bench.results.settings import require_alike
+from prologue_bench.results.model import LOST, Campaign, ResultSet, Variant
+from prologue_bench.results.settings import require_alike, settings_of
 from prologue_bench.results.store import decode_workloads
 
 SUFFIXES: Final = (".jsonl", ".log")
@@ -47,7 +47,7 @@ def read_records(paths: Sequence[Path]) -> ResultSet:
     first = next((record for record in counted if "host" in record.setup.machine), counted[0])
     for record in counted:
         _require_one_setup(first, record)
-    require_alike((record.where, record.boot.gate_before) for record in counted)
+    require_alike((record.where, settings_of(record.boot)) for record in counted)
     _require_one_treatment(counted)
     boots, of_tries = join_tries(records)
     labels = tuple(dict.fromkeys(boot.variant for boot in sorted(boots, key=lambda boot: boot.void is not None)))
@@ -117,5 +117,6 @@ def _read_part(lines: Sequence[str], begin: Event, where: str) -> Record:
         return make_record(read_recorded(lines, task), task, where=where)
     except BenchError as error:
         reason = error.message.splitlines()[0].partition("; its end:")[0]
+        reason = f"{LOST}{reason}" if isinstance(error, GuestLostError) else reason
         blank = blank_record(read_facts(begin.data, {}), task, "", where)
         return replace(blank, boot=replace(blank.boot, void=reason))

@@ -6,11 +6,13 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from prologue_bench.analysis.boards import Boards, GroupEffect
 from prologue_bench.analysis.compare import Comparison, Report, WorkloadReport
 from prologue_bench.analysis.layouts import LayoutEffects
+from prologue_bench.analysis.losses import losses_of
 from prologue_bench.analysis.series import Series
 from prologue_bench.analysis.stats import ALPHA, FLIPS, LEAST, LEVEL, POWER, SEED
 from prologue_bench.results.model import ResultSet
@@ -18,7 +20,8 @@ from prologue_bench.results.model import ResultSet
 SCHEMA: Final = "prologue.bench-compare/1"
 _COLUMNS: Final = (
     "workload", "unit", "direction", "variant", "base", "boots", "runs", "median", "difference", "ratio", "low", "high",
-    "p", "test", "units", "detectable", "aa_difference", "verdict", "within_margin", "reason",
+    "p", "test", "units", "detectable", "aa_difference", "verdict", "within_margin", "reason", "boots_begun", "lost",
+    "unfit",
 )  # fmt: skip
 
 
@@ -42,6 +45,7 @@ def setup(results: ResultSet) -> dict[str, Any]:
         "boards": list(results.boards),
         "links": list(results.links),
         "voids": [{"boot": boot.number, "variant": boot.variant, "reason": boot.void} for boot in results.voids],
+        "losses": [asdict(losses) for losses in losses_of(results)],
         "notes": list(results.notes),
     }
 
@@ -53,6 +57,7 @@ def _document(report: Report) -> dict[str, Any]:
     }  # fmt: skip
     return {
         **setup(report.results),
+        "first_lines": list(report.first_lines),
         "settings": settings,
         "workloads": [_workload(w, report.margin) for w in report.workloads],
     }
@@ -63,6 +68,7 @@ def _workload(report: WorkloadReport, margin: float) -> dict[str, Any]:
         **{name: getattr(report.workload, name) for name in ("name", "command", "unit", "direction")},
         "aa_difference": report.floor,
         "base_spread": report.base_spread,
+        "trend": None if report.trend is None else asdict(report.trend),
         "variants": [_variant(series) for series in report.series],
         "comparisons": [_comparison(comparison, margin) for comparison in report.comparisons],
     }
@@ -131,6 +137,7 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> st
 
 
 def _rows(report: Report) -> Iterator[dict[str, object]]:
+    losses = {part.variant: part for part in losses_of(report.results)}
     for part in report.workloads:
         compared = {comparison.variant: _comparison(comparison, report.margin) for comparison in part.comparisons}
         for series in part.series:
@@ -144,6 +151,8 @@ def _rows(report: Report) -> Iterator[dict[str, object]]:
                 "runs": len(series.pooled),
                 "median": series.median,
             }
+            if (count := losses.get(series.label)) is not None:
+                row |= {"boots_begun": count.boots, "lost": count.lost, "unfit": count.unfit}
             more = compared.get(series.label)
             if more is not None:
                 row |= {name: value for name, value in more.items() if name in _COLUMNS}

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from prologue_bench.analysis.describe import OUTLIER_RULE, Description, describe
+from prologue_bench.analysis.losses import losses_line, losses_of
+from prologue_bench.analysis.order import trend_of
+from prologue_bench.analysis.series import series_of
 from prologue_bench.exact.entered import SUFFIX, entered_table, read_entered
 from prologue_bench.report import words
 from prologue_bench.report.data import csv_text, setup
 from prologue_bench.report.group_words import boards_used
 from prologue_bench.report.layout import command_lines, markdown, markdown_table, text_table, wrapped
 from prologue_bench.report.rounding import rounded
-from prologue_bench.report.text import title
+from prologue_bench.report.text import first_lines, title
 from prologue_bench.results.model import ResultSet
 from prologue_bench.results.store import boot_log
 
@@ -28,7 +31,7 @@ _SHOWN: Final = 6  # outliers named of one variant
 
 def to_text(results: ResultSet, command: Sequence[str], more: str = "") -> str:
     """Write plain text, 75 columns; ``more`` stands before ``command``, which makes it again."""
-    lines: list[str] = []
+    lines = first_lines(_above(results))
     for workload, rows in describe(results):
         lines += [*title(workload), "", *text_table(_HEAD, _cells(rows), _NUMBERS), ""]
         if flagged := [line for sentence in _flagged(rows, results) for line in wrapped(sentence)]:
@@ -40,7 +43,7 @@ def to_text(results: ResultSet, command: Sequence[str], more: str = "") -> str:
 
 def to_markdown(results: ResultSet, command: Sequence[str]) -> str:
     """Write Markdown; ``command`` makes it again."""
-    lines: list[str] = []
+    lines = [f"**{markdown(line)}**\n" for line in _above(results)]
     for workload, rows in describe(results):
         lines += [f"### {markdown(' '.join(line.strip() for line in title(workload)))}", ""]
         lines += [*markdown_table(_HEAD, _cells(rows), _NUMBERS), ""]
@@ -48,6 +51,12 @@ def to_markdown(results: ResultSet, command: Sequence[str]) -> str:
             lines += [*items, ""]
     lines += [*(f"- {markdown(sentence)}" for sentence in _foot(results)), "", "```", *command_lines(command), "```"]
     return "\n".join(lines) + "\n"
+
+
+def _above(results: ResultSet) -> list[str]:
+    """Say how many boots were lost or left out, by variant; nothing if none was."""
+    counts = losses_of(results)
+    return [losses_line(counts)] if any(losses.missing for losses in counts) else []
 
 
 def _cells(rows: tuple[Description, ...]) -> list[list[str]]:
@@ -77,6 +86,10 @@ def _flagged(rows: tuple[Description, ...], results: ResultSet) -> Iterator[str]
 
 def _foot(results: ResultSet) -> Iterator[str]:
     yield f"out: outliers, {OUTLIER_RULE}; flagged, never dropped"
+    for workload in results.campaign.workloads:
+        series = [series_of(results, workload.name, variant.label) for variant in results.campaign.variants]
+        if (seen := trend_of([part for part in series if part.boots], workload.name)) is not None:
+            yield f"{workload.name}, in the course of the campaign: {words.trend_text(seen)}"
     yield f"{results.campaign.evidence} evidence; {words.design(results)}"
     if boards := boards_used(results):
         yield boards

@@ -20,6 +20,8 @@ def to_html(report: Report, command: Sequence[str]) -> str:
     ]
     if verdicts:
         parts.insert(0, BulletList(title="Verdicts", lines=verdicts))
+    if report.first_lines:
+        parts.insert(0, BulletList(title="Read this first", lines=list(report.first_lines)))
     parts.append(_picture(report))
     parts.append(BulletList(title="What was measured, and what was not", lines=[*campaign.same_link, *foot(report)]))
     facts = [*campaign.machine.items(), *campaign.kernel.items()]

@@ -167,7 +167,10 @@ def _test(
         "environment": _environment(campaign, boot),
     }
     comments = [f"{workload.name}, {workload.direction} is better", f"variant {variant.label}"]
-    if boot.void is not None:  # the harness says that nothing is known, of the test as of the kernel
+    if boot.is_lost:  # it hung, panicked or never came back
+        test["status"] = "FAIL"
+        comments.append(str(boot.void))
+    elif boot.void is not None:  # the harness says that nothing is known, of the test as of the kernel
         test["status"] = "MISS"
         comments.append(f"void: {boot.void}")
     elif campaign.evidence == "smoke":

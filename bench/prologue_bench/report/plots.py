@@ -201,7 +201,7 @@ def _notes(report: Report, share: float) -> list[str]:
     results = report.results
     limits, facts = words.limits(results.campaign), words.setup_facts(results.campaign)
     design = filter(None, (words.design(results), boards_used(results)))
-    lines = [*limits, *_verdicts(report), *design, *words.caveats(report), *facts, *results.notes]
+    lines = [*report.first_lines, *limits, *_verdicts(report), *design, *words.caveats(report), *facts, *results.notes]
     return [
         part for line in lines for part in textwrap.wrap(picture_text(line), max(int(_NOTE_WIDTH * share), _FEWEST))
     ]
@@ -212,6 +212,7 @@ def _verdicts(report: Report) -> Iterator[str]:
     for row in report.workloads:
         if row.comparisons and not row.comparisons[0].exact:
             verdicts = [words.verdict(row, comparison, report.margin) for comparison in row.comparisons]
+            verdicts += words.trend(row.trend)
             yield from (f"{row.workload.name}: {sentence}" for sentence in verdicts)
             if method := words.method(row):
                 yield f"{row.workload.name}: {method}"

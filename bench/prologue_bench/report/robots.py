@@ -10,6 +10,7 @@ import numpy as np
 
 from prologue.report.ktap import escape_test_name
 from prologue_bench.analysis.compare import Comparison, Report, WorkloadReport, faster_or
+from prologue_bench.analysis.losses import losses_of
 from prologue_bench.analysis.series import Series
 from prologue_bench.errors import BenchError
 from prologue_bench.report import words
@@ -30,7 +31,7 @@ def to_0day(report: Report) -> str:
 
     """
     _require_timing(report, "0day")
-    base, lines = report.results.campaign.base, []
+    base, lines = report.results.campaign.base, _first_lines(report)
     for label in (variant.label for variant in report.results.campaign.variants if variant.label != base):
         rows, verdicts = [], []
         for part in report.workloads:
@@ -50,14 +51,16 @@ def to_ktap(report: Report) -> str:
     """Write a test for each workload, in it one for each variant; values, units and variances are diagnostics.
 
     A variant fails if it is worse and that is a verdict, and not within the margin. Without a verdict it is skipped,
-    and so is one of which no boot counts. A workload whose variants are all skipped is skipped.
+    and so is one of which no boot counts. A workload whose variants are all skipped is skipped. The last test is of
+    boots: a variant fails in it if one was lost.
 
     Raises:
         BenchError: the evidence allows no percentages.
 
     """
     _require_timing(report, "ktap")
-    lines = ["KTAP version 1", f"1..{len(report.workloads)}"]
+    of_boots = list(_boots(report, len(report.workloads) + 1))
+    lines = ["KTAP version 1", f"1..{len(report.workloads) + bool(of_boots)}", *_first_lines(report)]
     planned = len(report.results.campaign.variants) - 1
     for number, part in enumerate(report.workloads, 1):
         inner, failed = ["KTAP version 1", f"1..{planned}", _diagnostic(part.series[0], part)], False
@@ -75,7 +78,23 @@ def to_ktap(report: Report) -> str:
         judged = any(c.verdict in _VERDICTS for c in part.comparisons if c is not part.control)
         skip = "" if judged else " # SKIP no verdict"
         lines.append(f"{'not ok' if failed else 'ok'} {number} {_test_name(part.workload.name)}{skip}")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *of_boots]) + "\n"
+
+
+def _first_lines(report: Report) -> list[str]:
+    return [f"# {mail(line)}" for line in report.first_lines]
+
+
+def _boots(report: Report, number: int) -> Iterator[str]:
+    """Write the test of all boots, if they are known: a hang or a panic is a failure of the kernel that was booted."""
+    counts = losses_of(report.results)
+    if not counts:
+        return
+    inner = ["KTAP version 1", f"1..{len(counts)}"]
+    for k, losses in enumerate(counts, 1):
+        inner += [f"# {mail(str(losses))}", f"{'not ok' if losses.lost else 'ok'} {k} {_test_name(losses.variant)}"]
+    yield from (f"  {line}" for line in inner)
+    yield f"{'not ok' if any(losses.lost for losses in counts) else 'ok'} {number} boots"
 
 
 def _test_name(text: str) -> str:

@@ -16,7 +16,7 @@ from prologue_bench.results.model import Workload
 
 def to_text(report: Report, command: Sequence[str]) -> str:
     """Write the report as plain text; ``command`` makes it again."""
-    lines: list[str] = []
+    lines = first_lines(report.first_lines)
     for part in report.workloads:
         lines += title(part.workload)
         if part is report.workloads[0]:  # once is enough
@@ -43,7 +43,7 @@ def _recorded_by(command: str | None) -> list[str]:
 
 def to_markdown(report: Report, command: Sequence[str]) -> str:
     """Write the report as Markdown."""
-    lines: list[str] = []
+    lines = [f"**{markdown(line)}**\n" for line in report.first_lines]
     for part in report.workloads:
         lines += [f"### {markdown(heading(part.workload))}", ""]
         if part is report.workloads[0]:
@@ -57,6 +57,12 @@ def to_markdown(report: Report, command: Sequence[str]) -> str:
         last.append(f"recorded by: {recorded}")
     lines += [*(f"- {markdown(sentence)}" for sentence in last), "", "```", *command_lines(command), "```"]
     return "\n".join(lines) + "\n"
+
+
+def first_lines(sentences: Sequence[str]) -> list[str]:
+    """Write what stands above everything else, and an empty line after it."""
+    lines = [line for sentence in sentences for line in wrapped(sentence)]
+    return [*lines, ""] if lines else []
 
 
 def title(workload: Workload) -> list[str]:
@@ -108,6 +114,7 @@ def sentences(report: WorkloadReport, margin: float) -> Iterator[str]:
     if not report.comparisons or report.comparisons[0].exact:
         return
     yield from (words.verdict(report, comparison, margin) for comparison in report.comparisons)
+    yield from words.trend(report.trend)
     yield from words.medians_note(report)
     yield from board_sentences(report)
     yield from layout_sentences(report, margin)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 from prologue.words import counted
@@ -15,9 +16,11 @@ from prologue_bench.analysis.compare import (
     comparisons_with_verdict,
     faster_or,
 )
+from prologue_bench.analysis.order import Trend, in_order
 from prologue_bench.analysis.stats import ALL_FLIPS, ALPHA, FLIPS, LEAST, SEED, outliers
+from prologue_bench.analysis.withheld import unfinished
 from prologue_bench.report.rounding import decimals, rounded, rounded_p
-from prologue_bench.results.model import Campaign, ResultSet, Workload
+from prologue_bench.results.model import Boot, Campaign, ResultSet, Workload
 from prologue_bench.results.settings import unknown_settings
 
 SMOKE: Final = (
@@ -206,6 +209,17 @@ def _to_see_a_millisecond(report: WorkloadReport, comparison: Comparison, effect
     return f"; to see 1 ms takes about {needed:,} {noun}"
 
 
+def trend(seen: Trend | None) -> Iterator[str]:
+    """Say what changed in the course of the campaign; nothing if no trend is clear."""
+    if seen is not None and seen.is_clear:
+        yield f"in the course of the campaign: {trend_text(seen)}"
+
+
+def trend_text(seen: Trend) -> str:
+    """Write ``+1.0% from the first boot to the last (Kendall's tau, p < 0.0001)``."""
+    return f"{100 * seen.change:+.2g}% from the first boot to the last (Kendall's tau, p {rounded_p(seen.p)})"
+
+
 def flagged(report: WorkloadReport) -> Iterator[str]:
     """Say how many outliers each variant has."""
     counts = ((series.label, int(outliers(series.pooled).sum())) for series in report.series)
@@ -224,10 +238,18 @@ def design(results: ResultSet) -> str:
     text = f"{_counted([len(boots) for boots in series], 'boot')} of each variant, {_counted(runs, 'run')} in each"
     if any(boot.block is not None for boot in results.boots):
         text += ", in randomised blocks"
+    else:
+        order = [boot.variant for boot in _in_time(results)]
+        text += f", the next one of another variant {counted(sum(a != b for a, b in pairwise(order)), 'time')}"
     if results.links:
         text += f", over {len(results.links)} links"
     seeds = ", ".join(str(seed) for seed in results.seeds)
     return f"{text}, seed{'s' if len(results.seeds) > 1 else ''} {seeds}" if seeds else text
+
+
+def _in_time(results: ResultSet) -> list[Boot]:
+    boots = [boot for boot in results.boots if boot.void is None]
+    return [boots[k] for k in in_order(boots)]
 
 
 def _counted(counts: list[int], noun: str) -> str:
@@ -241,15 +263,15 @@ def caveats(report: Report) -> Iterator[str]:
     """List what weakens the evidence."""
     results, campaign = report.results, report.results.campaign
     if results.voids:
-        reasons = [f"{boot.name} ({boot.void})" for boot in results.voids[:_VOIDS_SHOWN]]
+        reasons = [f"{boot.name}, {boot.variant} ({boot.void})" for boot in results.voids[:_VOIDS_SHOWN]]
         more = len(results.voids) - len(reasons)
         yield f"void, left out: {'; '.join(reasons)}{f'; and {more} more' if more else ''}"
     valid = [results.valid(variant.label) for variant in campaign.variants]
     if absent := [variant.label for variant, boots in zip(campaign.variants, valid, strict=True) if not boots]:
         yield f"not compared, since no boot counts: {', '.join(absent)}"
     fewest = min(len(boots) for boots in valid)
-    if campaign.boots_planned is not None and fewest < campaign.boots_planned:
-        yield f"unfinished: {fewest} of {campaign.boots_planned} planned boots; their number was to be fixed beforehand"
+    if campaign.boots_planned is not None and fewest < campaign.boots_planned and unfinished(results) is None:
+        yield f"{fewest} of {campaign.boots_planned} planned boots count: the others stayed void"
     if campaign.evidence != "timing":
         return
     if not results.boots_known:

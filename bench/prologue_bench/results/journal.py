@@ -19,6 +19,7 @@ from prologue_bench.results.store import CAMPAIGN, RESULTS, decode_campaign, enc
 
 _LOCK = "lock"
 _BEGUN = (_LOCK, "images")  # what there is before the plan
+_BOOTS: Final = "boots_planned"
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -114,9 +115,12 @@ def open_journal(directory: Path, campaign: Campaign) -> Iterator[Journal]:
     else:
         changed = ["nothing was planned yet"]
     if changed and has_results:
+        if any(change.startswith(_BOOTS) for change in changed):
+            more = "boots that are added when a report is there prove nothing: begin a new campaign of all of them"
+            raise BenchError(f"{path}: was begun with another plan ({'; '.join(changed)}); {more}")
         raise BenchError(
             f"{path}: was begun with another plan ({'; '.join(changed)}): run its own command again, or name another "
-            "directory (`prologue bench compare` takes several)"
+            "directory"
         )
     if changed:  # a plan of which nothing was booted, as after a mistyped --cpu-model, is replaced
         with new_file(path) as temporary:
@@ -130,7 +134,7 @@ def _changes(path: Path, campaign: Campaign) -> list[str]:
     """Say how the plan that a directory was begun with differs."""
     begun = decode_campaign(parse(path.read_bytes(), str(path)))
     changes = list(differences(begun, campaign))
-    for name in ("seed", "boots_planned"):
+    for name in ("seed", _BOOTS):
         before, after = getattr(begun, name), getattr(campaign, name)
         if before != after:
             changes.append(f"{name}: {before} and {after}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
 from prologue_bench.errors import BenchError
 from prologue_bench.results.model import UNKNOWN_PATTERN, Boot, Campaign, ResultSet
-from prologue_bench.results.settings import require_alike
+from prologue_bench.results.settings import require_alike, settings_of
 
 _ABSENT: Final = "(nothing)"
 LINK: Final = "link"  # the fact of a kernel that names it among links of one build
@@ -39,7 +40,7 @@ def merge(sets: Sequence[tuple[str, ResultSet]]) -> ResultSet:
     for name, results in others:
         if changes := list(differences(first.campaign, results.campaign)):
             raise BenchError(f"{first_name} and {name} are not of one setup: {'; '.join(changes)}")
-    require_alike((name, boot.gate_before) for name, results in sets for boot in results.boots if boot.void is None)
+    require_alike((name, settings_of(boot)) for name, results in sets for boot in results.boots if boot.void is None)
     _require_disjoint(sets)
     boots: list[Boot] = []
     for name, results in sets:
@@ -53,7 +54,24 @@ def merge(sets: Sequence[tuple[str, ResultSet]]) -> ResultSet:
         boots=tuple(boots),
         notes=(*(f"{name}: {note}" for name, results in sets for note in results.notes), *recorded),
         seeds=tuple(seed for _, results in sets for seed in results.seeds),
+        added=tuple(_added(sets)),
     )
+
+
+def _added(sets: Sequence[tuple[str, ResultSet]]) -> Iterator[str]:
+    """Name the sets of one machine and link that were begun when another had ended, and its report was there."""
+    spans = [(name, results, [_instant(boot) for boot in results.boots]) for name, results in sets if results.boots]
+    spans.sort(key=lambda span: min(span[2]))
+    for k, (name, results, times) in enumerate(spans):
+        for other, earlier, before in spans[:k]:
+            shared = {(boot.board, boot.link) for boot in results.boots} & {(b.board, b.link) for b in earlier.boots}
+            if shared and min(times) > max(before):
+                yield f"{name} was begun when {other} had ended"
+                break
+
+
+def _instant(boot: Boot) -> float:
+    return datetime.fromisoformat(boot.started).timestamp()
 
 
 def _by_board(sets: Sequence[tuple[str, ResultSet]]) -> Sequence[tuple[str, ResultSet]]:

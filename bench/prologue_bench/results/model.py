@@ -14,6 +14,7 @@ Evidence = Literal["exact", "timing", "smoke"]
 Direction = Literal["lower", "higher"]
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 UNKNOWN_PATTERN: Final = ""  # of a plan that did not say it
+LOST: Final = "lost: "  # what ``void`` begins with if the machine hung, crashed or broke off
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,11 @@ class Boot:
     counters: Mapping[str, EventReadings] = field(default_factory=lambda: NOTHING)
 
     @property
+    def is_lost(self) -> bool:
+        """True if the machine hung, crashed or broke off: the boot failed."""
+        return self.void is not None and self.void.startswith(LOST)
+
+    @property
     def name(self) -> str:
         """Name for people, by which its line can be found."""
         return self.own_name or f"boot {self.number}"
@@ -115,7 +121,8 @@ class Boot:
 class ResultSet:
     """A campaign with its boots, void ones too; ``notes`` are lines that every report repeats.
 
-    Without ``boots_known`` (a table made by hand) each variant is one made-up boot that holds all its runs.
+    Without ``boots_known`` (a table made by hand) each variant is one made-up boot that holds all its runs. ``added``
+    are sentences on boots that were added to a campaign when its report was there.
     """
 
     campaign: Campaign
@@ -123,6 +130,7 @@ class ResultSet:
     notes: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
     boots_known: bool = True
+    added: tuple[str, ...] = ()
     voids: tuple[Boot, ...] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -143,7 +143,9 @@ def test_no_larger_than_the_floor_is_not_called_different() -> None:
 
 def test_a_control_with_too_few_boots_allows_no_verdict() -> None:
     made = Made(effects={BUILD: 0.03})
-    few = tuple(b if b.variant != CONTROL or (b.block or 0) < 4 else replace(b, void="throttled") for b in boots(made))
+    few = tuple(
+        b if b.variant != CONTROL or (b.block or 0) < 4 else replace(b, void="read-back: no") for b in boots(made)
+    )
     comparison = of(compare(ResultSet(campaign=campaign(made), boots=few)))
     assert (comparison.verdict, comparison.reason) == ("none", "the A/A control has too few boots")
     none = tuple(b for b in boots(made) if b.variant != CONTROL)

@@ -154,7 +154,7 @@ def test_killed_at_every_boot_in_turn(tmp_path: Path) -> None:
     ("change", "said"),
     [
         ({"seed": 8}, "seed: 7 and 8"),
-        ({"blocks": 4}, "boots_planned: 3 and 4"),
+        ({"blocks": 4}, r"boots_planned: 3 and 4\); boots that are added when a report is there prove nothing"),
         ({"control": False}, r"variant nop-nop \(A/A\)"),
         ({"task": replace(PLAN.task, runs=5)}, "runs_per_boot: 2 and 5"),
         ({"task": replace(PLAN.task, governor="performance")}, r"machine governor: \(nothing\) and performance"),

@@ -88,7 +88,7 @@ def test_boots_of_a_board_without_a_clock_are_several(tmp_path: Path, capsys: Sa
     assert len({test["id"] for test in tests}) == len(tests) == 2
 
 
-def test_a_void_boot_is_missing_and_says_why(tmp_path: Path, capsys: Said) -> None:
+def test_a_lost_boot_fails_a_void_one_is_missing(tmp_path: Path, capsys: Said) -> None:
     made = Made(pairs=2)
     recorded = boots(made)
     recorded[0] = replace(recorded[0], void="lost: no power-off", values=MappingProxyType({}))
@@ -96,8 +96,8 @@ def test_a_void_boot_is_missing_and_says_why(tmp_path: Path, capsys: Said) -> No
     report = export(capsys, write(tmp_path, campaign(made), recorded))
     lost, throttled, *counted = report["tests"]
     assert {test["status"] for test in counted} == {"DONE"}
-    assert [test["status"] for test in (lost, throttled)] == ["MISS", "MISS"]
-    assert lost["comment"].endswith("void: lost: no power-off")
+    assert [test["status"] for test in (lost, throttled)] == ["FAIL", "MISS"]
+    assert lost["comment"].endswith("lost: no power-off")
     assert (lost["misc"]["samples"], len(throttled["misc"]["samples"])) == ([], 10)
     assert "number" not in lost
     assert "number" not in throttled

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from tests.support.result_sets import BUILD, CONTROL, Made, boots, campaign, make, make_exact, write
+from tests.support.result_sets import BASE, BUILD, CONTROL, Made, boots, campaign, make, make_exact, write
 
 Said = pytest.CaptureFixture[str]
 
@@ -45,32 +45,38 @@ def test_0day_has_a_label_on_one_line(tmp_path: Path, capsys: Said) -> None:
 
 def test_ktap(tmp_path: Path, capsys: Said) -> None:
     lines = compared(str(make(tmp_path / "slower", Made(effects={BUILD: 0.03}))), "ktap", capsys)
-    assert lines[:3] == ["KTAP version 1", "1..1", "  KTAP version 1"]
-    assert lines[-1] == "not ok 1 hackbench, sockets"
-    assert [line for line in lines if line.startswith(("  ok", "  not ok"))] == [
+    assert lines[:3] == ["KTAP version 1", "1..2", "  KTAP version 1"]
+    assert [line for line in lines if line.lstrip().startswith(("ok", "not ok"))] == [
         f"  ok 1 {CONTROL}",
         f"  not ok 2 {BUILD}",
+        "not ok 1 hackbench, sockets",
+        f"  ok 1 {BASE}",
+        f"  ok 2 {CONTROL}",
+        f"  ok 3 {BUILD}",
+        "ok 2 boots",
     ]
     values = [line for line in lines if ": value " in line]
     assert len(values) == 3
     assert all("unit seconds, variance " in line and line.endswith("n 12") for line in values)
     lines = compared(str(make(tmp_path / "equal")), "ktap", capsys)
-    assert lines[-1] == "ok 1 hackbench, sockets"
+    assert "ok 1 hackbench, sockets" in lines
 
 
 def test_no_verdict_is_a_skip(tmp_path: Path, capsys: Said) -> None:
     lines = compared(str(make(tmp_path / "few", Made(pairs=3))), "ktap", capsys)
     assert any(f"ok 2 {BUILD} # SKIP {BUILD}: too few boots" in line for line in lines)
-    assert lines[-1] == "ok 1 hackbench, sockets # SKIP no verdict"
+    assert "ok 1 hackbench, sockets # SKIP no verdict" in lines
 
 
 def test_a_variant_of_which_no_boot_counts_is_a_skip(tmp_path: Path, capsys: Said) -> None:
     made = Made(pairs=6)
-    recorded = [replace(boot, void="lost" if boot.variant == BUILD else None) for boot in boots(made)]
+    recorded = [replace(boot, void="lost: hung" if boot.variant == BUILD else None) for boot in boots(made)]
     lines = compared(str(write(tmp_path / "void", campaign(made), recorded)), "ktap", capsys)
     assert "  1..2" in lines
     assert f"  ok 2 {BUILD} # SKIP no boot counts" in lines
-    assert lines[-1] == "ok 1 hackbench, sockets # SKIP no verdict"
+    assert "ok 1 hackbench, sockets # SKIP no verdict" in lines
+    assert lines[2].startswith(f"# NO VERDICT: {BUILD} was lost in 6 of 6 boots, nop;nop in 0 of 6")
+    assert lines[-3:] == [f"  # {BUILD} was lost in 6 of 6 boots", f"  not ok 3 {BUILD}", "not ok 2 boots"]
 
 
 def test_a_hash_sign_begins_no_directive(tmp_path: Path, capsys: Said) -> None:
