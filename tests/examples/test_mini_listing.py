@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.demo import boot_small
+from demo import boot_small
 from prologue.cli.main import main
 from prologue.elf.image import ElfImage
 from prologue.examples.listing import KernelListing

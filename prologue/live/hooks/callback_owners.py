@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-
 from typing import Final
 
 from prologue.live.hooks.inventory import Inventory, Suspect
@@ -15,7 +14,6 @@ from prologue.live.hooks.prototypes import misfit
 from prologue.live.memory.base import Memory
 from prologue.live.memory.capture import Capture
 from prologue.words import counted
-
 
 # What may be BPF's code: callbacks by the kind of the listener and their role, and the kind of the code.
 _OF_BPF: Final = {
