@@ -16,9 +16,10 @@ from pathlib import Path
 from tabulate import tabulate
 
 from prologue.cli.main import main as prologue
-from prologue.errors import PrologueError, how_to_install
+from prologue.errors import PrologueError
 from prologue.examples.listing import KernelListing
 from prologue.insn.disasm import insn_text
+from prologue.installation import how_to_install
 from prologue.kernel.kernel import Kernel
 from prologue.words import counted
 from prologue_bench.errors import BenchError, GuestLostError, MissingToolError, UnreachableError

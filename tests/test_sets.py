@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -90,7 +91,7 @@ def test_a_test_of_make_test_that_uses_more_fails(example: Path) -> None:
 
 
 @pytest.mark.parametrize("need", sorted(BEYOND, key=lambda need: need.__name__), ids=lambda need: need.__name__)
-def test_each_need_refuses_a_test_of_make_test(need: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_need_refuses_a_test_of_make_test(need: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(needs, "held_to_demo", ["tests/test_x.py::test_y"])
     argument = ["clang"] if need is needs.needs_tools else [None] if need is needs.needs_built_kernel else []
     with pytest.raises(

@@ -25,7 +25,7 @@ def vmlinux() -> Path:
 @pytest.fixture(scope="module")
 def signed() -> bytes:
     """The bytes of a module that depends on two others."""
-    directory = needs_modules("trixie", needs_kernel("trixie").release)
+    directory = needs_modules(needs_kernel("trixie"))
     packed = next(path for path in find_modules(directory) if path.name.startswith("nf_tables.ko"))
     module = open_binary(packed)
     assert isinstance(module, Module)
