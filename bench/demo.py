@@ -16,7 +16,7 @@ from pathlib import Path
 from tabulate import tabulate
 
 from prologue.cli.main import main as prologue
-from prologue.errors import PrologueError
+from prologue.errors import InputError, PrologueError
 from prologue.examples.listing import KernelListing
 from prologue.insn.disasm import insn_text
 from prologue.installation import how_to_install
@@ -35,6 +35,7 @@ SMALL_SHOWN = "work_leaf"  # the function of the small kernel that is shown
 SHOWN = "vfs_read"  # the function of the real one that is shown and traced
 WORKLOAD = "hackbench:process,sockets,g=1,l=50"
 RUNS = 3  # of it in each boot
+ELSE = "it needs a Debian archive, or a kernel of your own: make demo VMLINUX=FILE MODULES=DIR"
 SMALL_TIMEOUT = 120  # seconds: it takes one on an idle machine
 
 
@@ -191,12 +192,12 @@ def debian_kernel(suite: str) -> DebianKernel:
     return kernel
 
 
-def why_no_guest() -> str:
-    """Return why this machine can make no guest; empty if it can."""
+def why_no_guest(given: Path | None) -> str:
+    """Return why this machine can make no guest for a kernel, which is Debian's if none is given; empty if it can."""
     try:
         machine_archive()
     except BenchError as error:
-        return str(error)
+        return f"{error}; {ELSE}" if given is None else str(error)
     if subprocess.run([str(SETUP), "demo"], check=False).returncode:
         return "packages are missing"
     return "" if shutil.which(QEMU) is not None else f"{QEMU} is not installed"
@@ -205,10 +206,9 @@ def why_no_guest() -> str:
 def real_kernel(args: argparse.Namespace, out: Path) -> None:
     """The second part: the same on Debian's kernel, or on one of the user's; everything is left in ``out``."""
     steps, begin = Steps(7), time.monotonic()
-    no_guest = why_no_guest()
+    no_guest = why_no_guest(args.vmlinux)
     if no_guest and args.vmlinux is None:
-        needed = "it needs a Debian archive, or a kernel of your own: make demo VMLINUX=FILE MODULES=DIR"
-        leave_out("the same on a real kernel", f"{no_guest}; {needed}")
+        leave_out("the same on a real kernel", no_guest)
         return
     title = f"get Debian's arm64 cloud kernel of {args.suite} (about 300 MB the first time)"
     steps.begin(title if args.vmlinux is None else "the kernel that was given")
@@ -229,7 +229,7 @@ def real_kernel(args: argparse.Namespace, out: Path) -> None:
     image = out / "Image.build"
     run("image", processed, "-o", image)
     if no_guest:
-        leave_out("its boot, the campaign and the audit", f"{no_guest}; guests have programs of Debian's")
+        leave_out("its boot, the campaign and the audit, whose guests have programs of Debian's", no_guest)
         return
     steps.begin("boot the processed kernel in QEMU, two CPUs, KASLR on, and trace it")
     traced = trace(image, build_initramfs(), out)
@@ -249,6 +249,9 @@ def real_kernel(args: argparse.Namespace, out: Path) -> None:
 
 def demo(args: argparse.Namespace) -> None:
     """Both parts; what is downloaded is downloaded after the first."""
+    for given, is_there in ((args.vmlinux, Path.is_file), (args.modules, Path.is_dir)):
+        if given is not None and not is_there(given):
+            raise InputError("no such file or directory", path=given)
     small = args.out / "small"
     small.mkdir(parents=True, exist_ok=True)
     small_kernel(small)
