@@ -14,8 +14,9 @@ from hypothesis import settings
 from tests.mini_kernel.build import Spec
 from tests.real_kernels import prebuild
 from tests.support.built import AnySpec, Mini, built
+from tests.support.cases import in_words
 from tests.support.needs import needs_mini_kernel_tools
-from tests.support.sets import link_programs, mark_beyond, only_what_is_there_for
+from tests.support.sets import is_beyond_as_a_whole, link_programs, mark_beyond, only_what_is_there_for
 from tests.support.sharing import longest_first
 
 # What chance finds is found while somebody works, and then gets an example; a gate must not depend on chance. Neither
@@ -35,6 +36,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[PROGRAMS] = link_programs(Path(programs.name))
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import for `make test` what needs a library that it does not install."""
+    without = "not beyond" in config.option.markexpr and collection_path.suffix == ".py"
+    return True if without and is_beyond_as_a_whole(collection_path) else None
+
+
 @pytest.hookimpl(tryfirst=True)  # before those that `-m` leaves out are dropped
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Say which command runs them, and sort them where several processes share them."""
@@ -51,6 +58,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         extended = any(item.get_closest_marker("extended") for item in session.items)
         builder = prebuild.start(extended=extended)
         session.config.add_cleanup(lambda: prebuild.stop(builder))
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Give each case a name in words."""
+    return in_words(val, argname)
 
 
 @pytest.hookimpl(wrapper=True)

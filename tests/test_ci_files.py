@@ -20,7 +20,7 @@ from prologue.cli.main import main
 from prologue.cli.parser import build_parser
 from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
-from tests.support.needs import needs_common_tools
+from tests.support.needs import needs_common_tools, needs_dev_module
 
 CI = Path(prologue.__file__).parent.parent / "docs" / "ci"
 BOOT_FILE = "arch/arm64/boot/Image"
@@ -55,6 +55,7 @@ def document(name: str) -> Any:
     [("github.yml", "github-workflows"), ("action.yml", "github-actions"), ("gitlab.yml", "gitlab-ci")],
 )
 def test_files_are_what_their_services_read(name: str, schema: str) -> None:
+    needs_dev_module("check_jsonschema")
     check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", str(CI / name)]
     assert subprocess.run(check, check=False).returncode == 0
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import prologue
+from tests.support.needs import needs_dev_module
 
 pytestmark = pytest.mark.thorough  # two builds
 
@@ -34,6 +35,7 @@ def run(*command: object, cwd: Path, **environment: str) -> str:
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Two builds of what git has, in two directories."""
+    needs_dev_module("build")
     places = [tmp_path_factory.mktemp("first"), tmp_path_factory.mktemp("second")]
     for place in places:
         tracked = run("git", "ls-files", "-z", cwd=ROOT).split("\0")

@@ -15,7 +15,7 @@ from prologue.examples.listing import KernelListing
 from tests.mini_kernel.build import Spec
 from tests.mini_kernel.listing import LISTING, SPEC, compiler, listing_of
 from tests.mini_kernel.run import run
-from tests.support.needs import needs_mini_kernel_tools, needs_module, needs_tools
+from tests.support.needs import needs_common_tools, needs_mini_kernel_tools, needs_tools
 
 Mini = Callable[[Spec], Path]
 
@@ -55,8 +55,7 @@ def test_another_compiler_makes_the_same_of_it(mini: Mini, vmlinux: Path) -> Non
 def test_it_boots_before_and_after_and_its_memory_is_right(
     vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    needs_tools("qemu-system-aarch64")
-    needs_module("drgn")
+    needs_common_tools("qemu-system-aarch64")
     assert run(vmlinux).values["writes"] == "15"
     image, dump = tmp_path / "Image", tmp_path / "memory"
     assert main(["patch", str(vmlinux), "--in-place", "--contract", "native"]) == 0

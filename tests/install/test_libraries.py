@@ -7,7 +7,6 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-import lief
 import pytest
 
 from prologue.cli.main import main
@@ -85,7 +84,7 @@ def test_an_old_lief_is_no_bug_of_ours(
     def changed(*_: object, **__: object) -> None:
         raise AttributeError("module 'lief.ELF' has no attribute 'ParserConfig'")
 
-    monkeypatch.setattr(lief.ELF, "parse", changed)
+    monkeypatch.setattr("lief.ELF.parse", changed)
     command = ["patch", str(mini(Spec())), "-o", str(tmp_path / "out"), "--contract", "native"]
     assert main(command) == 3
     assert "internal error (a bug in prologue): AttributeError: module 'lief.ELF'" in capsys.readouterr().err

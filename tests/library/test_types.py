@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import prologue
+from tests.support.needs import needs_dev_module
 
 SCRIPT = Path(__file__).with_name("typed_script.py")
 
@@ -31,6 +32,7 @@ def mypy(script: Path, directory: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.thorough
 def test_a_users_script_has_types(tmp_path: Path) -> None:
+    needs_dev_module("mypy")
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.read_text())
     done = mypy(script, tmp_path)

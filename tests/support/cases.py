@@ -1,12 +1,52 @@
-"""Cases of one test: which of them everybody runs, which only `make test`, and which only `make test-all`."""
+"""Cases of one test: their names, and which of them `make check`, `make test` and only `make test-all` run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import combinations
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
+
+
+LONGEST_ID: Final = 60
+
+
+def in_words(value: object, name: str) -> str | None:
+    """Return the id of a parameter that its test gives none, so that a failed test's name says which case it was.
+
+    None leaves it to pytest.
+    """
+    words = name.replace("_", " ").strip()
+    match value:
+        case None:
+            return f"no {words}"
+        case bool():
+            return words if value else f"not {words}"
+        case int():
+            return hex(value) if value > 0xFFFF else f"{words} {value}"
+        case float():
+            return f"{words} {value}"
+        case str() | bytes():
+            text = value if isinstance(value, str) else value.decode("latin-1")
+            shown = " ".join("".join(letter if " " <= letter <= "~" else " " for letter in text).split())
+            return shorten(shown) if shown else f"empty {words}"
+        case Path():
+            return value.name
+        case tuple() | list() if value:
+            each = [in_words(part, "") for part in value]
+            return None if None in each else shorten(" ".join(map(str, each)).strip())
+        case tuple() | list() | dict() | set() | frozenset() if not value:
+            return f"no {words}"
+        case dict():
+            return shorten(" ".join(f"{key}={in_words(part, '')}" for key, part in value.items()))
+    return None
+
+
+def shorten(text: str) -> str:
+    """Cut a long id at a word."""
+    return text if len(text) <= LONGEST_ID else f"{text[:LONGEST_ID].rpartition(' ')[0] or text[:LONGEST_ID]} ..."
 
 
 def one_quick(*cases: Any) -> list[Any]:

@@ -33,8 +33,15 @@ def missing(what: str) -> None:
 
 
 def needs_module(name: str) -> None:
+    """A library of an extra that the extra `test` has."""
     if find_spec(name) is None:
         missing(f"Python's {name}")
+
+
+def needs_dev_module(name: str) -> None:
+    """A library that only the extra `dev` has; outside of a function, all tests of the file need it."""
+    _beyond_demo(f"Python's {name}")
+    needs_module(name)
 
 
 def needs_common_tools(*names: str) -> None:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Final
@@ -24,6 +25,7 @@ from tests.support import needs
 BEYOND: Final = frozenset(
     {
         needs.needs_tools,
+        needs.needs_dev_module,
         needs.needs_mini_kernel_tools,
         needs.needs_opencsd,
         needs.needs_built_kernel,
@@ -42,8 +44,15 @@ def mark_beyond(items: list[pytest.Item]) -> None:
     code = _Code()
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}
-        if ("kernel" in marks and "demo" not in marks) or any(code.reaches_beyond(root) for root in _roots(item)):
+        by_mark = "kernel" in marks and "demo" not in marks
+        if by_mark or is_beyond_as_a_whole(item.path) or any(code.reaches_beyond(root) for root in _roots(item)):
             item.add_marker("beyond")
+
+
+@cache
+def is_beyond_as_a_whole(file: Path) -> bool:
+    """Whether a file of tests imports what `make test` does not install."""
+    return b"\nneeds_dev_module(" in file.read_bytes()
 
 
 def _roots(item: pytest.Item) -> Iterator[object]:

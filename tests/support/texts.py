@@ -6,7 +6,6 @@ import subprocess
 from pathlib import Path
 from typing import Any, cast
 
-import lief
 import numpy as np
 from elftools.elf.elffile import ELFFile
 
@@ -35,6 +34,8 @@ def texts(path: Path) -> dict[str, tuple[int, bytes]]:
 
 def require_only_text_differs(before: Path, after: Path) -> None:
     """Compare two files: they differ in text only, and LIEF reads the same text there."""
+    import lief  # a second
+
     old, new = (np.fromfile(path, np.uint8) for path in (before, after))
     assert len(old) == len(new)
     differ = np.flatnonzero(old != new)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from prologue.cli.main import main
 from prologue_bench.analysis.boards import over_boards
@@ -23,10 +23,10 @@ from prologue_bench.errors import BenchError
 from prologue_bench.results.model import ResultSet
 from prologue_bench.results.store import read_results
 from tests.support.cases import one_quick
-from tests.support.needs import needs_module
+from tests.support.needs import needs_dev_module
 from tests.support.result_sets import BASE, BUILD, CONTROL, Made, boots, campaign, write
 
-needs_module("statsmodels")
+needs_dev_module("statsmodels")
 
 Said = pytest.CaptureFixture[str]
 CAMPAIGNS = 150
@@ -56,11 +56,11 @@ def test_boards_that_differ_count_once_each() -> None:
     for pairs in (8, 80):
         estimate, boards = over_boards(differences(*centres, pairs=pairs))
         assert estimate is not None
-        low, high = stats.t.interval(0.95, 2, np.mean(centres), stats.sem(centres))
+        low, high = scipy.stats.t.interval(0.95, 2, np.mean(centres), scipy.stats.sem(centres))
         assert [float(estimate.centre), float(estimate.low), float(estimate.high)] == pytest.approx(
             [np.mean(centres), low, high], rel=1e-6
         )
-        assert float(estimate.p) == pytest.approx(stats.ttest_1samp(centres, 0).pvalue, rel=1e-6)
+        assert float(estimate.p) == pytest.approx(scipy.stats.ttest_1samp(centres, 0).pvalue, rel=1e-6)
         within = 0.002**2 / pairs
         assert boards.spread == pytest.approx((np.var(centres, ddof=1) - within) ** 0.5, rel=1e-3)
 
@@ -70,7 +70,7 @@ def test_boards_that_agree_are_not_known_better_than_their_boots() -> None:
     estimate, boards = over_boards(differences(0.01, 0.01, pairs=8, noise=0.002))
     assert estimate is not None
     assert boards.spread == 0
-    half = stats.t.ppf(0.975, 1) * 0.002 / 16**0.5
+    half = scipy.stats.t.ppf(0.975, 1) * 0.002 / 16**0.5
     assert float(estimate.high - estimate.low) == pytest.approx(2 * half)
 
 
@@ -88,7 +88,7 @@ def test_the_interval_covers(count: int, spread: float) -> None:
         assert estimate is not None
         covered += bool(estimate.low <= 0 <= estimate.high)
         everything = np.concatenate(list(sample.values()))
-        pooled += abs(everything.mean()) <= stats.t.ppf(0.975, len(everything) - 1) * stats.sem(everything)
+        pooled += abs(everything.mean()) <= scipy.stats.t.ppf(0.975, len(everything) - 1) * scipy.stats.sem(everything)
     assert covered >= 0.93 * CAMPAIGNS
     if spread == 0.01:
         assert pooled < 0.6 * CAMPAIGNS

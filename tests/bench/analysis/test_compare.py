@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from prologue_bench.analysis.compare import Comparison, Report, compare, faster_or
 from prologue_bench.analysis.sources import open_results
@@ -44,7 +44,7 @@ def test_six_pairs_are_the_least() -> None:
 def test_intervals_are_those_of_scipy() -> None:
     rng = np.random.default_rng(4)
     one = rng.standard_normal(9)
-    mine, theirs = paired(one), stats.ttest_1samp(one, 0).confidence_interval()
+    mine, theirs = paired(one), scipy.stats.ttest_1samp(one, 0).confidence_interval()
     assert (float(mine.low), float(mine.high)) == pytest.approx((theirs.low, theirs.high))
 
 

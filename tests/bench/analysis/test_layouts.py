@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from prologue.cli.main import main
 from prologue_bench.analysis.boards import GroupEffect
@@ -22,10 +22,10 @@ from prologue_bench.report.group_words import layout_sentences
 from prologue_bench.results.model import Readback
 from prologue_bench.results.store import read_results
 from tests.bench.analysis.test_calibration import CAMPAIGNS, three_sigma
-from tests.support.needs import needs_module
+from tests.support.needs import needs_dev_module
 from tests.support.result_sets import BASE, BUILD, HACKBENCH, Made, boots, campaign, write
 
-needs_module("statsmodels")
+needs_dev_module("statsmodels")
 
 Said = pytest.CaptureFixture[str]
 PAIRS = 6
@@ -91,10 +91,10 @@ def test_a_directory_of_links_is_one_campaign(campaign_over_links: Path) -> None
         for path in sorted(campaign_over_links.iterdir())
     ]
     logs = [np.log(effect.ratio) for effect in alone if effect]
-    low, high = stats.t.interval(0.95, 5, np.mean(logs), stats.sem(logs))
+    low, high = scipy.stats.t.interval(0.95, 5, np.mean(logs), scipy.stats.sem(logs))
     effect = comparison.effect
     assert [effect.ratio, effect.low, effect.high] == pytest.approx(np.exp([np.mean(logs), low, high]))
-    assert effect.p == pytest.approx(stats.ttest_1samp(logs, 0).pvalue)
+    assert effect.p == pytest.approx(scipy.stats.ttest_1samp(logs, 0).pvalue)
     assert [part.ratio for part in comparison.layouts.parts] == pytest.approx(np.exp(logs))
     assert [part.different for part in comparison.layouts.parts] == [effect.different for effect in alone if effect]
     assert report.control is not None

@@ -21,10 +21,10 @@ from prologue_bench.results.model import Evidence, Workload
 from prologue_bench.results.store import CAMPAIGN, RESULTS, read_results
 from prologue_bench.targets.base import Attempt
 from tests.support.kbuild_tree import kbuild_tree
-from tests.support.needs import needs_mini_kernel_tools, needs_module
+from tests.support.needs import needs_dev_module, needs_mini_kernel_tools
 from tests.support.result_sets import make
 
-needs_module("statsmodels")
+needs_dev_module("statsmodels")
 
 Said = pytest.CaptureFixture[str]
 

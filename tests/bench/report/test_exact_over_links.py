@@ -7,14 +7,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
-from matplotlib.patches import Rectangle
-from matplotlib.text import Annotation
 
 from prologue.cli.main import main
 from prologue_bench.analysis.compare import NO_LINK, compare
 from prologue_bench.analysis.sources import open_results
-from prologue_bench.report.plots import draw
 from prologue_bench.results.store import read_results
+from tests.bench.report.drawn import draw, rectangles
 from tests.support.result_sets import BASE, BUILD, make_exact, write
 
 Said = pytest.CaptureFixture[str]
@@ -40,6 +38,8 @@ def said_of_build(directory: Path, capsys: Said) -> tuple[str, list[str]]:
     """Return the row of the table, and what the picture says beside its bars."""
     assert main(["bench", "compare", str(directory)]) == 0
     (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith(BUILD)]
+    from matplotlib.text import Annotation
+
     figure = draw(compare(open_results([str(directory)])))
     texts = [text for axes in figure.findobj(Annotation) for text in [axes.get_text()] if text and text != "base"]
     return row, texts
@@ -63,7 +63,7 @@ def test_a_table_of_links_has_whole_counts(tmp_path: Path, capsys: Said) -> None
 
 def bars_of(directory: Path) -> list[float]:
     figure = draw(compare(open_results([str(directory)])))
-    bars = [bar for axes in figure.axes for bar in axes.patches if isinstance(bar, Rectangle)]
+    bars = [bar for axes in figure.axes for bar in rectangles(axes)]
     return [bar.get_width() for bar in bars if bar.get_height() == 0.28]
 
 

@@ -14,10 +14,10 @@ import pytest
 from prologue.cli.main import main
 from prologue_bench.results.store import RESULTS
 from tests.bench.recorder.test_reader import changed, one, save
-from tests.support.needs import needs_module
+from tests.support.needs import needs_dev_module
 from tests.support.result_sets import BASE, BUILD, CONTROL, HACKBENCH, MESSAGING, Made, boots, campaign, make, write
 
-needs_module("kcidb_io")
+needs_dev_module("kcidb_io")
 import kcidb_io  # noqa: E402 - it may not be installed
 
 from prologue_bench.report import kcidb  # noqa: E402 - it imports kcidb_io

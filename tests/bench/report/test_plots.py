@@ -6,20 +6,22 @@ import json
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from prologue.cli.main import main
 from prologue.report.pictures import PictureLook
 from prologue_bench.analysis.compare import Report, compare
 from prologue_bench.analysis.sources import open_results
-from prologue_bench.report.plots import colours_of, draw
 from prologue_bench.results.model import ResultSet
+from tests.bench.report.drawn import colours_of, draw, rectangles
 from tests.support.cases import one_quick
 from tests.support.result_sets import BASE, BUILD, HACKBENCH, MESSAGING, Made, boots, campaign, make, make_exact
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Said = pytest.CaptureFixture[str]
 
@@ -198,7 +200,7 @@ def test_exact_pictures_of_little_and_of_much_look_different(tmp_path: Path) -> 
         figure = draw(compare(open_results([str(path)])))
         left, right = figure.axes
         low, high = right.get_xlim()
-        widths.append([patch.get_width() / (high - low) for patch in right.patches if isinstance(patch, Rectangle)])
+        widths.append([patch.get_width() / (high - low) for patch in rectangles(right)])
         assert left.get_xlim()[0] == 0
         assert f"-{40_000 * percent:,} (-{percent}%)" in words_of(figure)
     (base, little), (same, much) = widths
@@ -215,7 +217,7 @@ def test_an_exact_base_of_nothing_has_no_percentages(tmp_path: Path) -> None:
     assert "%" not in said
     assert "instructions (exact)" in said
     _, right = figure.axes
-    bars = [patch.get_width() for patch in right.patches if isinstance(patch, Rectangle)]
+    bars = [patch.get_width() for patch in rectangles(right)]
     assert bars == [0, 13_722]
     assert list(right.get_xlim()) == pytest.approx([0, 1.05 * 13_722])
     draw(compare(open_results([str(make_exact(tmp_path / "none", {BASE: 0, BUILD: 0}))])))

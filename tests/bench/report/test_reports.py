@@ -14,7 +14,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
-from markdown_it import MarkdownIt
 
 from prologue.cli.main import main
 from prologue_bench.recorder.workloads import BOOT
@@ -261,6 +260,8 @@ def test_markdown_shows_names_as_they_are(command: str, tmp_path: Path, capsys: 
     table = {"label": names[0], "unit": "s", "direction": "lower", "samples": {name: [1, 2] for name in names[1:]}}
     (tmp_path / "t.json").write_text(json.dumps(table))
     text = bench(capsys, command, str(tmp_path / "t.json"), "--format", "markdown")
+    from markdown_it import MarkdownIt
+
     tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
     pieces = [piece for token in tokens for piece in token.children or ()]
     assert {piece.type for piece in pieces} <= {"text", "text_special"}

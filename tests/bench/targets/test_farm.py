@@ -22,9 +22,9 @@ from prologue_bench.targets.farm import FarmTarget
 from prologue_bench.targets.seat import FarmRequest, Seat
 from tests.support.board.machine import free_port
 from tests.support.farm.lab import TAG, Lab, running_lab
-from tests.support.needs import needs_module
+from tests.support.needs import needs_dev_module
 
-needs_module("labgrid")
+needs_dev_module("labgrid")
 pytestmark = pytest.mark.kernel  # it needs none, but too many processes for `make check`
 
 NAMES = ("left", "right")

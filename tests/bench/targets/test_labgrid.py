@@ -10,9 +10,9 @@ import pytest
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.recorder.task import Task
 from prologue_bench.targets.base import Attempt
-from tests.support.needs import needs_common_tools, needs_module
+from tests.support.needs import needs_common_tools, needs_dev_module
 
-needs_module("labgrid")
+needs_dev_module("labgrid")
 from prologue_bench.targets import typed  # noqa: E402 - it imports labgrid
 from prologue_bench.targets.labgrid import LabgridTarget  # noqa: E402 - it imports labgrid
 

@@ -17,10 +17,10 @@ from prologue_bench.results.model import ResultSet
 from prologue_bench.results.store import RESULTS, read_results
 from tests.support.farm.lab import TAG, Lab, running_lab
 from tests.support.farm.shell import pack_shell
-from tests.support.needs import needs_kernel, needs_module, needs_tools
+from tests.support.needs import needs_dev_module, needs_kernel, needs_tools
 from tests.support.processes import HEEDING
 
-needs_module("labgrid")
+needs_dev_module("labgrid")
 # Seven minutes; tests/bench/targets/test_farm.py has farms of boards that cost seconds.
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.extended, pytest.mark.timeout(1800)]
 

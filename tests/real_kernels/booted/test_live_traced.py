@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import lief
 import numpy as np
 import pytest
 
@@ -182,6 +181,8 @@ def test_run_time_addresses(traced: Traced, capsys: pytest.CaptureFixture[str]) 
     found = moved.find("jiffies_64")
     assert found is not None
     assert f"{found.vaddr:#x}" in data
+    import lief
+
     assert lief.parse(str(out)) is not None
 
 
