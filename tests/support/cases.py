@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import pytest
 
-
 LONGEST_ID: Final = 60
 
 
@@ -21,13 +20,13 @@ def in_words(value: object, name: str) -> str | None:
     words = name.replace("_", " ").strip()
     match value:
         case None:
-            return f"no {words}"
+            return f"no {words}" if words else "none"
         case bool():
-            return words if value else f"not {words}"
+            return (words if value else f"not {words}") if words else str(value)
         case int():
-            return hex(value) if value > 0xFFFF else f"{words} {value}"
+            return hex(value) if value > 0xFFFF else f"{words} {value}".strip()
         case float():
-            return f"{words} {value}"
+            return f"{words} {value}".strip()
         case str() | bytes():
             text = value if isinstance(value, str) else value.decode("latin-1")
             shown = " ".join("".join(letter if " " <= letter <= "~" else " " for letter in text).split())

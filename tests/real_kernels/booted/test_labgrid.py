@@ -25,7 +25,7 @@ from prologue_bench.targets.base import Attempt
 from tests.support.board.machine import free_port, make_key
 from tests.support.board.system import pack_board
 from tests.support.farm.shell import pack_shell
-from tests.support.needs import needs_dev_module, needs_dev_modules, needs_kernel, needs_tools
+from tests.support.needs import needs_dev_module, needs_modules, needs_kernel, needs_tools
 
 needs_dev_module("labgrid")
 from prologue_bench.targets.labgrid import LabgridTarget  # noqa: E402 - it imports labgrid
@@ -159,7 +159,7 @@ def test_a_board_on_a_serial_line(images: Images, tmp_path: Path) -> None:
 def test_board_over_ssh_without_a_strategy(images: Images, tmp_path: Path) -> None:
     needs_tools("ssh", "ssh-keygen", "dpkg-deb")
     key, port = make_key(tmp_path), free_port()
-    modules = load_order(needs_dev_modules(images.kernel), ("virtio_pci", "virtio_net"))
+    modules = load_order(needs_modules(images.kernel), ("virtio_pci", "virtio_net"))
     initramfs = pack_board(modules, key.with_suffix(".pub").read_text(), tmp_path)
     # Nobody reads the console meanwhile, and QEMU lets the guest wait when it has written a few lines there.
     init = Path(tests.support.board.__file__).with_name("init").read_bytes()
