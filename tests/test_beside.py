@@ -49,7 +49,7 @@ def test_a_signal_ends_both(tmp_path: Path, number: signal.Signals) -> None:
             os.killpg(running.pid, number)
         else:
             running.send_signal(number)
-        said, _ = running.communicate(timeout=60)
+        said, _ = running.communicate(timeout=600)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(running.pid, signal.SIGKILL)

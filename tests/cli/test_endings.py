@@ -243,7 +243,7 @@ def test_many_files_and_ctrl_c(mini: Mini, tmp_path: Path) -> None:
     )
     workers = _children(process, 2)
     os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=600)
     assert (process.returncode, said) == INTERRUPTED
     assert all(until_gone(worker) for worker in workers)
 
@@ -260,7 +260,7 @@ def test_many_files_and_a_worker_that_is_killed(mini: Mini, tmp_path: Path) -> N
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     os.kill(_children(process, 2)[0], signal.SIGKILL)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=600)
     assert process.returncode == 2
     assert said.startswith("prologue: one of the 2 processes was killed")
     assert said.count("\n") == 1

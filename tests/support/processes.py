@@ -13,7 +13,7 @@ HEEDING: Final = ("/usr/bin/env", "--default-signal=INT,HUP")
 
 def until_gone(pid: int) -> bool:
     """Whether it has ended. Being killed takes a moment, and a zombie may not have been waited for yet."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while not gone(pid) and time.monotonic() < deadline:
         time.sleep(0.02)
     return gone(pid)

@@ -114,5 +114,5 @@ def test_no_room_for_what_a_plugin_reads(disk: Disk) -> None:
     needs_tools("qemu-system-aarch64", "gcc")
     directory = disk("64k")
     with pytest.raises(BenchError, match=FULL), hold(directory):
-        run_plugin(["true"], {}, np.zeros(100_000, np.uint8), stem=directory / "run", timeout=10)
+        run_plugin(["true"], {}, np.zeros(100_000, np.uint8), stem=directory / "run", timeout=600)
     assert [path.name for path in directory.iterdir()] == ["lock"]

@@ -127,7 +127,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], dict[s
 @pytest.mark.qemu
 def test_every_instruction_and_every_word_is_counted(program: tuple[list[str], dict[str, int]], tmp_path: Path) -> None:
     command, numbers = program
-    seen = run_plugin(command, numbers, CLASSES, stem=tmp_path / "a,b", timeout=20)
+    seen = run_plugin(command, numbers, CLASSES, stem=tmp_path / "a,b", timeout=600)
     inside = 3 * LOOPS + 7
     calls = 2 * (1 + RELOCATE)
     assert seen["boot"]["instructions"] == QEMUS_OWN + 5 + inside + 10 + 1 + 10 + calls
@@ -149,7 +149,7 @@ def test_each_word_that_ftrace_init_executes(program: tuple[list[str], dict[str,
     command, numbers = program
     profile, classes = tmp_path / "a,profile", np.full((numbers["text"] + 164) // 4, 4, np.uint8)
     seen = run_plugin(
-        command, numbers | {"text": 0}, classes, stem=tmp_path / "run", timeout=20, profile=profile
+        command, numbers | {"text": 0}, classes, stem=tmp_path / "run", timeout=600, profile=profile
     )  # fmt: skip
     executed = np.fromfile(profile, "<u4")
     begin = numbers["begin"] // 4
@@ -162,7 +162,7 @@ def test_each_word_that_ftrace_init_executes(program: tuple[list[str], dict[str,
 def test_a_stop_that_never_comes(program: tuple[list[str], dict[str, int]], tmp_path: Path) -> None:
     command, numbers = program
     with pytest.raises(GuestLostError, match=r"machine ended .*, reached only load, begin, end, freed;"):
-        run_plugin(command, numbers | {"stop": 0x1000}, CLASSES, stem=tmp_path / "run", timeout=20)
+        run_plugin(command, numbers | {"stop": 0x1000}, CLASSES, stem=tmp_path / "run", timeout=600)
 
 
 @pytest.mark.thorough
@@ -170,11 +170,11 @@ def test_a_stop_that_never_comes(program: tuple[list[str], dict[str, int]], tmp_
 def test_arguments_that_the_plugin_refuses(program: tuple[list[str], dict[str, int]], tmp_path: Path) -> None:
     command, numbers = program
     with pytest.raises(GuestLostError, match="what is surprise=0x1"):
-        run_plugin(command, numbers | {"surprise": 1}, CLASSES, stem=tmp_path / "run", timeout=20)
+        run_plugin(command, numbers | {"surprise": 1}, CLASSES, stem=tmp_path / "run", timeout=600)
     with pytest.raises(GuestLostError, match="class 0x7"):
-        run_plugin(command, numbers, np.full(4, 7, np.uint8), stem=tmp_path / "run", timeout=20)
+        run_plugin(command, numbers, np.full(4, 7, np.uint8), stem=tmp_path / "run", timeout=600)
     with pytest.raises(GuestLostError, match="no freed="):
-        run_plugin(command, numbers | {"freed": 0}, CLASSES, stem=tmp_path / "run", timeout=20)
+        run_plugin(command, numbers | {"freed": 0}, CLASSES, stem=tmp_path / "run", timeout=600)
 
 
 def test_runs_that_differ_are_refused() -> None:

@@ -81,7 +81,7 @@ def test_a_full_disk_is_one_line(root: Path) -> None:
 def test_two_processes_do_the_work_once(tmp_path: Path) -> None:
     count = tmp_path / "count"
     both = [_start(count, 0.5), _start(count, 0.5)]
-    outputs = [process.communicate(timeout=30)[0] for process in both]
+    outputs = [process.communicate(timeout=600)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert len({output.splitlines()[-1] for output in outputs}) == 1
     assert count.read_text() == "made\n"
@@ -95,7 +95,7 @@ def test_a_killed_maker_leaves_nothing_that_counts(tmp_path: Path, root: Path) -
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     assert not (root / "things/one").exists()
-    assert _start(count, 0).communicate(timeout=30)[0].splitlines()[-1] == str(root / "things/one")
+    assert _start(count, 0).communicate(timeout=600)[0].splitlines()[-1] == str(root / "things/one")
     assert (root / "things/one/whole").read_text() == "2"
     assert list((root / "making").iterdir()) == []
     assert count.read_text() == "made\nmade\n"

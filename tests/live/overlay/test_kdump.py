@@ -73,7 +73,7 @@ def stopped_machine(memory: bytes, directory: Path) -> Iterator[Path]:
     ]  # fmt: skip
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent)  # noqa: PLW1509 - one prctl
     try:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 600
         while not monitor.exists():
             assert process.poll() is None and time.monotonic() < end, "QEMU does not start"  # noqa: PT018 - one reason
             time.sleep(0.05)

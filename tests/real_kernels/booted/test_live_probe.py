@@ -39,7 +39,7 @@ def test_nothing_stays_of_it(guest: Guest, end: signal.Signals, status: int) -> 
         before = guest.shell(LEFT)
         process = _probing(guest)
         process.send_signal(end)
-        process.communicate(timeout=60)
+        process.communicate(timeout=600)
         for _ in range(30):
             if guest.shell(LEFT) == before:
                 break

@@ -72,7 +72,7 @@ class Lab:
     def client(self, *words: str) -> str:
         """What ``labgrid-client`` prints."""
         command = [*_LABGRID, "labgrid.remote.client", "-x", self.address, *words]
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout
 
     def environment(self, image: Path) -> Path:
         """The environment file for every board; ``image`` boots them when they are first looked at."""
