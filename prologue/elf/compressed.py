@@ -48,7 +48,7 @@ def compression(head: bytes) -> Compression | None:
 
 
 def decompress(data: bytes, path: object, kind: str | None = None) -> bytes:
-    """Unpack a file; its first bytes name the compression, unless ``kind`` does: lzma, of the old tool, has no magic.
+    """Unpack a file; its first bytes name the compression, unless ``kind`` does: lzma and zlib have no magic.
 
     Raises:
         InputError: none that we know, damaged, truncated, followed by something else, or bigger than ``MAX_OUTPUT``.
@@ -57,15 +57,15 @@ def decompress(data: bytes, path: object, kind: str | None = None) -> bytes:
     return b"".join(pieces(data, path, kind))
 
 
-def pieces(data: bytes | mmap, path: object, kind: str | None = None) -> Iterator[bytes]:
+def pieces(data: bytes | mmap | memoryview, path: object, kind: str | None = None) -> Iterator[bytes]:
     """Yield a file's content piece by piece, if it is too big to be held twice; errors as of ``decompress``."""
-    kind = kind or compression(data[:8])
+    kind = kind or compression(bytes(data[:8]))
     if kind is None:
         raise InputError("is not compressed with gzip, xz or zstd: give it as it is", path=path)
     at, room = 0, MAX_OUTPUT
     while not at or (at < len(data) and not _is_padding(data, at, kind)):
-        if at and not _begins_stream(data[at : at + 8], kind):
-            single = kind in ("lzma", "bzip2")  # of one stream here
+        if at and not _begins_stream(bytes(data[at : at + 8]), kind):
+            single = kind in ("lzma", "bzip2", "zlib")  # of one stream here
             after = f"after the end of the {kind} data" if single else f"that are not {kind} after its data"
             raise InputError(f"{len(data) - at} bytes {after}, at {at:#x}: damaged", path=path)
         at, room = yield from _stream(_decoding(kind), data, at, room, path)
@@ -93,6 +93,8 @@ def compress(data: bytes, kind: Compression) -> bytes:
 def _decoding(kind: str) -> _Decoding:
     if kind == "gzip":
         return zlib.decompressobj(16 + zlib.MAX_WBITS), zlib.error
+    if kind == "zlib":
+        return zlib.decompressobj(), zlib.error
     if kind == "xz":
         return lzma.LZMADecompressor(lzma.FORMAT_XZ, _MAX_XZ_MEMORY), lzma.LZMAError
     if kind == "lzma":
@@ -108,7 +110,7 @@ def _decoding(kind: str) -> _Decoding:
 
 
 def _stream(
-    decoding: _Decoding, data: bytes | mmap, at: int, room: int, path: object
+    decoding: _Decoding, data: bytes | mmap | memoryview, at: int, room: int, path: object
 ) -> Generator[bytes, None, tuple[int, int]]:
     """Yield what the stream at ``at`` unpacks to, ``room`` bytes at most; return where it ends, and the room left."""
     (decoder, damage), start = decoding, at
@@ -127,11 +129,11 @@ def _stream(
     return at - len(decoder.unused_data), room
 
 
-def _is_padding(data: bytes | mmap, at: int, kind: str) -> bool:
+def _is_padding(data: bytes | mmap | memoryview, at: int, kind: str) -> bool:
     """Return whether zeros follow that pad: tapes for gzip, and to units of 4 for xz (its format, "Stream Padding")."""
     if data[at] or kind not in ("gzip", "xz") or (kind == "xz" and (len(data) - at) % 4):
         return False
-    return not data[at:].strip(b"\0")
+    return not bytes(data[at:]).strip(b"\0")
 
 
 def _begins_stream(head: bytes, kind: str) -> bool:

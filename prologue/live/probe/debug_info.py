@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from prologue.elf.dwarf_entries import code_of, ends_path, text_of
-from prologue.elf.image import SHF_COMPRESSED, ElfImage, unaligned
+from prologue.elf.image import ElfImage, unaligned
+from prologue.elf.packed_debug import unpack_debug
 from prologue.elf.symbols import SYM
 from prologue.live.probe.abbrev_table import AbbrevTable
 from prologue.live.probe.drgn_types import DrgnTypes
@@ -148,6 +149,9 @@ class DebugInfo:
     """
 
     def __init__(self, image: ElfImage, *, relocates: bool = True) -> None:
+        self._unpacked = unpack_debug(image)  # a file that is gone when it is closed
+        if self._unpacked is not None:
+            image = ElfImage(Path(f"/proc/self/fd/{self._unpacked.fileno()}"))
         self.image = image
         self.dwarf = _open(image, relocates and image.relocatable)
         self._units: dict[int, Unit] = {}
@@ -367,11 +371,8 @@ def _open(image: ElfImage, relocates: bool) -> Any:
     from elftools.dwarf.dwarfinfo import DebugSectionDescriptor, DwarfConfig, DWARFInfo
     from elftools.elf.elffile import ELFFile
 
-    debug = [s for s in image.sections if s.name.startswith((".debug_", ".zdebug_"))]
-    packed = any(s.name.startswith(".z") or s.flags & SHF_COMPRESSED for s in debug)
-    if relocates or packed or not image.is_whole_file:
-        content = _with_addresses(image) if relocates else image.content
-        elf = ELFFile(io.BytesIO(bytes(content)) if relocates or not image.is_whole_file else _file(image))
+    if relocates or not image.is_whole_file:
+        elf = ELFFile(io.BytesIO(bytes(_with_addresses(image) if relocates else image.content)))
         return elf.get_dwarf_info(relocate_dwarf_sections=relocates, follow_links=False)
 
     def descriptor(name: str) -> Any:
@@ -383,10 +384,6 @@ def _open(image: ElfImage, relocates: bool) -> Any:
 
     config = DwarfConfig(little_endian=True, default_address_size=8, machine_arch="AArch64")
     return DWARFInfo(config, **{keyword: descriptor(name) for keyword, name in _SECTIONS.items()})
-
-
-def _file(image: ElfImage) -> Any:
-    return image.path.open("rb")
 
 
 def _with_addresses(image: ElfImage) -> bytearray:

@@ -94,7 +94,7 @@ class ProbeTarget:
 
     def trim(self) -> None:
         """Drop parsed debug information, if it is much."""
-        if self.debug is not None:
+        if "debug" in self.__dict__ and self.debug is not None:  # FUNC+OFFSET needs none of it
             self.debug.trim()
 
     def judge_at(self, vaddr: int) -> Judge:

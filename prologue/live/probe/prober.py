@@ -56,8 +56,8 @@ class Prober:
         slide: what KASLR added to the addresses that places give.
 
     Raises:
-        InputError: a kernel without kprobes, or whose rules are not known; or modules or a source that are not there, or of
-            another release.
+        InputError: a kernel without kprobes, or whose rules are not known; or modules or a source that are not there,
+            or of another release.
 
     """
 
