@@ -101,6 +101,41 @@ def add_report(command: argparse.ArgumentParser, schema: str, *forms: str) -> No
     command.add_argument("-o", "--output", type=Path, metavar="OUT", help="write the report to this file")
 
 
+class _Forms(tuple[str, ...]):
+    """Forms of a report; each, and JSON, also with the file that it goes to: ``junit=FILE``."""
+
+    __slots__ = ()
+
+    def __contains__(self, value: object) -> bool:
+        form, sign, file = str(value).partition("=")
+        return (super().__contains__(form) and not sign) or (bool(file) and form in (*self, "json"))
+
+
+class _AddForm(argparse.Action):
+    """Store the form of the report, of which the last counts, or add a report in a file to ``saved``."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, option: str | None = None
+    ) -> None:
+        """Store or add it."""
+        form, sign, file = str(values).partition("=")
+        if sign:
+            namespace.saved = [*namespace.saved, (form, Path(file))]
+        else:
+            namespace.format = form
+
+
+def add_reports(command: argparse.ArgumentParser, schema: str, *forms: str) -> None:
+    """Add how several reports of one run are written, and where to."""
+    command.set_defaults(saved=[])
+    command.add_argument(
+        "--format", action=_AddForm, choices=_Forms(("text", *forms)), default="text",
+        help="form of the report (default: text); FORM=FILE writes one more to FILE, JSON too; repeatable",
+    )  # fmt: skip
+    command.add_argument("--json", dest="format", action="store_const", const="json", help=_JSON.format(schema))
+    command.add_argument("-o", "--output", type=Path, metavar="OUT", help="write the report to this file")
+
+
 def require_html(format_: str) -> None:
     """Refuse a report as HTML on a machine without Jinja2, before the work.
 

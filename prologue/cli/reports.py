@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from collections.abc import Iterable
 
 from prologue.outputs import write_text
 from prologue.report.printable import printable
@@ -15,11 +16,20 @@ def is_wanted(args: Namespace, *, passes: bool) -> bool:
     return bool(not (args.quiet and passes) or args.output or args.format != "text")
 
 
-def put_report(args: Namespace, report: str, closing: str = "", *, passes: bool = True) -> None:
-    """Print a report, or write it to the file of ``-o``; then ``closing`` is said, unless it passes quietly."""
+def put_report(
+    args: Namespace, report: str, closing: str = "", *, passes: bool = True, causes: Iterable[str] = ()
+) -> None:
+    """Print a report, or write it to the file of ``-o``: then the log gets its ``causes``, and ``closing``.
+
+    Both are left out if it passes quietly.
+    """
     if args.output is None:
         print_report(report, args.format)
         return
     write_text(args.output, report + "\n")
-    if closing and not (passes and args.quiet):
+    if passes and args.quiet:
+        return
+    for line in causes:
+        print(line, file=sys.stderr)
+    if closing:
         print(printable(f"{args.output}: {closing}"), file=sys.stderr)

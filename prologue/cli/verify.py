@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from argparse import Namespace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from prologue.cli.arguments import add_jobs, add_report, add_rules, require_html, selected_names, split_names
+from prologue.cli.arguments import add_jobs, add_reports, add_rules, require_html, selected_names, split_names
 from prologue.cli.examples import OrExample, example_files
 from prologue.cli.parallel import print_errors, run_many
 from prologue.cli.reports import is_wanted, put_report
@@ -27,7 +27,8 @@ from prologue.gate.verify import (
 from prologue.kernel.load import is_missing, is_vmlinux, kernels_among, named_files, unfollowed_links
 from prologue.outputs import require_distinct, require_other, same_file, write_text
 from prologue.report.closing import closing_line
-from prologue.report.render import render
+from prologue.report.findings import cause_lines
+from prologue.report.render import Format, render
 from prologue.report.terminal import note, shows_both, warn
 
 
@@ -61,12 +62,13 @@ def add_options(command: Subcommand) -> None:
     command.add_argument("--save-baseline", type=Path, metavar="FILE",
                          help="write a baseline of today's findings, reasons and owners to be filled in")  # fmt: skip
     add_jobs(command)
-    add_report(command, "verify", "html", "sarif", "junit", "ktap")
+    add_reports(command, "verify", "html", "sarif", "junit", "ktap")
 
 
 def run(args: Namespace) -> int:
     """Verify each file; 1 if anything fails, 2 if a file could not be verified."""
-    require_html(args.format)
+    for form in (args.format, *(form for form, _ in args.saved)):
+        require_html(form)
     args.files = example_files(args.files)
     targets = _targets(args)
     release = args.release or any(target.settings.release for target in targets)
@@ -179,16 +181,19 @@ def _verify_one(work: tuple[Request, Path]) -> Verified:
 
 def _report(args: Namespace, verdict: Verdict) -> None:
     """Print or write the report. ``--quiet`` saves text that passes, but what a release did without is always said."""
+    for form, path in args.saved:
+        write_text(path, _rendered(args, verdict, form) + "\n")
     if is_wanted(args, passes=verdict.passed):
-        put_report(args, _rendered(args, verdict), closing_line(verdict), passes=verdict.passed)
+        report, causes = _rendered(args, verdict, args.format), cause_lines(verdict)
+        put_report(args, report, closing_line(verdict), passes=verdict.passed, causes=causes)
     elif verdict.release:
         for exception in verdict.exceptions:
             warn(exception)
 
 
-def _rendered(args: Namespace, verdict: Verdict) -> str:
-    if args.format != "html":
-        return render(verdict, args.format, show_all=args.all)
+def _rendered(args: Namespace, verdict: Verdict, form: Format | Literal["html"]) -> str:
+    if form != "html":
+        return render(verdict, form, show_all=args.all)
     from prologue.report.html.page import render_page
     from prologue.report.html.verify import verify_page
 
@@ -199,9 +204,11 @@ def _require_writable(args: Namespace, targets: list[_Target]) -> None:
     """Check before the work that no input, baseline with its reasons, or other output would be overwritten."""
     paths = [target.path for target in targets]
     settings = [target.settings for target in targets]
-    for out in (args.output, args.save_baseline):
+    outs = [args.output, args.save_baseline, *(path for _, path in args.saved)]
+    for out in outs:
         require_other(out, *paths, args.against, args.image, args.vmlinux, *{setting.path for setting in settings})
-    require_other(args.output, *{setting.baseline for setting in settings})
-    require_distinct(args.output, args.save_baseline)
+        if out is not args.save_baseline:
+            require_other(out, *{setting.baseline for setting in settings})
+    require_distinct(*outs)
     if args.save_baseline and args.save_baseline.exists():
         raise OutputError("exists: its reasons and owners would be lost; name a new file", path=args.save_baseline)

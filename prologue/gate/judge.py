@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from prologue.gate.baseline import BaselineSplit, baseline_notes, in_scope, load_baseline, split
+from prologue.gate.identity import verification_date
 from prologue.gate.refusal import Required, refusals
 from prologue.gate.settings import Settings, left_out_notes
 from prologue.gate.verdict import Verdict
@@ -46,6 +47,7 @@ def judge(
     refused = [
         finding for result, facts in verified for finding in _refused(result, facts, release=release, require=require)
     ]
+    read = [identity for target in files for identity in target.result.identities]
     present = {(finding.path, finding.code) for finding in parts.new if not finding.follows_from}
     return Verdict(
         files=[str(target.result.path) for target in files],
@@ -61,6 +63,9 @@ def judge(
         inputs={str(result.path): result.inputs for result, _ in verified},
         refused=[_rooted(finding, present) for finding in refused],
         unreadable={str(target.result.path): target.result.error for target in files if target.result.facts is None},
+        identities={str(identity.path): identity for identity in read if identity.role == "judged"},
+        compared=tuple(dict.fromkeys(identity for identity in read if identity.role != "judged")),
+        date=verification_date(),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from prologue.gate.baseline import Known
+from prologue.gate.identity import FileIdentity
 from prologue.gate.refusal import GATE, REQUIRE, Required
 from prologue.gate.settings import Settings
 from prologue.gate.verify import Facts
@@ -28,6 +29,9 @@ class Verdict:
     inputs: dict[str, frozenset[Input]]  # what kind of input each of these was
     refused: list[Finding]  # by the gate, without a rule
     unreadable: dict[str, str]  # files that could not be verified, and why
+    identities: dict[str, FileIdentity]  # of each file
+    compared: tuple[FileIdentity, ...]  # of kernels of modules, and of files that were compared
+    date: str  # of the verification, in UTC
 
     @property
     def failed(self) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from prologue.errors import InputError, PrologueError
+from prologue.gate.identity import FileIdentity, FileRole, Hashes, file_state, identity_of, require_unchanged
 from prologue.kernel.binary import Binary
 from prologue.kernel.kernel import Contract, Kernel
 from prologue.kernel.load import kernel_of, open_binary, proper_size
@@ -63,6 +64,7 @@ class Verified:
     inputs: frozenset[Input] = frozenset()  # what kind of input it was
     facts: Facts | None = None  # None if it could not be verified
     mended: Facts | None = None  # without the damage that findings name, if it can be mended
+    identities: tuple[FileIdentity, ...] = ()  # of the file itself, then of what it was judged with
     error: str = ""
     reason: str = ""  # the error without its place
     exit_code: int = 0
@@ -74,11 +76,18 @@ class Verified:
 
 
 def verify_file(request: Request, path: Path) -> Verified:
-    """Verify one file. An error is part of the result, so that other files are still verified."""
+    """Verify one file, and hash what was read. An error is part of the result, so that others are still verified."""
+    read = [path, *filter(None, (request.against, request.image)), *request.kernels]
+    state, hashes = file_state(path), Hashes(read)
     try:
-        return verify_binary(request, open_binary(path, unpack=True))
+        result = verify_binary(request, open_binary(path, unpack=True))
+        require_unchanged(path, state)
     except PrologueError as error:
-        return Verified(path=path, error=str(error), reason=error.message, exit_code=error.exit_code)
+        itself = FileIdentity(path=path, role="judged")
+        result = Verified(
+            path=path, identities=(itself,), error=str(error), reason=error.message, exit_code=error.exit_code
+        )
+    return replace(result, identities=tuple(replace(each, sha256=hashes.of(each.path)) for each in result.identities))
 
 
 def verify_binary(request: Request, binary: Binary) -> Verified:
@@ -126,8 +135,17 @@ def verify_binary(request: Request, binary: Binary) -> Verified:
         notes=tuple(notes),
         inputs=subject.inputs,
         facts=facts,
+        identities=_identities(subject),
         mended=replace(facts, state=mended.state),
     )
+
+
+def _identities(subject: Subject) -> tuple[FileIdentity, ...]:
+    """Return what the files of a verification say of themselves."""
+    others: list[tuple[Binary | None, FileRole]] = [(subject.vmlinux, "vmlinux"), (subject.before, "before")]
+    image = () if subject.image is None else (FileIdentity(path=subject.image, role="image"),)
+    read = (identity_of(binary, role) for binary, role in others if binary is not None)
+    return (identity_of(subject.binary, "judged"), *read, *image)
 
 
 def modules_without_records(results: Iterable[Verified]) -> list[str]:

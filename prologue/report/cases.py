@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from prologue.errors import InternalError
+from prologue.gate.identity import FileIdentity
 from prologue.report.printable import printable
 from prologue.rules.base import INPUTS, Finding, Input, Rule, Severity
 
@@ -67,6 +68,9 @@ class CheckedFiles:
     inputs: Inputs | None = None
     left_out: WhyNot = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)
+    identities: Mapping[str, FileIdentity] = field(default_factory=dict)  # of files that were read as such
+    compared: Sequence[FileIdentity] = ()  # of what they were compared with
+    date: str = ""  # in UTC; empty if the report has none
 
     def cases(self) -> dict[str, list[Case]]:
         """Make the cases of each file that was read; a file that is named twice counts once.

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+import prologue
+from prologue.gate.identity import FileIdentity
 from prologue.gate.verdict import Verdict
 from prologue.report.alike import FEW, named, one_line_each, split_path
 from prologue.report.closing import closing_line, counts, severities
@@ -25,12 +27,15 @@ def findings_data(verdict: Verdict) -> dict[str, Any]:
         "summary": closing_line(verdict),
         "release": verdict.release,
         "required_state": verdict.require,
+        "tool": {"name": "prologue", "version": prologue.__version__},
+        "date": verdict.date,
         "files": verdict.files,
         "errors": list(verdict.unreadable.values()),
         "counts": counts(findings),
         "following": sum(1 for finding in findings if finding.follows_from),
         "notes": verdict.notes + verdict.exceptions,
         "checked": [_checked(verdict, path) for path in verdict.files],
+        "compared": [{"file": str(each.path), "role": each.role, **_identity(each)} for each in verdict.compared],
         "findings": [finding_data(f) for f in findings],
         "baselined": [
             finding_data(f) | {"reason": known.reason, "owner": known.owner} for f, known in verdict.baselined
@@ -42,6 +47,7 @@ def _checked(verdict: Verdict, path: str) -> dict[str, Any]:
     """Return the facts of a file, and the rules that did not run on it."""
     facts, settings = verdict.facts.get(path), verdict.settings[path]
     data: dict[str, Any] = {"file": path, "error": verdict.unreadable.get(path)}
+    data |= _identity(verdict.identities.get(path))
     if facts is not None:
         data |= {"kind": facts.kind, "contract": facts.contract, "state": facts.state, "sites": facts.sites}
         data |= {"vmlinux": None if facts.vmlinux is None else str(facts.vmlinux)}
@@ -54,6 +60,12 @@ def _checked(verdict: Verdict, path: str) -> dict[str, Any]:
             for left in settings.left_out
         ],
     }
+
+
+def _identity(identity: FileIdentity | None) -> dict[str, str | None]:
+    """Return what identifies a file; null where that is not known."""
+    known = identity.named() if identity is not None else {}
+    return {"release": known.get("release"), "build_id": known.get("build-id"), "sha256": known.get("sha256")}
 
 
 def finding_data(f: Finding) -> dict[str, Any]:
@@ -86,6 +98,11 @@ def findings_text(verdict: Verdict, *, show_all: bool) -> str:
     lines += [f"note: {line}" for line in one_line_each(notes)]
     lines.append(closing_line(verdict))
     return "\n".join(lines)
+
+
+def cause_lines(verdict: Verdict) -> list[str]:
+    """List the first findings of each root cause: for the log of a run whose report is in a file."""
+    return finding_lines(verdict.findings + verdict.refused, show_all=False)
 
 
 def finding_lines(findings: Iterable[Finding], *, show_all: bool) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import PurePath
 from xml.etree import ElementTree as ET
 
+import prologue
 from prologue.report.cases import UNREAD, Case, CheckedFiles, WhyNot
 from prologue.report.closing import severities
 from prologue.report.printable import printable
@@ -31,6 +32,7 @@ def findings_junit(checked: CheckedFiles) -> str:
     shared = _shared_directory(checked.files)
     for path in dict.fromkeys(checked.files):
         suite = ET.SubElement(root, "testsuite", name=printable(path))
+        _add_properties(suite, checked, path, is_first=len(root) == 1)
         # Of two files named vmlinux, each has a history of its own.
         classname = printable(f"prologue.{path.removeprefix(shared)}")
         if path in errors:
@@ -49,6 +51,21 @@ def findings_junit(checked: CheckedFiles) -> str:
     ET.indent(root)
     # A file is written as UTF-8, and standard output in the locale's encoding: ASCII is right in both.
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root).decode("ascii")
+
+
+def _add_properties(suite: ET.Element, checked: CheckedFiles, path: str, *, is_first: bool) -> None:
+    """Add what identifies a file; to the first suite, too, the tool, and what identifies the files compared with."""
+    if checked.date:
+        suite.set("timestamp", checked.date.removesuffix("Z"))  # JUnit's schema has no time zone
+    properties = dict(checked.identities[path].named()) if path in checked.identities else {}
+    if is_first and checked.date:
+        properties["prologue"] = prologue.__version__
+        for each in checked.compared:
+            properties |= {f"{each.role} {each.path} {name}": value for name, value in each.named().items()}
+    if properties:
+        parent = ET.SubElement(suite, "properties")
+        for name, value in properties.items():
+            ET.SubElement(parent, "property", name=printable(name), value=printable(value))
 
 
 def _shared_directory(files: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import prologue
 from prologue.report.cases import UNREAD, Case, CheckedFiles
 from prologue.report.printable import printable
 
@@ -18,9 +19,14 @@ def findings_ktap(checked: CheckedFiles) -> str:
     errors, by_file = checked.unreadable, checked.cases()
     named = list(dict.fromkeys(checked.files))
     lines = ["KTAP version 1", f"1..{len(named)}", *(f"# note: {printable(note)}" for note in checked.notes)]
+    if checked.date:
+        lines.append(f"# prologue {prologue.__version__}, {checked.date}")
+    lines += [f"# {each.role}: {printable(f'{each.path}: {each}')}" for each in checked.compared]
     for number, path in enumerate(named, 1):
         cases = by_file.get(path, [])
         inner = _unread(errors[path]) if path in errors else _subtests(cases)
+        if path in checked.identities:
+            inner.append(f"# file: {printable(str(checked.identities[path]))}")
         lines += [f"  {line}" for line in inner]
         failed = path in errors or any(case.failing for case in cases)
         skip = " # SKIP no rule applies" if not failed and all(case.skipped for case in cases) else ""

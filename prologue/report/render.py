@@ -48,6 +48,8 @@ def _sarif(verdict: Verdict) -> str:
         verdict.baselined,
         verdict.unreadable,
         left_out={left.rule.code for settings in verdict.settings.values() for left in settings.left_out},
+        identities=[*verdict.identities.values(), *verdict.compared],
+        date=verdict.date,
     )
     return json.dumps(log, indent=2)
 
@@ -67,4 +69,7 @@ def _checked(verdict: Verdict) -> CheckedFiles:
             for path, settings in verdict.settings.items()
         },
         unreadable=verdict.unreadable,
+        identities=verdict.identities,
+        compared=verdict.compared,
+        date=verdict.date,
     )

@@ -12,6 +12,7 @@ from urllib.parse import quote_from_bytes
 
 import prologue
 from prologue.gate.baseline import Known
+from prologue.gate.identity import FileIdentity
 from prologue.gate.refusal import GATE_RULES
 from prologue.report.printable import printable
 from prologue.report.rule_page import page_name, rule_page
@@ -37,16 +38,20 @@ def findings_sarif(  # noqa: PLR0913  # what a report is made of
     left_out: Collection[str] = (),
     memories: Sequence[str] = (),
     audited: Sequence[str] = (),
+    identities: Sequence[FileIdentity] = (),
+    date: str = "",
 ) -> dict[str, Any]:
     """Make a run with all findings; those that the baseline covers come last and are marked as suppressed.
 
     ``unreadable`` are messages about files that could not be verified: then the run counts as failed. ``left_out`` are
     codes of rules that did not run on some file: they are marked as disabled. ``memories`` name, for each finding, the
     memory that it was made in, and ``audited`` all memories: audits of ten boards that run one file are ten analyses.
+    ``identities`` are of all files that were read, and ``date`` is the end of the run, in UTC.
     """
     errors = unreadable or {}
     all_findings = [*findings, *(finding for finding, _ in baselined)]
-    named = [*files, *errors, *(f.path for f in all_findings), *audited]
+    known_files = {str(identity.path): identity for identity in identities}
+    named = [*files, *errors, *(f.path for f in all_findings), *audited, *known_files]
     paths = {path: index for index, path in enumerate(dict.fromkeys(named))}
     sections: _Sections = {}
     for finding in all_findings:
@@ -67,6 +72,7 @@ def findings_sarif(  # noqa: PLR0913  # what a report is made of
         "invocations": [
             {
                 "executionSuccessful": not errors,
+                **({"endTimeUtc": date} if date else {}),
                 "toolExecutionNotifications": [
                     *({"level": "note", "message": _message(note)} for note in notes),
                     *(_unread(error, path, paths[path]) for path, error in errors.items()),
@@ -77,7 +83,7 @@ def findings_sarif(  # noqa: PLR0913  # what a report is made of
                 ],
             }
         ],
-        "artifacts": [{"location": {"uri": _uri(path)}, "roles": ["analysisTarget"]} for path in paths],
+        "artifacts": [_artifact(path, known_files.get(path)) for path in paths],
         "addresses": [
             {"kind": "section", "name": printable(name), "fullyQualifiedName": printable(f"{path}:{name}")}
             for path, name in sections
@@ -117,6 +123,19 @@ def _descriptor(rule: Rule, url: str) -> dict[str, Any]:
         "defaultConfiguration": {"level": _LEVELS[rule.severity]},
         "properties": {"severity": rule.severity, "inputs": list(rule.inputs), "source": rule.citation},
     }
+
+
+def _artifact(path: str, identity: FileIdentity | None) -> dict[str, Any]:
+    """Make the entry of a file, with its hash and what it says of itself, if they are known."""
+    compared = identity is not None and identity.role != "judged"
+    artifact: dict[str, Any] = {
+        "location": {"uri": _uri(path)},
+        "roles": ["referencedOnCommandLine" if compared else "analysisTarget"],
+    }
+    known = identity.named() if identity is not None else {}
+    if sha256 := known.pop("sha256", ""):
+        artifact["hashes"] = {"sha-256": sha256}
+    return artifact | ({"properties": known} if known else {})
 
 
 def _result(finding: Finding, memory: str, paths: dict[str, int], sections: _Sections) -> dict[str, Any]:

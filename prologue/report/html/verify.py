@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+import prologue
+from prologue.gate.identity import FileIdentity
 from prologue.gate.verdict import Verdict
 from prologue.gate.verify import Facts
 from prologue.report.alike import one_line_each, split_path
@@ -19,6 +21,7 @@ _ELSEWHERE: dict[Input, str] = {
     "C": "prologue live audit",
     "W": "prologue writes judge",
 }  # what runs rules of such input
+_IDENTITY = ("release", "build-id", "sha256")
 _MANY = 12  # files from which on their table is folded
 
 
@@ -92,22 +95,33 @@ def _files(verdict: Verdict) -> Table:
     rows = [_file_row(verdict, path, verdict.facts.get(path), counts[path]) for path in verdict.files]
     return Table(
         title="Files",
-        head=("file", "kind", "state", "sites", "rules", "findings", "checked against", "signature"),
-        rows=rows,
+        head=("file", "kind", "state", "sites", "rules", "findings", "checked against", "signature", *_IDENTITY),
+        rows=rows + [_compared_row(each) for each in verdict.compared],
+        note=f"Verified on {verdict.date} by prologue {prologue.__version__}.",
         numbers=(3, 4, 5),
         folded=len(rows) > _MANY,
     )
 
 
 def _file_row(verdict: Verdict, path: str, facts: Facts | None, findings: int) -> tuple[str, ...]:
+    identity = verdict.identities.get(path)
+    known = identity.named() if identity is not None else {}
+    identifying = [known.get(name, "") for name in _IDENTITY]
     if facts is None:
-        return (path, "", "not verified", "", "", "", "", "")
+        return (path, "", "not verified", "", "", "", "", "", *identifying)
     state = f"{facts.state}, {facts.contract}" if facts.contract else facts.state
     signature = facts.signature if facts.kind == "module" else ""
     kernel = "" if facts.vmlinux is None else str(facts.vmlinux)
     return (
-        path, facts.kind, state, f"{facts.sites:,}", str(verdict.rules_run(path)), f"{findings:,}", kernel, signature
+        path, facts.kind, state, f"{facts.sites:,}", str(verdict.rules_run(path)), f"{findings:,}", kernel, signature,
+        *identifying,
     )  # fmt: skip
+
+
+def _compared_row(identity: FileIdentity) -> tuple[str, ...]:
+    words = {"vmlinux": "kernel of modules", "before": "from before", "image": "boot file"}
+    known = identity.named()
+    return (str(identity.path), words[identity.role], *[""] * 6, *(known.get(name, "") for name in _IDENTITY))
 
 
 def _known(verdict: Verdict) -> Table:

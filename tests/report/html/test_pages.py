@@ -63,7 +63,7 @@ def test_a_broken_kernel(mini: Mini, tmp_path: Path, capsys: Said) -> None:
     pl201.damage(elf)
     elf.save(vmlinux)
     assert main(["verify", str(vmlinux), "--format", "html", "-o", str(out)]) == 1
-    assert capsys.readouterr().err.startswith(f"{out}: 1 file: ")
+    assert capsys.readouterr().err.splitlines()[-1].startswith(f"{out}: 1 file: ")
     document = Document(out.read_text())
     for said in (
         "PL201 site-not-pair", "nop", "Why it is unsafe", "PL404: input: flat Image (not given)",

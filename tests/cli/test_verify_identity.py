@@ -1,0 +1,170 @@
+"""Reports say which files were judged, when and by what; several reports of one run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+import prologue
+from prologue.cli.main import main
+from prologue.elf.compressed import compress
+from tests.mini_kernel.build import Spec
+from tests.mini_module.build import ModuleSpec
+from tests.rules import pl201
+from tests.support.built import Mini
+from tests.support.elf_edit import edit
+
+Said = pytest.CaptureFixture[str]
+DATE = "2023-11-14T22:13:20"
+
+
+@pytest.fixture(autouse=True)
+def epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+
+
+@pytest.fixture
+def files(mini: Mini, tmp_path: Path) -> dict[str, Path]:
+    """A processed kernel, the file from before, its Image, and a compressed module."""
+    vmlinux = mini(Spec())
+    paths = {name: tmp_path / name for name in ("before", "Image", "mini.ko.xz")}
+    shutil.copy(vmlinux, paths["before"])
+    assert main(["patch", str(vmlinux), "--in-place"]) == 0
+    assert main(["image", str(vmlinux), "-o", str(paths["Image"])]) == 0
+    paths["mini.ko.xz"].write_bytes(compress(mini(ModuleSpec()).read_bytes(), "xz"))
+    return {"vmlinux": vmlinux, **paths}
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def verify(*arguments: object) -> int:
+    return main(["verify", *map(str, arguments)])
+
+
+def test_json_names_each_file_by_its_hash(files: dict[str, Path], capsys: Said) -> None:
+    capsys.readouterr()
+    assert verify(files["vmlinux"], "--against", files["before"], "--image", files["Image"], "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["tool"] == {"name": "prologue", "version": prologue.__version__}
+    assert data["date"] == f"{DATE}Z"
+    (checked,) = data["checked"]
+    assert checked["sha256"] == sha256(files["vmlinux"])
+    assert checked["build_id"] is None or len(checked["build_id"]) == 40  # not every linker is asked for one
+    assert [(each["role"], each["sha256"]) for each in data["compared"]] == [
+        ("before", sha256(files["before"])),
+        ("image", sha256(files["Image"])),
+    ]
+
+
+def test_a_compressed_module_is_named_as_it_is_stored(files: dict[str, Path], capsys: Said) -> None:
+    capsys.readouterr()
+    verify(files["mini.ko.xz"], "--vmlinux", files["vmlinux"], "--json")
+    data = json.loads(capsys.readouterr().out)
+    assert data["checked"][0]["sha256"] == sha256(files["mini.ko.xz"])
+    assert data["checked"][0]["release"] == "6.1.0-mini"
+    assert [(each["role"], each["sha256"]) for each in data["compared"]] == [("vmlinux", sha256(files["vmlinux"]))]
+
+
+def test_a_file_that_cannot_be_verified_is_named_too(tmp_path: Path, capsys: Said) -> None:
+    cut = tmp_path / "cut"
+    cut.write_bytes(b"\x7fELF")
+    assert verify(cut, tmp_path / "gone", "--json") == 2
+    data = json.loads(capsys.readouterr().out)
+    assert [each["sha256"] for each in data["checked"]] == [sha256(cut), None]
+
+
+def test_one_run_writes_every_report(files: dict[str, Path], tmp_path: Path, capsys: Said) -> None:
+    outs = {form: tmp_path / f"report.{form}" for form in ("junit", "sarif", "ktap", "html", "json")}
+    capsys.readouterr()
+    options = [f"--format={form}={path}" for form, path in outs.items()]
+    assert verify(files["vmlinux"], "--against", files["before"], *options) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("1 file: clean (")  # the log has the text
+    hashes = [sha256(files[name]) for name in ("vmlinux", "before")]
+
+    suite = ET.parse(outs["junit"]).getroot()[0]  # noqa: S314 - our own
+    assert suite.get("timestamp") == DATE
+    properties = {each.get("name"): each.get("value") for each in suite.iterfind("properties/property")}
+    assert [properties["sha256"], properties[f"before {files['before']} sha256"]] == hashes
+    assert properties["prologue"] == prologue.__version__
+
+    run = json.loads(outs["sarif"].read_text())["runs"][0]
+    assert [artifact["hashes"]["sha-256"] for artifact in run["artifacts"]] == hashes
+    assert [artifact["roles"] for artifact in run["artifacts"]] == [["analysisTarget"], ["referencedOnCommandLine"]]
+    assert run["invocations"][0]["endTimeUtc"] == f"{DATE}Z"
+
+    lines = outs["ktap"].read_text().splitlines()
+    assert f"# prologue {prologue.__version__}, {DATE}Z" in lines
+    assert [line for line in lines if line.startswith("  # file: ") and line.endswith(f"sha256 {hashes[0]}")]
+    assert [line for line in lines if line.startswith(f"# before: {files['before']}: ") and line.endswith(hashes[1])]
+
+    page = outs["html"].read_text()
+    assert f"Verified on {DATE}Z by prologue {prologue.__version__}." in page
+    assert all(value in page for value in hashes)
+    first = {form: path.read_bytes() for form, path in outs.items() if form != "html"}
+    assert verify(files["vmlinux"], "--against", files["before"], *options) == 0
+    assert first == {form: outs[form].read_bytes() for form in first}
+
+
+def test_the_log_names_root_causes_if_the_report_is_in_a_file(mini: Mini, tmp_path: Path, capsys: Said) -> None:
+    with edit(mini(Spec())) as elf:
+        pl201.damage(elf)
+    assert verify(elf.path, "--json", "-o", tmp_path / "report.json") == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "PL201 site-not-pair (fatal): 1\n  work_leaf (.text+" in said.err
+    assert said.err.splitlines()[-1].startswith(f"{tmp_path / 'report.json'}: 1 file: 1 fatal")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        pytest.param(["--format", "junit={vmlinux}"], "is also an input of this command", id="over what it reads"),
+        pytest.param(["--format", "junit={out}", "-o", "{out}"], "{out}", id="two reports in one file"),
+    ],
+)
+def test_a_report_overwrites_nothing(mini: Mini, tmp_path: Path, options: list[str], said: str, capsys: Said) -> None:
+    vmlinux = mini(Spec())
+    names = {"vmlinux": vmlinux, "out": tmp_path / "report"}
+    content = vmlinux.read_bytes()
+    assert verify(vmlinux, *(option.format(**names) for option in options)) == 2
+    assert said.format(**names) in capsys.readouterr().err
+    assert vmlinux.read_bytes() == content
+    assert not names["out"].exists()
+
+
+@pytest.mark.parametrize("form", ["pdf=report", "junit="], ids=["an unknown form", "no file"])
+def test_a_form_and_a_file_are_needed(form: str, capsys: Said) -> None:
+    with pytest.raises(SystemExit):
+        verify("vmlinux", "--format", form)
+    assert f"invalid choice: '{form}'" in capsys.readouterr().err
+
+
+def test_a_date_that_is_none_is_refused(mini: Mini, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
+    assert verify(mini(Spec())) == 2
+    assert "SOURCE_DATE_EPOCH=yesterday is no time in seconds" in capsys.readouterr().err
+
+
+def test_a_file_that_changes_while_it_is_read_has_no_verdict(
+    mini: Mini, monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    """Its hash may be that of other bytes."""
+    from prologue.gate import verify as gate
+
+    vmlinux, judge = mini(Spec()), gate.verify_binary
+
+    def changes(*given: object) -> object:
+        result = judge(*given)  # type: ignore[arg-type]  # as it was called
+        vmlinux.write_bytes(vmlinux.read_bytes())
+        return result
+
+    monkeypatch.setattr(gate, "verify_binary", changes)
+    assert verify(vmlinux) == 2
+    assert "was changed while it was verified: verify it again" in capsys.readouterr().err
