@@ -18,6 +18,7 @@ from prologue.cli.main import main
 from prologue.elf.compressed import compress, decompress
 from prologue.elf.identify import Compression
 from prologue.elf.image import ElfImage
+from prologue.elf.relocs import R_BRANCHES
 from prologue.insn import a64
 from prologue.kernel.load import open_binary
 from prologue.kernel.module import Module
@@ -395,3 +396,20 @@ def test_relocations_of_no_symbol_table_are_refused_in_one_line(mini: Mini, caps
     assert "a record's relocation names no symbol" in error
     assert ko.read_bytes() == before
     assert not ko.with_name("out.ko").exists()
+
+
+def test_branches_are_shown_with_the_symbols_that_they_go_to(mini: Mini) -> None:
+    """Their bytes have no offset before the loader writes one."""
+    opened = module(mini(ModuleSpec(linked=False)))
+    relocations = opened.relocations
+    index = relocations.of_types(R_BRANCHES)
+    texts = {opened.insn_text(0x94000000, int(place)) for place in relocations.places[index]}
+    assert "bl module_leaf" in texts
+    assert not [text for text in texts if "0x" in text]
+
+
+def test_a_stripped_module_needs_the_module(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    ko = mini(ModuleSpec())
+    subprocess.run(["aarch64-linux-gnu-strip", ko], check=True)
+    assert main(["verify", str(ko)]) == 2
+    assert "This needs the unstripped module" in capsys.readouterr().err

@@ -137,8 +137,7 @@ def _lines(args: Namespace, probes: Sequence[Probe], failures: Sequence[Failure]
     elif args.event or args.fprobe:
         yield from event_lines(probes, failures)
     else:
-        verdicts = [probe.verdict for probe in probes]
-        yield from (probe_text(verdict) for verdict in verdicts if not args.quiet or verdict.answer != "yes")
+        yield from (probe_text(probe) for probe in probes if not args.quiet or probe.verdict.answer != "yes")
 
 
 def _list(args: Namespace, prober: Prober, asked: Sequence[str]) -> int:

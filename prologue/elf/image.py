@@ -89,7 +89,8 @@ class ElfImage:
             count, phnum = count or first[5], first[7] if phnum == PN_XNUM else phnum
             strndx = first[6] if strndx == SHN_XINDEX else strndx
         if not shoff or not count:
-            raise InputError("no section headers: this needs the unstripped vmlinux", path=self.path)
+            what = "module" if self.relocatable else "vmlinux"
+            raise InputError(f"no section headers: this needs the unstripped {what}", path=self.path)
         _require_room(self, "section header table", shoff, count * shentsize)
         if shentsize != SHDR.size:
             raise InputError(f"section headers of {shentsize} bytes, expected {SHDR.size}", path=self.path)

@@ -58,7 +58,7 @@ def _is_packed(section: Section) -> bool:
 
 
 def _write_unpacked(spool: IO[bytes], image: ElfImage, packed: list[Section]) -> None:
-    """Append the sections, and a table of their names, and have the headers say so."""
+    """Write the sections and a table of their names at the end, and have the headers say so."""
     header = EHDR.unpack_from(image.content)
     table, names = header[6], header[13] if header[13] != SHN_XINDEX else image.sections[0].link
     added, name_table = bytearray(), image.sections[names]
@@ -97,7 +97,7 @@ def _write_section(spool: IO[bytes], image: ElfImage, section: Section) -> int:
 def _packed(image: ElfImage, section: Section) -> _Packed:
     data = memoryview(image.content)[section.offset : section.offset + section.size]
     if not section.flags & SHF_COMPRESSED:
-        if len(data) < _OLD_HEAD.size or data[:4] != b"ZLIB":
+        if len(data) < _OLD_HEAD.size or bytes(data[:4]) != b"ZLIB":
             raise InputError(f"{section.name} does not begin with ZLIB: damaged", path=image.path)
         return _Packed("zlib", _OLD_HEAD.unpack_from(data)[1], data[_OLD_HEAD.size :])
     if len(data) < _CHDR.size:

@@ -35,6 +35,7 @@ class Relocations:
     targets: U64  # S + A; 0 if the symbol is another module's
     defined: Bool  # the symbol is this module's
     homes: I64  # file offset of the addend
+    symbols: I64  # row of the symbol in the symbol table
 
     def __len__(self) -> int:
         return len(self.places)
@@ -51,6 +52,12 @@ class Relocations:
         index = np.minimum(np.searchsorted(self.places, places), len(self) - 1)
         return np.where(self.places[index] == places, self.targets[index], np.uint64(0))
 
+    def branch_at(self, place: int) -> int:
+        """Return the index of the relocation of a branch at a place; -1 if there is none."""
+        index = int(np.searchsorted(self.places, np.uint64(place)))
+        is_branch = index < len(self) and self.places[index] == place and int(self.types[index]) in R_BRANCHES
+        return index if is_branch else -1
+
     @cached_property
     def branches(self) -> tuple[U64, U64, Bool]:
         """Places and targets of relocated direct branches, and which targets are in this module."""
@@ -66,7 +73,9 @@ def read_relocations(image: ElfImage, symbols: Symbols) -> Relocations:
 
     """
     none = np.zeros(0, np.uint64)
-    parts: list[tuple[U64, U64, U64, Bool, I64]] = [(none, none, none, none.astype(np.bool_), none.astype(np.int64))]
+    parts: list[tuple[U64, U64, U64, Bool, I64, I64]] = [
+        (none, none, none, none.astype(np.bool_), none.astype(np.int64), none.astype(np.int64))
+    ]
     for section in image.sections:
         if section.type != "SHT_RELA" or not section.has_bytes:
             continue
@@ -91,10 +100,12 @@ def read_relocations(image: ElfImage, symbols: Symbols) -> Relocations:
                 np.where(defined, symbols.values[index] + table["addend"].astype(np.uint64), np.uint64(0)),
                 defined,
                 section.offset + np.arange(len(table), dtype=np.int64) * RELA.itemsize + 16,
+                index,
             )
         )
-    places, types, targets, defined, homes = (np.concatenate(column) for column in zip(*parts, strict=True))
+    places, types, targets, defined, homes, rows = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(places, kind="stable")
     return Relocations(
-        places=places[order], types=types[order], targets=targets[order], defined=defined[order], homes=homes[order]
-    )
+        places=places[order], types=types[order], targets=targets[order], defined=defined[order], homes=homes[order],
+        symbols=rows[order],
+    )  # fmt: skip

@@ -43,7 +43,8 @@ class Symbols:
         self._image = image
         table = next((s for s in image.sections if s.type == kind and s.has_bytes), None)
         if table is None:
-            raise InputError("no symbol table: stripped? This needs the unstripped vmlinux", path=image.path)
+            what = "module" if image.relocatable else "vmlinux"
+            raise InputError(f"no symbol table: stripped? This needs the unstripped {what}", path=image.path)
         if table.entsize != SYM.itemsize or table.size % SYM.itemsize:
             raise InputError(f"symbol table entries of {table.entsize} bytes, expected 24", path=image.path)
         if table.link >= len(image.sections) or image.sections[table.link].type != "SHT_STRTAB":
@@ -119,7 +120,7 @@ class Symbols:
         hits = np.flatnonzero(self._values == vaddr)
         hits = hits[self.table["shndx"][hits] != SHN_UNDEF]
         names = (self._name(offset) for offset in self._names[hits].tolist() if offset)
-        return tuple(name for name in names if not name.startswith("$"))
+        return tuple(name for name in names if not name.startswith(("$", ".L")))
 
     def function_at(self, vaddr: int) -> Symbol | None:
         """Return the function that begins at ``vaddr``, the longest if there are several; None if there is none."""
@@ -239,8 +240,10 @@ class Symbols:
     def _places(self) -> tuple[U64, npt.NDArray[np.int64]]:
         """Symbols that name places: addresses, ascending, and rows; at one address the last is the best to print."""
         kind, section = self.table["info"] & 15, self.table["shndx"]
-        # $x and $d are mapping symbols (Arm ELF ABI, "Mapping symbols"), not names.
-        named = (self._names != 0) & (self._string_bytes[self._names] != ord("$"))
+        # $x and $d are mapping symbols (Arm ELF ABI, "Mapping symbols"), and .L begins an assembler's own labels: the
+        # kernel passes over both (include/linux/module_symbol.h, is_mapping_symbol, 6.12).
+        head, after = self._string_bytes[self._names], self._string_bytes[self._names.astype(np.int64) + 1]
+        named = (self._names != 0) & (head != ord("$")) & ~((head == ord(".")) & (after == ord("L")))
         named &= (kind <= STT_FUNC) | (kind == STT_GNU_IFUNC)  # a library's: its code is what chooses the function
         rows = np.flatnonzero(named & (section != SHN_UNDEF) & (section != SHN_ABS))
         rank = (kind[rows] >= STT_FUNC) * 2 + (self.table["info"][rows] >> 4 != 0)

@@ -1,4 +1,4 @@
-"""Which files a verdict is about: path, release, build-id and SHA-256 of each; and when it was made."""
+"""Identities of the files that a verdict is about: path, release, build-id and SHA-256; and its date."""
 
 from __future__ import annotations
 

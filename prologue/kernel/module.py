@@ -22,6 +22,7 @@ from prologue.kernel.records import Records
 from prologue.kernel.sites import Layout
 from prologue.kernel.state import State, module_state
 from prologue.releases import version_of
+from prologue.words import at_offset
 
 if TYPE_CHECKING:  # a vmlinux does without them
     from prologue.elf.identify import Compression
@@ -183,6 +184,19 @@ class Module(Binary):
         """Return the place where a relocation sends the branch, or the one the assembler resolved."""
         sent = self.relocations.targets_of(vaddrs)
         return np.where(sent != 0, sent, super().jump_targets(vaddrs, words))
+
+    def insn_text(self, word: int, vaddr: int) -> str:
+        """Disassemble a word; a branch with a relocation goes to a symbol, and its bytes do not say which."""
+        index = self.relocations.branch_at(vaddr)
+        if index < 0:
+            return super().insn_text(word, vaddr)
+        if self.relocations.defined[index]:
+            where = self.symbols.locate(int(self.relocations.targets[index]))
+            target = at_offset(where.symbol or where.section or "", where.symbol_offset)
+        else:
+            target = self.symbols.name_of(int(self.relocations.symbols[index]))
+        branch, _, operands = super().insn_text(word, vaddr).partition(" ")
+        return " ".join([branch, *operands.split(", ")[:-1], target])
 
     def relative32(self, fields: U64) -> U64:
         """Return the address that the relocation at each field refers to; 0 if it is not in this module."""

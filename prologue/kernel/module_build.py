@@ -1,4 +1,4 @@
-"""Whether a module was built for a kernel.
+"""Reasons for which a kernel would refuse a module for what it was built with.
 
 Where a module has CRCs of symbols, the kernel ignores the release in its vermagic and compares the CRC of each symbol
 that it refers to (kernel/module/version.c, ``same_magic`` and ``check_version``, 6.12; the same in 5.10 and 7.2):

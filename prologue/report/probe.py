@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from prologue.errors import Location, UsageError
-from prologue.insn.disasm import insn_text
 from prologue.kernel.kernel import Kernel
 from prologue.live.probe.arguments import Omitted
 from prologue.live.probe.event import ProbeEvent
@@ -75,9 +74,10 @@ def _where(vaddr: int, where: Location, *, is_module: bool) -> dict[str, Any]:
     return {"address": address, "symbol": where.symbol, "offset": where.symbol_offset}
 
 
-def probe_text(verdict: ProbeVerdict) -> str:
-    """Return a verdict in a few lines, the answer in the first."""
-    insn = insn_text(verdict.word, verdict.place.vaddr)
+def probe_text(probe: Probe) -> str:
+    """Return the verdict on a place in a few lines, the answer in the first."""
+    verdict = probe.verdict
+    insn = probe.target.binary.insn_text(verdict.word, verdict.place.vaddr)
     lines = [f"{verdict.where}: {summary(verdict)}", f"    {verdict.word:08x}  {insn}"]
     if verdict.place.ambiguous:
         lines.append(f"    {verdict.place.asked} names several places, of which this is one")

@@ -47,6 +47,7 @@ RULE = Rule(
     why="When a weak function is overridden the linker keeps its text and its record but drops its symbol. ftrace "
     "lists it under its neighbour's name. Builds of 6.15 and later zero such records: one that is left is unexpected.",
     example="arch_report_meminfo+0x18 has a patch site, but no symbol",
+    fix_of_module="nothing to do: in modules, functions that override weak ones leave such sites",
     fix="nothing to do on kernels before 6.15; on later ones find out what stripped the symbol",
     citation='kernel scripts/sorttable.c "is_invalid_func" (6.15), kernel/trace/ftrace.c "ftrace_process_locs" (6.1)',
     check=check,

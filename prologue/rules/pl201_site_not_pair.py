@@ -11,10 +11,10 @@ from prologue.insn import a64
 from prologue.kernel.lost_pads import replaced_by_first
 from prologue.rules.base import Hit, Rule, Subject
 
-# An object of =2,2 or =3,2 has the function begin where the record says, and no two NOPs there.
+# An object of =2,2 or =3,2 has the function begin where the record says, and no two NOPs there; one of =1 has one NOP.
 _OR_OTHER_FLAGS: Final = (
     "find what wrote there after the compiler, or compile that object with the flags of the kernel (CC_FLAGS_FTRACE in "
-    "arch/arm64/Makefile): objects of -fpatchable-function-entry=2,2 and =3,2 look like that; link again"
+    "arch/arm64/Makefile): objects of -fpatchable-function-entry={} look like that; link again"
 )
 
 
@@ -27,10 +27,11 @@ def check(subject: Subject) -> Iterator[Hit]:
     if wrong.any():
         wrong[subject.binary.other_layouts.places] = False
         wrong &= ~replaced_by_first(subject.binary, sites)
-    fix = _OR_OTHER_FLAGS if sites.layout == "4,2" else ""
     for k in np.flatnonzero(wrong).tolist():
         pair = (int(sites.word0[k]), int(sites.word1[k]))
         message = f"expected {first:08x} {a64.NOP:08x}, found {pair[0]:08x} {pair[1]:08x}"
+        flags = "2,2 and =3,2" if sites.layout == "4,2" else "1" if pair[0] == a64.NOP else ""
+        fix = _OR_OTHER_FLAGS.format(flags) if flags else ""
         yield Hit(int(sites.first[k]), message, pair, (first, a64.NOP), fix=fix)
 
 

@@ -114,6 +114,16 @@ def test_a_fatal_finding_may_be_known_but_not_released(mini: Mini, tmp_path: Pat
     assert verify(vmlinux, "--baseline", baseline, "--release") == 1
 
 
+def test_one_nop_may_be_that_of_other_flags(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    """So looks an object of =1, and a pair whose first word was overwritten does not."""
+    vmlinux = broken(mini(Spec()), pl201.damage)
+    assert verify(vmlinux) == 1
+    assert "objects of -fpatchable-function-entry=1 look like that" in capsys.readouterr().out
+    broken(vmlinux, lambda elf: elf.set_word(elf.value("work_leaf"), 0xA9BF7BFD))
+    assert verify(vmlinux) == 1
+    assert "to do: find what wrote there after the compiler; link again" in capsys.readouterr().out
+
+
 @pytest.mark.thorough
 def test_settings_stand_beside_the_file(
     mini: Mini, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

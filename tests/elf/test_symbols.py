@@ -15,9 +15,10 @@ from prologue.elf.image import ElfImage
 from prologue.elf.sections import Section
 from prologue.elf.symbols import Symbols
 from prologue.kernel.linked import private_copy
-from tests.mini_kernel.build import Spec
+from tests.mini_kernel.build import Spec, run_command
 from tests.mini_module.build import ModuleSpec
 from tests.support.elf_edit import ElfEdit
+from tests.support.needs import needs_tools
 
 Mini = Callable[[Spec | ModuleSpec], Path]
 
@@ -122,3 +123,17 @@ def test_data_in_text(data: list[int], insn: list[int], begin: int, words: int) 
     assert symbols.is_code(section).tolist() == expected.tolist()
     vaddrs = np.uint64(begin) + np.arange(len(expected), dtype=np.uint64) * np.uint64(4)
     assert symbols.is_code_at(section, vaddrs).tolist() == expected.tolist()
+
+
+def test_labels_of_an_assembler_name_nothing(tmp_path: Path) -> None:
+    """Some compilers keep them in modules: the kernel passes over them, too."""
+    needs_tools("aarch64-linux-gnu-gcc")
+    (tmp_path / "made.S").write_text("\t.type work, %function\nwork:\tnop\n.Ltmp0:\tnop\n\tret\n")
+    command = ["aarch64-linux-gnu-gcc", "-c", "-Wa,--keep-locals", f"{tmp_path}/made.S", "-o", f"{tmp_path}/made.o"]
+    run_command(command)
+    image = ElfImage(tmp_path / "made.o")
+    symbols = Symbols(image)
+    start = symbols.require("work").vaddr
+    assert symbols.find(".Ltmp0") is not None
+    assert (symbols.locate(start + 4).symbol, symbols.locate(start + 4).symbol_offset) == ("work", 4)
+    assert symbols.names_at(start + 4) == ()

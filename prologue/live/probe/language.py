@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Final
 
 from prologue.errors import UsageError
@@ -111,7 +112,7 @@ def parse_listed(asked: str) -> ProbeRequest:
 
     """
     if _FILE.fullmatch(asked) and "@" not in asked:
-        return ProbeRequest(asked=asked, file=asked)
+        return ProbeRequest(asked=asked, file=_without_dots(asked))
     request = parse_request(asked)
     others = request.has_offset, request.line is not None, request.pattern, request.returns, request.is_glob
     if any(others) or request.address is not None or request.arguments or request.event:
@@ -143,7 +144,7 @@ def _place(asked: str, place: str) -> ProbeRequest:
         asked=asked,
         module=fields.get("module", "").replace("-", "_"),
         function="" if address is not None else function,
-        file=fields.get("file", ""),
+        file=_without_dots(fields.get("file", "")),
         offset=int(offset, 0 if "x" in offset.lower() else 10) if offset else 0,
         has_offset=bool(offset),
         line=int(fields["line"]) if "line" in fields else None,
@@ -151,6 +152,11 @@ def _place(asked: str, place: str) -> ProbeRequest:
         address=address,
         returns="return" in fields,
     )
+
+
+def _without_dots(file: str) -> str:
+    """Return a path without the ./ at its start, as builds and stack traces have it."""
+    return str(PurePosixPath(file)) if file else ""
 
 
 def _check(asked: str, fields: dict[str, str], has_pattern: bool) -> None:

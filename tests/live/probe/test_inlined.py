@@ -119,3 +119,7 @@ def test_a_line_that_only_calls_inlined_code(tmp_path: Path, asked: str, functio
     """The line table lacks it: what it calls begins with code of another line."""
     target = compiled(tmp_path, "-gno-statement-frontiers")
     assert places(target, asked) == [("outer+0x4", function, inlined_in)]
+
+
+def test_a_path_may_begin_as_builds_print_it(target: ProbeTarget) -> None:
+    assert places(target, "./some.c:82") == places(target, "some.c:82")

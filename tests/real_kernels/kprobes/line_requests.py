@@ -246,7 +246,7 @@ class _Chooser:
 
     def _patterns(self) -> Iterator[str]:
         for name, unit, _, row in self._statements():
-            text = self._prober.sources.lines(unit, row.file, ())
+            text = self._prober.sources.lines(unit, row.file, [])
             wanted = _WORD.sub("*", text[row.line - 1].strip()) if row.line <= len(text) else ""
             if len(wanted) > 8:
                 yield f"{name};*{wanted.strip('*')}*"
