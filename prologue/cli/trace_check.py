@@ -13,7 +13,7 @@ from prologue.cli.trace_divergence import divergence_data, divergence_lines, own
 from prologue.cli.trace_inputs import require_report
 from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched_guests
 from prologue.cli.trace_reading import TraceReading, begin_reading
-from prologue.errors import UndecidedError
+from prologue.errors import UNDECIDED, UndecidedError
 from prologue.live.memory.sources import open_memory
 from prologue.report.html.page import Badge
 from prologue.trace.path.check import Findings, ImageCheck, StaleWord
@@ -43,6 +43,12 @@ class _Checked:
     def judged(self) -> bool:
         """True if anything could be judged."""
         return bool(self.reading.check.judged or self.reading.check.impossible or self.reported)
+
+    @property
+    def decided(self) -> bool:
+        """True if anything could be judged, and at least half of the bytes of trace were decoded."""
+        account = self.reading.trace.account
+        return self.judged and 2 * account.undecoded.total() <= account.traced.total()
 
     @property
     def failed(self) -> bool:
@@ -86,7 +92,7 @@ def run(args: Namespace) -> int:
         raise UndecidedError(f"no step could be judged: {summary.why_no_step(check.unjudged)}", path=trace.name)
     if args.format == "text" and (done.failed or not args.quiet):
         print("\n".join(_verdict(done)))
-    return int(done.failed)
+    return 1 if done.failed else 0 if done.decided else UNDECIDED
 
 
 def _print_findings(done: _Checked) -> None:
@@ -113,6 +119,7 @@ def _document(args: Namespace, done: _Checked) -> dict[str, Any]:
         "steps_judged": check.judged,
         "steps_not_judged": dict(check.unjudged),
         "not_used": dict(done.reading.trace.account.counts),
+        "bytes": done.reading.trace.account.bytes_data(),
         "stale": [_data(check, word, programs, owners) for word in done.findings.stale],
         "follow": [_data(check, word, programs, owners) for word in done.findings.follow],
         "decoder": [_data(check, word, programs, owners, blame=True) for word in done.findings.decoder],
@@ -131,7 +138,7 @@ def _report(args: Namespace, done: _Checked, notes: list[str]) -> str:
     from prologue.report.html.trace import check_page
 
     # As the exit code: what diverged is on the page, too, but no step could be judged.
-    outcome: Badge = "not decided" if not done.judged else "failed" if done.failed else "passed"
+    outcome: Badge = "failed" if done.judged and done.failed else "passed" if done.decided else "not decided"
     lines = _verdict(done) if done.judged else []
     if done.diverged is not None:
         # The words are among the causes already.
@@ -171,9 +178,12 @@ def _verdict(done: _Checked) -> list[str]:
         words, steps = counted(len(findings.follow), "other word"), counted(findings.following, "impossible step")
         lines.append(f"also: {steps} at {words}, after the first one of a CPU and before its next gap")
     if not lines and not reported:
-        left = check.unjudged.total()
+        left, undecoded = check.unjudged.total(), done.reading.trace.account.undecoded_text()
         lines.append(
-            f"{counted(check.judged, 'step')}, none impossible" + (f"; {left:,} could not be judged" if left else "")
+            f"{counted(check.judged, 'step')}, none impossible"
+            + (f"; {left:,} could not be judged" if left else "")
+            + (f"; {undecoded}" if undecoded else "")
+            + ("" if done.decided else ": not decided")
         )
     if reported:
         lines.append(f"the decoder reports {counted(len(reported), 'word')} of its image that cannot be what ran")

@@ -173,6 +173,7 @@ class TraceSession:
     switches: Switches = field(default_factory=Switches)
     kernel_symbols: dict[str, int] = field(default_factory=dict)
     pokes: int = 0
+    unnamed_bytes: int = 0  # of trace in the file, that no AUX record names
     counts: Counter[str] = field(default_factory=Counter)
 
 
@@ -240,7 +241,8 @@ class _Reader:
                 placed.append(fragment)
         kept = sum(fragment.size for fragment in placed)
         total = sum(buffer.size for buffers in self._buffers.values() for buffer in buffers)
-        self._session.counts["bytes of trace that no AUX record names"] += max(total - kept, 0)
+        self._session.unnamed_bytes = max(total - kept, 0)
+        self._session.counts["bytes of trace that no AUX record names"] += self._session.unnamed_bytes
         return tuple(placed)
 
     def _place(self, record: AuxRecord) -> AuxFragment | None:

@@ -167,15 +167,42 @@ class Tally:
     bad_images: dict[BadImage, Reported] = field(default_factory=dict)
     versions: set[bytes] = field(default_factory=set)
     """Versions in the banners of decoders: a text may hold several runs."""
+    traced: Counter[int] = field(default_factory=Counter)
+    """Bytes of trace by CPU, as far as the input shows them; of ``NO_CPU`` those of which it does not say the CPU."""
+    undecoded: Counter[int] = field(default_factory=Counter)
+    """The bytes among them that no decoder could decode."""
 
     def apart(self) -> Tally:
         """Return a tally of the same counts with reports of its own: a guest's are about the guest's image."""
-        return Tally(self.counts, self._singulars, versions=self.versions)
+        return Tally(self.counts, self._singulars, versions=self.versions, traced=self.traced, undecoded=self.undecoded)
+
+    def count_bytes(self, cpu: int, size: int, lost: int) -> None:
+        """Count the bytes of a recording of a CPU, and of these the ones that were not decoded."""
+        if size:
+            self.traced[cpu] += size
+            self.undecoded[cpu] += lost
+
+    def undecoded_text(self, cpu: int | None = None) -> str:
+        """Say how much of a CPU's trace, or of all of it, was not decoded; empty if all was."""
+        lost = self.undecoded.total() if cpu is None else self.undecoded[cpu]
+        total = self.traced.total() if cpu is None else self.traced[cpu]
+        if not lost:
+            return ""
+        share = min(max(100 * lost / total, 0.01), 99.99 if lost < total else 100)
+        verb = "was" if lost == 1 else "were"
+        return f"{lost:,} of {total:,} bytes of trace ({share:.2f}%) {verb} not decoded"
 
     def report(self, bad: BadImage, cpu: int, time: int) -> None:
         """Count a report of the decoder about its image."""
         reported = self.bad_images.setdefault(bad, Reported(cpu=cpu, time=time))
         reported.count += 1
+
+    def bytes_data(self) -> list[dict[str, int | None]]:
+        """Return the bytes of trace of each CPU for JSON, and how many of them were not decoded."""
+        return [
+            {"cpu": cpu if cpu != NO_CPU else None, "bytes": size, "not_decoded": self.undecoded[cpu]}
+            for cpu, size in sorted(self.traced.items())
+        ]
 
     def add(self, name: str, count: int = 1, *, singular: str = "") -> None:
         """Count things of a name, a plural; ``singular`` is the name of a single one, if not only the noun differs."""
@@ -184,9 +211,16 @@ class Tally:
             self._singulars[name] = singular or _PLURAL.sub(r"\1", name, count=1)
 
     def lines(self) -> list[str]:
-        """Return a line for each name, the most frequent first."""
+        """Return a line for each CPU whose trace was not decoded, then for each name, the most frequent first."""
         names = self._singulars
-        return [f"{count:,} {names[name] if count == 1 else name}" for name, count in self.counts.most_common()]
+        undecoded = [
+            f"{f'CPU {cpu}' if cpu != NO_CPU else 'CPU not known'}: {self.undecoded_text(cpu)}"
+            for cpu, lost in sorted(self.undecoded.items())
+            if lost
+        ]
+        return undecoded + [
+            f"{count:,} {names[name] if count == 1 else name}" for name, count in self.counts.most_common()
+        ]
 
 
 def new_ranges(count: int) -> TraceRanges:

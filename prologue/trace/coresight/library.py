@@ -7,7 +7,21 @@ element is longer, with all that is read here at the same place.
 from __future__ import annotations
 
 import ctypes
-from ctypes import CDLL, PYFUNCTYPE, PyDLL, Structure, c_char_p, c_int, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+from collections.abc import Iterator
+from ctypes import (
+    CDLL,
+    POINTER,
+    PYFUNCTYPE,
+    PyDLL,
+    Structure,
+    c_char_p,
+    c_int,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 from typing import Any, Final
 
 import numpy as np
@@ -80,6 +94,18 @@ class _EteConfig(Structure):
     )
 
 
+class _DecodeStats(Structure):  # ocsd_decode_stats_t, 1.3.3 to 1.5.5
+    _fields_ = (
+        ("version", c_uint32),
+        ("revision", c_uint16),
+        ("total", c_uint64),
+        ("unsynced", c_uint64),
+        ("bad_headers", c_uint32),
+        ("bad_sequences", c_uint32),
+        ("demux", c_uint64 * 5),
+    )
+
+
 def require_library() -> LibraryVersion:
     """Return the version of the library that is installed.
 
@@ -119,6 +145,8 @@ class Library:
             ("ocsd_dt_add_buffer_mem_acc", c_int, (c_void_p, c_uint64, c_int, c_void_p, c_uint32)),
             ("ocsd_dt_add_callback_trcid_mem_acc", c_int, (c_void_p, c_uint64, c_uint64, c_int, OnMemory, c_void_p)),
             ("ocsd_dt_remove_mem_acc", c_int, (c_void_p, c_uint64, c_int)),
+            ("ocsd_dt_get_decode_stats", c_int, (c_void_p, c_uint8, c_void_p)),
+            ("ocsd_dt_reset_decode_stats", c_int, (c_void_p, c_uint8)),
             ("ocsd_def_errlog_init", c_int, (c_int, c_int)),
             ("ocsd_def_errlog_config_output", c_int, (c_int, c_char_p)),
             ("ocsd_def_errlog_set_strprint_cb", c_int, (c_void_p, c_void_p, OnText)),
@@ -145,6 +173,7 @@ class DecodeTree:
         self._library, self._c = library, c
         self._callbacks = callbacks  # kept as long as the tree calls them
         self._memory: list[Any] = []
+        self._sources: list[int] = []
         self._used = c_uint32()
         self._handle = c.ocsd_create_dcd_tree(source, flags)
         if not self._handle:
@@ -178,9 +207,27 @@ class DecodeTree:
         name, number = unit.protocol.value.encode(), c_uint8()
         done = self._c.ocsd_dt_create_decoder(self._handle, name, flags, ctypes.byref(config), ctypes.byref(number))
         _require(done, f"makes no decoder for the trace unit of CPU {unit.cpu}")
+        self._sources.append(number.value)
         # The library gives the callback to the decoders that the tree has by now.
         done = self._c.ocsd_dt_set_gen_elem_outfn(self._handle, self._callbacks[0], None)
         _require(done, "takes no callback for elements")
+
+    def counts(self) -> Iterator[tuple[int, int, int]]:
+        """Yield each trace ID, the bytes that its decoder got since ``reset_counts``, and those before an A-Sync.
+
+        The last row is of ID 0: the bytes of IDs without a decoder.
+        """
+        stats = POINTER(_DecodeStats)()
+        for source in self._sources:
+            done = self._c.ocsd_dt_get_decode_stats(self._handle, source, ctypes.byref(stats))
+            _require(done, "does not count the bytes of trace")
+            yield source, stats.contents.total, stats.contents.unsynced
+        yield 0, stats.contents.demux[1] if self._sources else 0, 0
+
+    def reset_counts(self) -> None:
+        """Count the bytes of trace from here on."""
+        for source in self._sources:
+            self._c.ocsd_dt_reset_decode_stats(self._handle, source)
 
     def add_memory(self, vaddr: int, data: Any, space: int | None) -> None:
         """Let decoders read ``data``, a writable or read-only buffer, at an address.

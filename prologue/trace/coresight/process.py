@@ -47,7 +47,8 @@ from prologue.trace.coresight.library import (
 from prologue.trace.coresight.user_memory import UserCode, UserMemory
 
 MESSAGE: Final = Struct("<BxxxI")
-_BEGIN, _ELEMENTS, _TEXT, _FAILED = range(4)
+_BEGIN, _ELEMENTS, _TEXT, _FAILED, _COUNTS = range(5)
+_COUNT: Final = Struct("<BQQ")
 _CHUNK: Final = 1 << 14  # bytes of trace that are decoded at once; an atom is a fourth of a bit at least
 _FLUSH_AT: Final = 1 << 20  # bytes of elements
 _MOST_ADDRESSES: Final = 1 << 12
@@ -87,6 +88,7 @@ class DecodeJob:
 
     ``checks``: let the library compare the trace with the memory, as far as it can. ``indexed``: give each element the
     offset of its packet in the part. ``changes`` are of ``memory`` while it was traced. ``user`` has processes' code.
+    ``mixed``: frames may have bytes of other sources (STM), which are no part of the trace of instructions.
     """
 
     path: Path
@@ -97,6 +99,7 @@ class DecodeJob:
     indexed: bool = False
     changes: TextChanges | None = None
     user: UserCode | None = None
+    mixed: bool = False
 
 
 class Begin(NamedTuple):
@@ -126,7 +129,13 @@ class Failed(NamedTuple):
     why: str
 
 
-Decoded = Begin | Elements | DecoderText | Failed
+class ByteCounts(NamedTuple):
+    """The bytes of a part that were decoded by now: by trace ID all of them, and those before an A-Sync."""
+
+    rows: tuple[tuple[int, int, int], ...]
+
+
+Decoded = Begin | Elements | DecoderText | Failed | ByteCounts
 
 
 def decode(job: DecodeJob, version: LibraryVersion) -> Iterator[Decoded]:
@@ -204,6 +213,8 @@ def _messages(stream: Any, *, indexed: bool) -> Iterator[Decoded | None]:
             yield Elements(rows, ids, indexes)
         elif kind == _TEXT:
             yield DecoderText(body)
+        elif kind == _COUNTS:
+            yield ByteCounts(tuple(_COUNT.iter_unpack(body)))
         else:
             yield Failed(int.from_bytes(body[:4], "little"), body[4:].decode(errors="replace"))
 
@@ -264,6 +275,7 @@ class _Child:
     def _decode(self, part: TracePart, base: int) -> str:
         """Decode a part; return why decoding stopped, empty at the end of the part."""
         tree = self._tree(part.source)
+        tree.reset_counts()
         self._user = self._users[part.source]
         if self._user is not None:
             self._user.begin()
@@ -283,9 +295,14 @@ class _Child:
                 return "the decoder takes no more of it"
             if len(self._elements) >= _FLUSH_AT:
                 self._flush()
+                self._count(tree)
         tree.process(END)
+        self._count(tree)
         tree.process(RESET)
         return ""
+
+    def _count(self, tree: DecodeTree) -> None:
+        self._send(_COUNTS, *(_COUNT.pack(*row) for row in tree.counts()))
 
     def _tree(self, number: int) -> DecodeTree:
         tree = self._trees[number]

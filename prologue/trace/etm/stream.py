@@ -25,6 +25,8 @@ from prologue.trace.ranges import EXCEPTION, GAP, LOST, TOP
 from prologue.trace.readers.recording import RecordingHeader, TraceRecords
 
 _SYNC: Final = bytes(11) + b"\x80" + b"\x01\x01\x00"  # A-Sync; Trace Info
+_SYNC_PERIOD: Final = 1 << 12
+"""Bytes from one A-Sync to the next, which Linux asks trace units for (TRCSYNCPR, ``coresight-etm4x-core.c``, 6.12)."""
 _TRACE_ON: Final = b"\x04"
 _ATOM: Final = (b"\xf6", b"\xf7")  # not taken, taken
 _EXCEPTION: Final = 0x06
@@ -33,6 +35,7 @@ _ADDRESS_CONTEXT: Final = b"\x85"
 _AARCH64_NON_SECURE: Final = 0x30
 _HAS_VMID, _HAS_PROCESS = 0x40, 0x80  # these follow, in this order
 _TIMESTAMP: Final = b"\x02"
+_ALL_BITS: Final = (1 << 64) - 1
 # Exception types of the packet ...
 _DEBUG_HALT, _TRAP, _SERROR, _IRQ, _FIQ = 1, 3, 4, 14, 15
 _BY_VECTOR: Final = {0: _TRAP, 1: _IRQ, 2: _FIQ, 3: _SERROR}  # ... by the vector's place in its group of four
@@ -160,7 +163,8 @@ class _Encoder:
         self._stream = EtmStream()
         self._last: tuple[int, int, RangeCode] | None = None  # start, end and code of the range before
         self._context = _Context()
-        self._time = 0  # of the last timestamp
+        self._synced = 0  # offset of the last A-Sync
+        self._time: int | None = 0  # of the last timestamp; None: the next one has all of its bits
         self._timed = not unit.has_times  # whether one came after the last context
         self._returns: int | None = None  # of the note before
 
@@ -205,6 +209,7 @@ class _Encoder:
         last = self._last
         if last is None or flags & GAP or _is_broken(last, start, flags, returns):
             self._stop()
+            self._synchronise()
             self._stream.data += _TRACE_ON
             self._address(start, context, force=True)
         elif flags & EXCEPTION:
@@ -214,9 +219,18 @@ class _Encoder:
             return  # a decoder joins both ranges: context and time are those at the start of the first
         else:
             self._leave(last, start)
-            if last[2].last == Waypoint.INDIRECT or context != self._context:
-                self._address(start, context)
+            synced = self._synchronise()
+            if synced or last[2].last == Waypoint.INDIRECT or context != self._context:
+                self._address(start, context, force=synced)
         self._stamp(time)
+
+    def _synchronise(self) -> bool:
+        """Write A-Sync and Trace Info if it is time to; a decoder may begin with an address and context after them."""
+        if len(self._stream.data) - self._synced < _SYNC_PERIOD:
+            return False
+        self._synced, self._time = len(self._stream.data), None
+        self._stream.data += _SYNC
+        return True
 
     def _leave(self, last: tuple[int, int, RangeCode], to: int) -> None:
         """Write the atom of the last instruction of a range, which leads to ``to``."""
@@ -254,7 +268,9 @@ class _Encoder:
     def _stamp(self, time: int) -> None:
         """Write a timestamp if the time is new, or no timestamp came since the context."""
         if self._unit.has_times and (time != self._time or not self._timed):
-            self._stream.data += _TIMESTAMP + _changed_bits(time, self._time)
+            self._stream.data += _TIMESTAMP + _changed_bits(
+                time, ~time & _ALL_BITS if self._time is None else self._time
+            )
             self._time, self._timed = time, True
 
     def _stop(self, to: int | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -65,8 +65,9 @@ class DecoderReports:
         self._kinds.add(kind)
         self._account.add(reports + kind)
 
-    def count_undescribed(self, numbers: Sequence[int]) -> None:
+    def count_undescribed(self, counts: Mapping[int, int]) -> None:
         """Count a recording in which trace IDs have bytes that no decoder takes."""
+        numbers = list(counts)
         if numbers:
             more = ", ..." if len(numbers) > _MOST_NAMED else ""
             named = ", ".join(f"{number:#x}" for number in numbers[:_MOST_NAMED]) + more

@@ -20,23 +20,24 @@ from prologue.perf.address_spaces import AddressSpaces
 from prologue.perf.coresight import TraceProtocol, TraceUnit
 from prologue.perf.session import AuxFragment, TaskNames, TraceSession, read_session
 from prologue.trace.coresight.changing_text import TextChanges
-from prologue.trace.coresight.frames import frame_ids
 from prologue.trace.coresight.library import ALIGNED, LibraryVersion, require_library
 from prologue.trace.coresight.process import (
     Begin,
+    ByteCounts,
     CodeMemory,
     DecodeJob,
     DecoderText,
     Elements,
+    Failed,
     TracePart,
     TraceSource,
     decode,
 )
 from prologue.trace.coresight.snapshot import SnapshotBuffer, read_snapshot
 from prologue.trace.coresight.user_memory import UserCode
-from prologue.trace.ranges import Batch, BatchNames, Tally, TracedTask, TraceRanges
+from prologue.trace.ranges import NO_CPU, Batch, BatchNames, Tally, TracedTask, TraceRanges
 from prologue.trace.readers.by_perf import TraceByPerf, can_decode, trace_by_perf
-from prologue.trace.readers.decoder_reports import DecoderReports
+from prologue.trace.readers.coverage import PartCoverage
 from prologue.trace.readers.elements import ElementNaming, ElementReader, plain_task, same_number
 from prologue.trace.readers.opencsd import Counter
 
@@ -143,13 +144,11 @@ class DecodedTrace:
                 raise InternalError("a trace is read before its program is known")
             job = replace(job, memory=self._memory, changes=self.changes, user=self.user_code)
         reader = ElementReader(self.account, namings[0], names, self.processes.why_not if self.processes else None)
-        reports = DecoderReports(self.account)
         for message in decode(job, self.version):
             if isinstance(message, Begin):
                 part = job.parts[message.part]
                 reader.naming = namings[part.source]
-                reader.begin()
-                reports.count_undescribed(_undescribed(job, part))
+                reader.begin(PartCoverage(job, part, reader.naming.cpu))
                 if self.progress:
                     self.progress(done, total)
                 done += part.size
@@ -161,17 +160,11 @@ class DecodedTrace:
                     yield Batch(ranges, names.tasks, names.dsos)
             elif isinstance(message, DecoderText):
                 reader.text(message)
-            else:
+            elif isinstance(message, ByteCounts):
+                reader.counted(message)
+            elif isinstance(message, Failed):
                 reader.failed(message)
-
-
-def _undescribed(job: DecodeJob, part: TracePart) -> list[int]:
-    """Return the trace IDs in a part that no trace unit of its source has."""
-    source = job.sources[part.source]
-    if not source.framed or source.flags != ALIGNED:
-        return []
-    described = {unit.trace_id for unit in source.units}
-    return [number for number in frame_ids(job.path, part.at, part.size) if number not in described]
+        reader.end()
 
 
 def open_snapshot(directory: Path, account: Tally, counter: Counter | None) -> DecodedTrace:
@@ -185,6 +178,8 @@ def open_snapshot(directory: Path, account: Tally, counter: Counter | None) -> D
     for buffer in buffers:
         for unit in buffer.left_out:
             account.add(f"trace units left out: {unit}")
+        if buffer.left_out and not buffer.source.units and buffer.path.is_file():
+            account.count_bytes(NO_CPU, buffer.path.stat().st_size, buffer.path.stat().st_size)
     usable = [buffer for buffer in buffers if buffer.source.units and buffer.path.is_file()]
     if not usable:
         units = sorted({unit for buffer in buffers for unit in buffer.left_out})
@@ -204,7 +199,10 @@ def open_snapshot(directory: Path, account: Tally, counter: Counter | None) -> D
 
 def _snapshot_job(buffer: SnapshotBuffer) -> DecodeJob:
     part = TracePart(0, 0, buffer.path.stat().st_size)
-    return DecodeJob(path=buffer.path, sources=(buffer.source,), parts=(part,), memory=buffer.memory, checks=False)
+    mixed = not buffer.left_out
+    return DecodeJob(
+        path=buffer.path, sources=(buffer.source,), parts=(part,), memory=buffer.memory, checks=False, mixed=mixed
+    )
 
 
 def open_perf_trace(path: Path, account: Tally, counter: Counter | None) -> DecodedTrace | TraceByPerf:
@@ -217,6 +215,7 @@ def open_perf_trace(path: Path, account: Tally, counter: Counter | None) -> Deco
     session = read_session(path)
     for name, count in session.counts.items():
         account.add(name, count)
+    account.count_bytes(NO_CPU, session.unnamed_bytes, session.unnamed_bytes)
     streams = _Streams(session, account)
     try:
         version = require_library()
@@ -363,6 +362,7 @@ class _Streams:
                     cpus.append({unit.trace_id: unit.cpu for unit in units})
             if rows[key] < 0:
                 self._account.add("recordings of CPUs whose trace unit is not described: a gap")
+                self._account.count_bytes(fragment.cpu, fragment.size, fragment.size)
             else:
                 parts.append(TracePart(rows[key], fragment.at, fragment.size))
         return sources, parts, cpus

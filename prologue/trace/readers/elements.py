@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from prologue.arrays import I64, U32, U64, Bool
 from prologue.live.memory.ranges import KERNEL_HALF
-from prologue.trace.coresight.process import DecoderText, Elements, Failed
+from prologue.trace.coresight.process import ByteCounts, DecoderText, Elements, Failed
 from prologue.trace.ranges import (
     AARCH32,
     EXCEPTION,
@@ -32,6 +32,7 @@ from prologue.trace.ranges import (
     TraceRanges,
     add_cycles,
 )
+from prologue.trace.readers.coverage import PartCoverage
 from prologue.trace.readers.decoder_reports import HIGHEST_VMID, OF_IMAGE, DecoderReports, LastRange, SourceState
 from prologue.trace.readers.opencsd_lines import BREAKS, read_error
 from prologue.trace.readers.return_stack import ReturnStack
@@ -106,16 +107,31 @@ class ElementReader:
         self._account, self.naming, self._why_not = account, naming, why_not
         self._sources: dict[int, SourceState] = {}
         self._reports = DecoderReports(account)
+        self._coverage: PartCoverage | None = None
         self.names = names
 
-    def begin(self) -> None:
+    def begin(self, coverage: PartCoverage) -> None:
         """Start a recording: nothing is known of what ran before it, nor when."""
+        self.end()
         self._sources.clear()
+        self._coverage = coverage
+
+    def counted(self, counts: ByteCounts) -> None:
+        """Take the counts of bytes that were decoded by now."""
+        if self._coverage is not None:
+            self._coverage.take(counts)
 
     def failed(self, failure: Failed) -> None:
         """Note that decoding of a recording ended in the middle: a gap on each of its CPUs."""
         self._reports.count_kind("recordings whose decoding ended early", f": {failure.why}")
+        self.end(failed=True)
         self._forget()
+
+    def end(self, *, failed: bool = False) -> None:
+        """End a recording, if one was begun; ``failed``: before its end."""
+        if self._coverage is not None:
+            self._reports.count_undescribed(self._coverage.end(self._account, failed=failed))
+        self._coverage = None
 
     def text(self, text: DecoderText) -> None:
         """Take a message of the library."""
@@ -129,6 +145,8 @@ class ElementReader:
         if error.source is None:
             self._forget()
             return
+        if self._coverage is not None and error.offset is not None:
+            self._coverage.lost_sync(error.source, error.offset)
         if error.name in OF_IMAGE:
             self._report_image(source or SourceState(), self.naming.cpu(error.source), line)
         if source is not None:

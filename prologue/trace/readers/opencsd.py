@@ -32,6 +32,7 @@ from prologue.trace.ranges import (
     TracedTask,
     add_cycles,
 )
+from prologue.trace.readers.coverage import TextCoverage
 from prologue.trace.readers.decoder_reports import HIGHEST_VMID, OF_IMAGE, DecoderReports, LastRange, SourceState
 from prologue.trace.readers.opencsd_lines import (
     BANNER,
@@ -95,13 +96,15 @@ def read_opencsd(stream: Peekable, account: Tally, counter: Counter | None = Non
         InputError: the text has no ranges.
 
     """
-    reader = _Reader(account, counter or Counter())
+    reader, coverage = _Reader(account, counter or Counter()), TextCoverage(account)
     some = False
     for block in blocks(stream):
+        coverage.take(block)
         ranges = reader.ranges(block)
         some |= len(ranges) > 0
         if len(ranges):
             yield Batch(ranges, reader.names.tasks, reader.names.dsos)
+    coverage.end()
     if not some:
         raise InputError("has no instruction ranges: is it text of trc_pkt_lister -decode ?", path=stream.name)
 
