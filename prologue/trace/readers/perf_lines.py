@@ -21,7 +21,7 @@ _HEAD: Final = rb"""
     (?P<machine>VM:\ *\d+\ )?(?P<vcpu>VCPU:\d+\ )?
     (?P<task>%s
         (?:\ {0,16}(?P<pid>-?\d{1,10})/(?P<tid>-?\d{1,10})\ {1,16}
-            |(?=[\ \d-]{5}\ |\d{6,8}\ )\ {0,4}(?P<id>-?\d{1,8})\ )?)  # a period is at least 10 wide
+            |(?=[\ \d-]{5}\ |[\ \d-]{7}\ |\d{6,8}\ )\ {0,6}(?P<id>-?\d{1,8})\ )?)  # 5 wide, after 6.1 7; a period 10
     (?:\[(?P<cpu>\d{3,8}|-\d{2,8})\]\ )?  # at least three digits
     (?:[KUHGg]{1,5}\ {1,5})?  # misc
     (?:\d{4}-\d\d-\d\d\ \d\d:\d\d:\d\d\.\d{6,9}\ )?  # tod
