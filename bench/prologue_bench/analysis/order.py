@@ -56,6 +56,8 @@ def separated(base: Series, other: Series) -> str | None:
     from scipy import stats
 
     boots = sorted((*base.boots, *other.boots), key=lambda boot: boot.position)
+    if not all(boot.started for boot in boots):
+        return None  # of other programs, or a table made by hand
     late = np.array([boots[k].variant == other.label for k in in_order(boots)])
     changes = int(np.count_nonzero(np.diff(late)))
     places = np.arange(len(late))
@@ -88,7 +90,7 @@ def trend_of(series: Sequence[Series], workload: str) -> Trend | None:
     from scipy import stats
 
     boots = [boot for part in series for boot in part.boots]
-    if not series or not series[0].boots_known or len(boots) < _LEAST_BOOTS:
+    if not series or not series[0].boots_known or len(boots) < _LEAST_BOOTS or not all(b.started for b in boots):
         return None
     if any(not np.all(part.medians > 0) for part in series):
         return None

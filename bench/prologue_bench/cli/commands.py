@@ -62,7 +62,9 @@ COMMANDS: Final[tuple[tuple[str, str, str], ...]] = (  # name, help and examples
     ),
     (
         "export",
-        "write recorded results in another program's format: KernelCI's",
+        "write recorded results in another program's format: KernelCI's, benchstat's, CSV",
+        "  prologue bench export results/ --csv -o samples.csv\n"
+        "  prologue bench export results/ --benchstat -o samples.txt     # benchstat -col /variant samples.txt\n"
         "  prologue bench export results/ --kcidb --origin mylab -o report.json\n"
         "  prologue bench export monday/ tuesday/ --kcidb --origin mylab --tree mainline \\\n"
         "      --repository https://git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git --commit COMMIT\n"

@@ -65,7 +65,8 @@ def add_results(added: argparse.ArgumentParser) -> None:
     added.add_argument(
         "results", nargs="+", metavar="RESULTS",
         help="result set (a directory; several of one setup are merged), records (.jsonl) or logs (.log) of "
-        "bench record, a table made by hand (.json), or example:NAME",
+        "bench record, a table made by hand (.json), files of other programs (LABEL=FILE: hackbench's output, CSV, "
+        "hyperfine, pyperf, Go's benchmarks), or example:NAME",
     )  # fmt: skip
 
 

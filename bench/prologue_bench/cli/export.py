@@ -1,4 +1,4 @@
-"""``prologue bench export``: recorded results in another program's format."""
+"""``prologue bench export``: recorded results in other programs' formats."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
+from prologue.errors import UsageError
 from prologue.outputs import new_file, require_other
 from prologue_bench.analysis.sources import open_sets
 from prologue_bench.cli.common import add_results, put
+from prologue_bench.report.samples import samples_csv, to_benchstat
+from prologue_bench.results.merge import merge
 from prologue_bench.results.store import CAMPAIGN, RESULTS
 
 
@@ -21,9 +24,13 @@ def add_options(added: argparse.ArgumentParser) -> None:
     formats.add_argument(
         "--kcidb", action="store_true", help="a report in KernelCI's schema, KCIDB I/O 5.3, checked by its library"
     )
+    formats.add_argument("--csv", action="store_true", help="a row for each run, with its boot and block")
+    formats.add_argument(
+        "--benchstat", action="store_true", help="Go's benchmark format, a line a boot: benchstat -col /variant FILE"
+    )  # fmt: skip
     added.add_argument(
-        "--origin", required=True, type=_matching("[a-z0-9_]+", "a name of a-z, 0-9 and _"), metavar="NAME",
-        help="name of your CI system, as registered with KernelCI",
+        "--origin", type=_matching("[a-z0-9_]+", "a name of a-z, 0-9 and _"), metavar="NAME",
+        help="name of your CI system, as registered with KernelCI (--kcidb needs it)",
     )  # fmt: skip
     added.add_argument(
         "--checkout", type=_matching("[a-z0-9_]+:.+", "ORIGIN:ID"), metavar="ID",
@@ -44,16 +51,21 @@ def add_options(added: argparse.ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Write results as a report for KernelCI."""
-    from prologue_bench.report.kcidb import Source, to_kcidb
-
-    source = Source(
-        origin=args.origin, checkout=args.checkout, commit=args.commit, repository=args.repository, tree=args.tree
-    )
+    """Write results in the form that was asked for."""
+    source = {name: getattr(args, name) for name in ("origin", "checkout", "commit", "repository", "tree")}
+    if not args.kcidb and (given := next((name for name, value in source.items() if value), None)):
+        raise UsageError(f"--{given}: for --kcidb only")
+    if args.kcidb and not args.origin:
+        raise UsageError("--kcidb: needs --origin NAME, of your CI system")
     sets = open_sets(args.results)
     inputs = [Path(name) / file for name in (*args.results, *dict(sets)) for file in ("", CAMPAIGN, RESULTS)]
     require_other(args.output, *(path for path in inputs if not path.is_dir()))  # a report may lie in a result set
-    text = to_kcidb(sets, source)
+    if args.kcidb:
+        from prologue_bench.report.kcidb import Source, to_kcidb
+
+        text = to_kcidb(sets, Source(**source))
+    else:
+        text = (samples_csv if args.csv else to_benchstat)(merge(sets))
     if args.output is None:
         return put(text)
     with new_file(args.output) as temporary:

@@ -57,7 +57,7 @@ def to_kcidb(sets: Sequence[tuple[str, ResultSet]], source: Source) -> str:
 
     """
     for name, results in sets:
-        if not results.boots_known:
+        if not results.boots_known or not all(boot.started for boot in results.boots):
             raise BenchError(f"{name}: a table made by hand says nothing about its boots and cannot be exported")
     report: dict[str, Any] = {"version": {"major": SCHEMA.major, "minor": SCHEMA.minor}}
     if source.checkout is None:

@@ -238,7 +238,7 @@ def design(results: ResultSet) -> str:
     text = f"{_counted([len(boots) for boots in series], 'boot')} of each variant, {_counted(runs, 'run')} in each"
     if any(boot.block is not None for boot in results.boots):
         text += ", in randomised blocks"
-    else:
+    elif all(boot.started for boot in results.boots):
         order = [boot.variant for boot in _in_time(results)]
         text += f", the next one of another variant {counted(sum(a != b for a, b in pairwise(order)), 'time')}"
     if results.links:
@@ -278,6 +278,8 @@ def caveats(report: Report) -> Iterator[str]:
         yield "boots are unknown: the interval omits boot-to-boot variation"
     elif bare := sum(boot.readback is None for boots in valid for boot in boots):
         yield f"{bare} boot{'s' if bare > 1 else ''} without read-back: nothing proves which kernel ran there"
+    if results.boots_known and not all(boot.started for boots in valid for boot in boots):
+        yield "the order of boots is not known: if variants were measured one after the other, drift looks like effect"
     silent = unknown_settings(boot.gate_before for boots in valid for boot in boots)
     if named := ", ".join(f"{setting} (missing in {count})" for setting, count in silent):
         yield f"not recorded for every boot, so they may differ: {named}"

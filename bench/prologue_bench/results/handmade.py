@@ -1,15 +1,19 @@
-"""Tables made by hand: samples of one workload by variant, in one JSON file, with no word on boots."""
+"""Tables made by hand: samples of workloads by variant, in one JSON file, perhaps with runs that share a boot."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Self, cast
 
+from prologue.documents import parse_json
 from prologue_bench.errors import BenchError
 from prologue_bench.results.fields import SAMPLE, Fields, is_sample, parse, read_file
-from prologue_bench.results.model import NOTHING, Boot, Campaign, Evidence, ResultSet, Variant, Workload
+from prologue_bench.results.imported import Measured, to_result_set
+from prologue_bench.results.model import Evidence, ResultSet
 from prologue_bench.results.store import read_direction
 
 SCHEMA: Final = "prologue.bench-samples/1"
@@ -36,6 +40,16 @@ class _Written(float):
         return number
 
 
+def is_table(path: Path) -> bool:
+    """Return whether a file is such a table, or broken JSON that may be meant as one."""
+    content = read_file(path)
+    try:
+        data = parse_json(content)
+    except (ValueError, RecursionError):
+        return content.lstrip()[:1] == b"{"
+    return isinstance(data, dict) and not {"results", "benchmarks"} & data.keys()
+
+
 def decode_samples(content: bytes, where: str) -> ResultSet:
     """Make a result set of such a table.
 
@@ -46,33 +60,37 @@ def decode_samples(content: bytes, where: str) -> ResultSet:
     fields = parse(content, where, _Written)
     if fields.data.get("schema", SCHEMA) != SCHEMA:  # a table made by hand may do without
         fields.schema(SCHEMA)
-    label, samples = fields.text("label"), fields.below("samples")
-    labels = tuple(samples.data)
-    if len(labels) < 2:
-        raise fields.wrong("samples", "at least two variants")
-    values = {variant: samples.numbers(variant) for variant in labels}
+    workloads = fields.rows("workloads") if "workloads" in fields.data else (fields,)
+    measured = [part for workload in workloads for part in _measured(workload)]
+    labels = tuple(dict.fromkeys(part.variant for part in measured))
     evidence = fields.choice("evidence", "timing", "smoke") if "evidence" in fields.data else "timing"
-    base = fields.choice("base", *labels) if "base" in fields.data else labels[0]
-    campaign = Campaign(
+    results = to_result_set(
+        measured,
+        where,
+        base=fields.choice("base", *labels) if "base" in fields.data else "",
         evidence=cast("Evidence", evidence),
-        machine=fields.table("machine") if "machine" in fields.data else NOTHING,
-        kernel=fields.table("kernel") if "kernel" in fields.data else NOTHING,
-        workloads=(Workload(label, label, fields.text("unit"), read_direction(fields)),),
-        variants=tuple(Variant(variant) for variant in labels),
-        base=base,
     )
-    boots = tuple(
-        Boot(
-            block=None,
-            position=k,
-            variant=variant,
-            number=k,
-            started="",
-            values=MappingProxyType({label: values[variant]}),
-        )
-        for k, variant in enumerate(labels)
-    )
-    return ResultSet(campaign=campaign, boots=boots, notes=tuple(_notes(fields, values)), boots_known=False)
+    facts = {name: fields.table(name) for name in ("machine", "kernel") if name in fields.data}
+    campaign = replace(results.campaign, **facts)
+    return replace(results, campaign=campaign, notes=tuple(_notes(fields, measured)))
+
+
+def _measured(fields: Fields) -> Iterator[Measured]:
+    """Read one workload; a list of lists has the runs of each boot."""
+    label, unit, direction, samples = (
+        fields.text("label"), fields.text("unit"), read_direction(fields), fields.below("samples"),
+    )  # fmt: skip
+    if len(samples.data) < 2:
+        raise fields.wrong("samples", "at least two variants")
+    for variant, values in samples.data.items():
+        in_boots = isinstance(values, list) and bool(values) and all(isinstance(runs, list) for runs in values)
+        boots = {str(boot): runs for boot, runs in enumerate(values)} if in_boots else {variant: values}
+        read = Fields(MappingProxyType(boots), f"{samples.where}: {variant}" if in_boots else samples.where)
+        for boot in boots:
+            yield Measured(
+                variant=variant, workload=label, unit=unit, direction=direction, values=read.numbers(boot),
+                boot=boot if in_boots else None,
+            )  # fmt: skip
 
 
 def _places(number: str) -> int:
@@ -81,8 +99,11 @@ def _places(number: str) -> int:
     return min(max(len(digits.partition(".")[2]) - int(power[:6] or 0), 0), 17)
 
 
-def _notes(fields: Fields, values: dict[str, tuple[float, ...]]) -> list[str]:
+def _notes(fields: Fields, measured: Sequence[Measured]) -> list[str]:
     source = fields.optional_text("source")
+    values: dict[str, tuple[float, ...]] = {}
+    for part in measured:
+        values[part.variant] = values.get(part.variant, ()) + part.values
     notes = [] if source is None else [f"source: {source}"]
     if "published_means" not in fields.data:
         return notes

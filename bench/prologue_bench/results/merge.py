@@ -33,7 +33,7 @@ def merge(sets: Sequence[tuple[str, ResultSet]]) -> ResultSet:
     if not others:
         return first
     for name, results in sets:
-        if not results.boots_known:
+        if not results.boots_known or not all(boot.started for boot in results.boots):
             raise BenchError(f"{name}: a table made by hand says nothing about its setup and cannot be merged")
     sets = _by_link(_by_board(sets))
     (first_name, first), *others = sets
