@@ -14,6 +14,7 @@ from prologue_bench.analysis.boards import Boards, over_boards
 from prologue_bench.analysis.counters import with_counters
 from prologue_bench.analysis.layouts import LayoutEffects, over_layouts, spread_between
 from prologue_bench.analysis.order import Trend, trend_of
+from prologue_bench.analysis.robust import beside_the_mean
 from prologue_bench.analysis.series import Series, by_link, log_medians, paired_differences, series_of
 from prologue_bench.analysis.stats import LEAST, Estimate, Floats, paired, unpaired
 from prologue_bench.analysis.withheld import first_lines, separated_pairs, why_withheld
@@ -25,7 +26,7 @@ NO_LINK: Final = "no link has boots of it and of the base"
 _EXACT_LIMIT: Final = 2**53  # a JSON reader's whole numbers
 
 ComparisonVerdict = Literal["different", "equivalent", "inconclusive", "too few boots", "none"]
-Test = Literal["sign flips", "Mann-Whitney", "random effect"]
+Test = Literal["sign flips", "Mann-Whitney", "random effect", "signed ranks"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +70,7 @@ class Comparison:
     ``reason`` is why there is no better verdict. If ``exact``, counts were compared and no statistics made:
     ``difference`` is that of the counts, None if several links do not agree; ``differences`` are those of each link.
     ``boards`` is what each of several boards says, ``layouts`` each of several links; None if all pairs are of one.
+    ``robust`` is a second estimate, which outlying pairs cannot move; None if none make the interval.
     """
 
     variant: str
@@ -82,6 +84,7 @@ class Comparison:
     differences: Mapping[str, int] = field(default_factory=dict)
     boards: Boards | None = None
     layouts: LayoutEffects | None = None
+    robust: Effect | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,8 +230,15 @@ def _comparison(base: Series, series: Series, workload: Workload, margin: float)
         verdict = "equivalent"
     return Comparison(
         variant=series.label, units=units, verdict=verdict, effect=effect, within_margin=inside, reason=reason,
-        boards=boards, layouts=layouts,
+        boards=boards, layouts=layouts, robust=_robust(base, series, workload) if test == "sign flips" else None,
     )  # fmt: skip
+
+
+def _robust(base: Series, series: Series, workload: Workload) -> Effect | None:
+    by_board = paired_differences(base, series, workload.name)
+    differences = np.concatenate([*by_board.values(), np.empty(0)])
+    estimate = beside_the_mean(differences) if len(by_board) == 1 else None
+    return None if estimate is None else _effect(estimate, len(differences), "signed ranks")
 
 
 _Estimated = tuple[

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from prologue_bench.results.model import Boot, ResultSet
 
 # What a boot is void for although its times have no part in it: something else was booted, or set.
@@ -73,7 +75,7 @@ def unequal_losses(results: ResultSet) -> dict[str, str]:
         if losses in base or not losses.missing + missing:
             continue
         table = [[losses.missing, losses.boots - losses.missing], [missing, boots - missing]]
-        p = float(stats.fisher_exact(table).pvalue)
+        p = float(stats.fisher_exact(np.array(table)).pvalue)
         if p <= _UNEQUAL:
             others = ", ".join(f"{part.variant} in {part.missing} of {part.boots}" for part in base)
             unequal[losses.variant] = f"{losses}, {others} (Fisher's exact test, p = {p:.1g})"

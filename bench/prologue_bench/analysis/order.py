@@ -44,7 +44,7 @@ def in_order(boots: Sequence[Boot]) -> list[int]:
         times = np.zeros(len(boots))
     if len(boots) < 2 or np.median(np.diff(np.sort(times))) < _LEAST_GAP:
         return list(range(len(boots)))
-    return np.argsort(times, kind="stable").tolist()
+    return [int(place) for place in np.argsort(times, kind="stable")]
 
 
 def separated(base: Series, other: Series) -> str | None:

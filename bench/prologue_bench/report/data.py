@@ -103,6 +103,8 @@ def _comparison(comparison: Comparison, margin: float) -> dict[str, Any]:
         row[name] = None if effect is None else getattr(effect, name)
     boards = None if comparison.boards is None else _boards(comparison.boards)
     links = None if comparison.layouts is None else _layouts(comparison.layouts, margin)
+    robust = comparison.robust
+    row["robust"] = None if robust is None else {name: getattr(robust, name) for name in ("ratio", "low", "high", "p")}
     return {**row, "boards": boards, "links": links, "differences": dict(comparison.differences)}
 
 

@@ -114,6 +114,7 @@ def sentences(report: WorkloadReport, margin: float) -> Iterator[str]:
     if not report.comparisons or report.comparisons[0].exact:
         return
     yield from (words.verdict(report, comparison, margin) for comparison in report.comparisons)
+    yield from words.robust(report)
     yield from words.trend(report.trend)
     yield from words.medians_note(report)
     yield from board_sentences(report)

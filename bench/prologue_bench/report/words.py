@@ -220,6 +220,16 @@ def trend_text(seen: Trend) -> str:
     return f"{100 * seen.change:+.2g}% from the first boot to the last (Kendall's tau, p {rounded_p(seen.p)})"
 
 
+def robust(report: WorkloadReport) -> Iterator[str]:
+    """Write the second estimate of comparisons whose interval is made by outlying pairs; the verdict is the mean's."""
+    for comparison in report.comparisons:
+        if (effect := comparison.robust) is not None:
+            yield (
+                f"{comparison.variant}: outlying pairs make the interval of the mean; without their weight "
+                f"{change(effect)} (Hodges-Lehmann, signed ranks, p {rounded_p(effect.p)}); the verdict is the mean's"
+            )
+
+
 def flagged(report: WorkloadReport) -> Iterator[str]:
     """Say how many outliers each variant has."""
     counts = ((series.label, int(outliers(series.pooled).sum())) for series in report.series)
