@@ -3,9 +3,8 @@
     .venv/bin/python bench/rival.py 6.12 -o results/ [--functions 40000] [--debian] [--relr]
     .venv/bin/python bench/rival.py --kernel stock=A/vmlinux --kernel contract-2=B/vmlinux -o DIR/
 
-The first builds five links of Debian's source package (some five minutes each on two cores, kept in the cache):
-stock, with the patch of docs/rival, with the series of contract 1 (docs/rival/contract-1), with today's series, and
-with today's series and the patch `prologue kernel patch --series relocations`.
+The first builds four links of Debian's source package (some five minutes each on two cores, kept in the cache):
+stock, with the patch of docs/rival, with the series of contract 1 (docs/rival/contract-1), and with today's series.
 `--functions` adds that many synthetic functions, which only make sites; `--debian` takes Debian's generic
 configuration, without modules (well over half an hour each); `--relr` packs relocations as RELR, with LLD, and boots
 with KASLR, since such kernels relocate nothing without it. The second form takes links that were built elsewhere (with
@@ -19,7 +18,6 @@ import argparse
 import contextlib
 import sys
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
@@ -63,8 +61,6 @@ ROWS: Final = (
     Row("the rival", "rival", "boot"),
     Row("fused: contract 2, not processed", "contract-2", "boot"),
     Row("contract 2", "contract-2", "build"),
-    Row("fused, relocation ends early", "contract-2-relocations", "boot"),
-    Row("contract 2, relocation ends early", "contract-2-relocations", "build"),
     Row("stock, ftrace_init returns at once", "stock", "nop-nop"),
 )
 _INSIDE: Final = " in ftrace_init"
@@ -87,13 +83,11 @@ def recipes(release: str, functions: int = 0, debian: str = "", *, relr: bool = 
     )  # fmt: skip
     marked = replace(stock, options=(*base, "marker"))
     patch = f"{SAME_PATCHES.get(release, release)}.patch"
-    relocations = files("prologue.kernel_tree").joinpath("standalone", release, "relocations.diff").read_bytes()
     return {
         "stock": stock,
         "rival": replace(stock, patch=(PATCHES / patch).read_bytes()),
         "contract-1": replace(marked, patch=(PATCHES / "contract-1" / patch).read_bytes()),
         "contract-2": replace(marked, native=True),
-        "contract-2-relocations": replace(marked, native=True, patch=relocations),
     }
 
 

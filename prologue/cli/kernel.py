@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from prologue.cli.arguments import add_json
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
 from prologue.errors import InputError, UsageError
-from prologue.kernel_tree.patches import MODES, STANDALONE, all_series, load_patch
+from prologue.kernel_tree.patches import MODES, STANDALONE, all_series, default_mode, load_patch
 from prologue.kernel_tree.source import OPTION, KernelTree
 from prologue.kernel_tree.tree import install, uninstall
 from prologue.report.terminal import warn
@@ -22,7 +22,7 @@ from prologue.report.terminal import warn
 if TYPE_CHECKING:
     from prologue.kernel_tree.mail import Mail
 
-_MODE_HELP: Final = "the whole series, or its first part, which needs no tool in the build"
+_MODE_HELP: Final = "the step in a tool, or in the kernel's sorttable; or the loop at boot alone"
 SCHEMA: Final = "prologue.kernel-check/1"
 _DONE: Final = {"create": "created", "patch": "patched", "restore": "restored", "remove": "removed"}
 _RELEASE: Final = re.compile(r"v?(\d+\.\d+)(?:\.\d+)?(?:[-+~].*)?")  # 6.12, v6.12.107, 6.12.107+deb13-arm64
@@ -34,7 +34,8 @@ def add_kernel(group: Subcommand) -> None:
     install = add_command(
         actions, "install", "prologue.cli.kernel:run_install", "apply the patch for the tree's release",
         "  prologue kernel install linux --dry-run\n  prologue kernel install linux\n"
-        "  prologue kernel install linux --mode boot        # no tool in the build: one loop at boot\n"
+        "  prologue kernel install linux --mode sorttable   # no tool in the build: the kernel's own sorttable\n"
+        "  prologue kernel install linux --mode boot        # no step in the build: one loop at boot\n"
         "  prologue kernel install linux --uninstall",
     )  # fmt: skip
     install.add_argument("tree", type=Path, metavar="TREE", help="a kernel's source")
@@ -54,14 +55,15 @@ def add_kernel(group: Subcommand) -> None:
         "  prologue kernel patch 6.12 --cover-letter\n  prologue kernel patch --series init-mem linux | git am",
     )  # fmt: skip
     patch.add_argument("release", metavar="RELEASE|TREE", help="such as 6.12, or a kernel's source (./6.12)")
-    patch.add_argument("--mode", choices=tuple(MODES), help=f"{_MODE_HELP} (default: build)")
+    patch.add_argument("--mode", choices=tuple(MODES),
+                       help=f"{_MODE_HELP} (default: sorttable, build where the release has none)")  # fmt: skip
     patch.add_argument("--series", choices=STANDALONE, metavar="NAME",
                        help=f"a patch for any kernel, not part of the series: {', '.join(STANDALONE)}")  # fmt: skip
     patch.add_argument("-o", "--output", type=Path, metavar="OUT",
                        help="write one file for each patch, and 0000-cover-letter.patch")  # fmt: skip
     patch.add_argument("--cover-letter", action="store_true", help="print the cover letter alone")
     patch.add_argument("--figures", type=Path, action="append", default=[], metavar="FILE",
-                       help="for the letter: from bench/exact_counts.py --json or scan --json; repeatable")  # fmt: skip
+                       help="counts, of bench/exact_counts.py --json or scan --json; repeatable")  # fmt: skip
 
 
 def run_install(args: Namespace) -> int:
@@ -125,19 +127,18 @@ def run_patch(args: Namespace) -> int:
     from prologue.kernel_tree.git import identity
     from prologue.kernel_tree.mail import cover_mail, patch_mails
 
-    if args.figures and not (args.cover_letter or args.output):
-        raise UsageError("--figures are for the cover letter: add --cover-letter, or -o DIR")
     if args.cover_letter and args.output:
         raise UsageError("-o DIR writes the cover letter too: leave out --cover-letter")
     release, tree = _release(args.release, all_series())
-    series = load_patch(release, tree, mode=args.mode or "build")
+    series = load_patch(release, tree, mode=args.mode or default_mode(release))
     figures = [read_figures(path) for path in args.figures]
     who = identity(tree or Path())  # the settings of the tree say who posts it
     mails = []
     if args.cover_letter or args.output:
-        mails.append(cover_mail(series, who, SUBJECTS[series.mode], cover_text(series, figures)))
+        mails.append(cover_mail(series, who, SUBJECTS[series.mode], cover_text(series, figures), tree))
     if not args.cover_letter:
-        mails += patch_mails(series, who)
+        lines = [line for file in figures for line in (*file, "")][:-1]
+        mails += patch_mails(series, who, tree, lines)
     _put_out(mails, args)
     if args.output and not figures:
         warn(f"{args.output / mails[0].name}: has no figures (--figures FILE)")
@@ -156,7 +157,7 @@ def _run_standalone(args: Namespace) -> int:
         )
     release, tree = _release(args.release, standalone_releases(args.series))
     patch = load_standalone(args.series, release, tree)
-    _put_out(patch_mails(patch, identity(tree or Path())), args)
+    _put_out(patch_mails(patch, identity(tree or Path()), tree), args)
     return 0
 
 

@@ -15,10 +15,10 @@ from typing import Any, Final, Literal
 
 from prologue import __version__
 from prologue.errors import InputError, PrologueError
+from prologue.kernel_tree.patches import Mode
 from prologue.kernel_tree.source import FTRACE, KCONFIG, OPTION, KernelTree
 
 Status = Literal["ok", "no", "-"]
-_IN_SORTTABLE: Final = "ARM64_FTRACE_SORTTABLE_PROLOGUE"
 _CLANG_21: Final = 210000  # CONFIG_CLANG_VERSION
 
 
@@ -50,7 +50,7 @@ def check_tree(tree: KernelTree, objtree: Path | None = None) -> list[Check]:
     if tree.installed == "boot":
         return [_patch(tree), *_kernels(out, _boot_kernel)]
     config = _config(tree, out, given=objtree is not None)
-    return [_patch(tree), config, *_modules(tree, out), _step(out), *_kernels(out, _kernel)]
+    return [_patch(tree), config, *_modules(tree, out), _step(tree), *_kernels(out, partial(_kernel, tree.mode))]
 
 
 def _require_built_from(objtree: Path, tree: Path) -> None:
@@ -101,7 +101,7 @@ def _config(tree: KernelTree, out: Path, *, given: bool) -> Check:
 
 def _modules(tree: KernelTree, out: Path) -> Iterator[Check]:
     """Check whether ftrace would warn about processed modules: only said if it would."""
-    if tree.mode == "build" and any(file.path == FTRACE and file.state == "in" for file in tree.files):
+    if tree.mode != "boot" and any(file.path == FTRACE and file.state == "in" for file in tree.files):
         return
     try:
         config = (out / ".config").read_text(encoding="utf-8", errors="replace")
@@ -117,18 +117,11 @@ def _modules(tree: KernelTree, out: Path) -> Iterator[Check]:
         )
 
 
-def _step(out: Path) -> Check:
+def _step(tree: KernelTree) -> Check:
     """Name the program that does the build step: a tool, or the kernel's own scripts."""
-    try:
-        in_sorttable = _has_step_in_sorttable((out / ".config").read_text(encoding="utf-8", errors="replace"))
-    except OSError:
-        in_sorttable = False  # _config says why
-    tool = _tool()
-    # A tool that is there, or named, verifies what sorttable wrote: it has to run.
-    if not in_sorttable or tool.facts["path"] is not None or os.environ.get("PROLOGUE"):
-        return tool
-    message = f"not needed for vmlinux: scripts/sorttable does the step (CONFIG_{_IN_SORTTABLE})"
-    return Check(name=tool.name, status="-", message=message, facts=tool.facts)
+    if tree.mode != "sorttable":
+        return _tool()
+    return Check(name="tool", status="-", message="none is needed: scripts/sorttable does the step")
 
 
 def _tool() -> Check:
@@ -194,8 +187,11 @@ def _boot_kernel(path: Path, linked: Path) -> Check:
     return Check(name=path.name, status="ok", message=message, facts=facts)
 
 
-def _kernel(path: Path, linked: Path) -> Check:
-    """Check a kernel. ``linked`` is the file that make links: without it, make links and runs the step again."""
+def _kernel(mode: Mode, path: Path, linked: Path) -> Check:
+    """Check a kernel of a tree with that mode.
+
+    ``linked`` is the file that make links: without it, make links and runs the step again.
+    """
     from prologue.kernel.kernel import Kernel  # numpy: only if there is something to read
 
     try:
@@ -219,7 +215,8 @@ def _kernel(path: Path, linked: Path) -> Check:
         return Check(name=path.name, status="ok", message=message, facts=facts)
     if state == "mixed":
         return no("damaged: not the result of a prologue run", f"prologue verify {quoted}")
-    problems = {"untouched": "not processed: the build found no prologue", "unfinished": "not finished"}
+    why = "the build found no prologue" if mode == "build" else "built without the patch, or before it was configured"
+    problems = {"untouched": f"not processed: {why}", "unfinished": "not finished"}
     to_do = f"{again}, or prologue patch {quoted} --in-place and make Image"
     return no(problems.get(state, "has no sites to process"), to_do)
 
@@ -246,11 +243,6 @@ def _why_not_selected(config: str, kconfig: str, path: Path) -> tuple[str, str] 
     if re.search(rf"(?m)^# CONFIG_{OPTION} is not set$", config):
         return "it is not selected", f"make menuconfig, or scripts/config --file {shlex.quote(str(path))} -e {OPTION}"
     return "this configuration is older than the patch", f"make oldconfig, and say y to {OPTION}"
-
-
-def _has_step_in_sorttable(config: str) -> bool:
-    """Return whether the kernel's own scripts/sorttable does the step, so that the build needs no tool."""
-    return bool(re.search(rf"(?m)^CONFIG_{_IN_SORTTABLE}=y$", config))
 
 
 def _leaves_landing_pads_out(config: str) -> bool:

@@ -16,54 +16,89 @@ if TYPE_CHECKING:
 
 SUBJECTS: Final[dict[Mode, str]] = {
     "boot": "arm64: ftrace: make all callsites in one loop at boot",
+    "sorttable": "arm64: ftrace: prologues that the build writes",
     "build": "arm64: ftrace: prologues that the build writes",
 }
 _COUNTS: Final = "prologue.exact-counts/1"
 _SCAN: Final = "prologue.scan/1"
+# Trees on which the patches were made, as Debian has them: no commit of them is known.
+_BASES: Final = {"6.1": "6.1.192", "6.12": "6.12.117", "7.2": "7.2.13", "7.3": "7.3.4"}
+_NEWEST: Final = "7.3"
 
 _PAIR: Final = """\
 Each function that can be traced begins with two NOPs. ftrace_init() makes
 the first one MOV X9, LR at boot, for each of tens of thousands of
 functions; only then may tracing swing the second one between NOP and BL.
 """
-_WHY: Final[dict[Mode, str]] = {
+_WHY: Final = """\
+The first patches make that cheaper for every kernel: one loop at boot, and
+literals and checks when something is first traced. The others let {who}
+write the MOVs, and sorted records. ftrace_init() then copies the records,
+and does nothing else for a function.
+
+The option is off by default. A kernel without it, from the same source,
+boots as after the first patches. Modules are loaded as before.
+"""
+_WHYS: Final[dict[Mode, str]] = {
     "boot": f"""\
 {_PAIR}
 It does so as if other CPUs were running. Before other CPUs are up, one
 loop through the linear alias does it for a small part of the instructions,
 and literals and checks can wait until something is traced.
 """,
-    "build": f"""\
-{_PAIR}
-The first patches make that cheaper for every kernel: one loop at boot, and
-literals and checks when something is first traced. The others let a build
-step after the link write the MOVs, and sorted records that nothing
-relocates. ftrace_init() then copies the records, and does nothing else for
-a function.
-
-The option is off by default. A kernel that was not processed boots as
-before, from the same source, and modules can be processed or not.
-""",
+    "sorttable": f"{_PAIR}\n{_WHY.format(who='sorttable')}",
+    "build": f"{_PAIR}\n{_WHY.format(who='a tool')}",
 }
 _STEPS: Final = {
     "literals": "checks callsites and sets literals before the first BL of all",
+    "records": "lets an architecture make the records of the core kernel",
     "loop": "makes the records and writes the MOVs in one loop",
     "accept": "accepts a MOV that is there, and puts a BL only after one",
-    "marker": "adds the option, and the marker that tells the kernel",
-    "step": "adds the build step, which sets the marker",
-    "sorttable": "does the same in scripts/sorttable, without another tool",
+    "relocations": "ends early boot's relocation at the first unused entry",
+    "marker": "adds the marker that tells the kernel, and what follows it",
+    "step": "adds the option, and the build step that sets the marker",
+    "sorttable": "adds the option, and does the step in scripts/sorttable",
     "documentation": "describes all of it",
     "selftest": "passes whether the kernel or the build wrote the prologues",
 }
+# Steps that other trees than arm64's take, and whose they are.
+_TREES: Final = {"records": "ftrace", "sorttable": "ftrace and kbuild", "documentation": "ftrace", "selftest": "ftrace"}
+_BEFORE: Final = """\
+Discussed before, and near to this:
+
+objtool on arm64 (LPC 2021): what objtool does elsewhere is to come from
+the toolchain. Nothing here follows control flow or makes sections.
+https://lpc.events/event/11/contributions/971/
+
+"arm64: ftrace: allow DIRECT_CALLS without CALL_OPS" (June 2026), and a
+single ftrace_ops for direct calls (HAVE_SINGLE_FTRACE_DIRECT_OPS), which
+x86 has: they change lines near to these, and nothing that these rely on.
+https://lists.infradead.org/pipermail/linux-arm-kernel/2026-June/1138275.html
+"""
 
 
 def cover_text(series: KernelPatch, figures: Sequence[Sequence[str]]) -> str:
-    """Write the letter's text for one release, 75 columns at most; ``figures`` are the lines of each file."""
-    paragraphs = [_WHY[series.mode], f"Made for Linux {series.series}. Each patch stands without those after it:\n"]
+    """Write the letter's text for one release, 78 columns at most; ``figures`` are the lines of each file."""
     width = len(str(len(series.patches)))
-    paragraphs.append("".join(f"  {k:{width}}  {_STEPS[p.step]}\n" for k, p in enumerate(series.patches, 1)))
+    steps = "".join(f"  {k:{width}}  {_STEPS[p.step]}\n" for k, p in enumerate(series.patches, 1))
+    paragraphs = [_WHYS[series.mode], "Each patch stands without those after it:\n", steps, _trees(series)]
     paragraphs += ["".join(f"{line}\n" for line in lines) for lines in figures]
+    paragraphs += [_BEFORE, _base(series.series)]
     return "\n".join(paragraphs)
+
+
+def _trees(series: KernelPatch) -> str:
+    """Say whose tree takes which patch."""
+    others = [f"{k} ({_TREES[p.step]})" for k, p in enumerate(series.patches, 1) if p.step in _TREES]
+    text = f"All patches are for arm64's tree, with an Ack for {', '.join(others)}."
+    return textwrap.fill(text, 75) + "\n"
+
+
+def _base(release: str) -> str:
+    text = f"Made on Linux {_BASES[release]}, as Debian has it"
+    if release != _NEWEST:
+        text += f"; the newest tree that was to be had is {_BASES[_NEWEST]}, for which there is the same series"
+    return textwrap.fill(f"{text}.", 75) + "\n"
 
 
 def read_figures(path: Path) -> list[str]:

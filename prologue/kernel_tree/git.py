@@ -101,6 +101,19 @@ def identity(directory: Path) -> Identity:
     return Identity(name, email, datetime.fromtimestamp(int(seconds), timezone(offset)))
 
 
+def head_commit(tree: Path) -> str:
+    """Return the commit that a tree is at; empty if it is no git repository by itself.
+
+    Raises:
+        UsageError: git is not installed.
+
+    """
+    if not (tree / ".git").exists():
+        return ""
+    command = [_git(), "-C", str(tree), "rev-parse", "--verify", "--quiet", "HEAD"]
+    return subprocess.run(command, capture_output=True, encoding="ascii", check=False).stdout.strip()
+
+
 def _git() -> str:
     git = shutil.which("git")
     if git is None:

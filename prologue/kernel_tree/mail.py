@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.message import EmailMessage
 from email.policy import default
 from email.utils import formataddr
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from prologue import __version__
 from prologue.errors import OutputError
-from prologue.kernel_tree.git import diffstat
+from prologue.kernel_tree.git import diffstat, head_commit
+from prologue.kernel_tree.recipients import Recipients, maintainers
 from prologue.outputs import new_file
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _MBOX_LINE: Final = "From " + 40 * "0" + " Mon Sep 17 00:00:00 2001\n"
 _SIGNATURE: Final = f"-- \nprologue {__version__}\n\n"
 _COVER: Final = "0000-cover-letter.patch"
+_COUNTED_STEPS: Final = ("loop", "sorttable", "step")  # which the counts of a kernel, at boot and processed, are of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +37,35 @@ class Mail:
     text: bytes
 
 
-def patch_mails(series: KernelPatch, poster: Identity) -> list[Mail]:
+def patch_mails(
+    series: KernelPatch, poster: Identity, tree: Path | None = None, figures: Sequence[str] = ()
+) -> list[Mail]:
     """Make one mail for each patch, signed off by ``poster``.
+
+    Args:
+        series: the patches.
+        poster: who signs them off.
+        tree: the kernel tree whose maintainers get them; without one, mails have no recipients.
+        figures: lines for the notes of the patches that they are of.
 
     Raises:
         UsageError: git is not installed.
 
     """
     count = len(series.patches)
-    return [_patch_mail(patch, number, count, poster) for number, patch in enumerate(series.patches, 1)]
+    mails = []
+    for number, patch in enumerate(series.patches, 1):
+        notes = "".join(f"{line}\n" for line in figures) if patch.step in _COUNTED_STEPS else ""
+        if notes and patch.notes:
+            notes = f"{patch.notes}\n{notes}"
+        mails.append(_patch_mail(replace(patch, notes=notes or patch.notes), number, count, poster, tree))
+    return mails
 
 
-def cover_mail(series: KernelPatch, poster: Identity, subject: str, text: str) -> Mail:
+def cover_mail(series: KernelPatch, poster: Identity, subject: str, text: str, tree: Path | None = None) -> Mail:
     """Make the mail before the first patch: ``text``, the list of patches and what they change.
+
+    It goes to the maintainers of all that they change in ``tree``, and names its commit, if it has both.
 
     Raises:
         UsageError: git is not installed.
@@ -56,8 +74,11 @@ def cover_mail(series: KernelPatch, poster: Identity, subject: str, text: str) -
     count = len(series.patches)
     width = len(str(count))
     subjects = "".join(f"  {patch.subject}\n" for patch in series.patches)
-    body = f"{text}\n{poster.name} ({count}):\n{subjects}\n{_stat(series.diff)}\n{_SIGNATURE}"
-    return Mail(_COVER, _mail(poster, f"[PATCH {0:0{width}}/{count}] {subject}", body))
+    commit = head_commit(tree) if tree else ""
+    base = f"base-commit: {commit}\n" if commit else ""
+    body = f"{text}\n{poster.name} ({count}):\n{subjects}\n{_stat(series.diff)}\n{base}{_SIGNATURE}"
+    recipients = maintainers(tree, series.diff) if tree else Recipients()
+    return Mail(_COVER, _mail(poster, f"[PATCH {0:0{width}}/{count}] {subject}", body, recipients))
 
 
 def write_mails(directory: Path, mails: Sequence[Mail]) -> None:
@@ -86,19 +107,23 @@ def write_mails(directory: Path, mails: Sequence[Mail]) -> None:
         raise
 
 
-def _patch_mail(patch: Patch, number: int, count: int, poster: Identity) -> Mail:
+def _patch_mail(patch: Patch, number: int, count: int, poster: Identity, tree: Path | None) -> Mail:
     width = len(str(count))
     place = f" {number:0{width}}/{count}" if count > 1 else ""
     notes = f"{patch.notes}\n" if patch.notes else ""
     text = f"{patch.body}\n{poster.sign_off}\n---\n{notes}{_stat(patch.diff)}\n{patch.diff.decode()}{_SIGNATURE}"
     slug = re.sub(r"[^A-Za-z0-9._]+", "-", patch.subject).strip("-.")
-    return Mail(f"{number:04}-{slug[:52]}.patch", _mail(poster, f"[PATCH{place}] {patch.subject}", text))
+    recipients = maintainers(tree, patch.diff) if tree else Recipients()
+    return Mail(f"{number:04}-{slug[:52]}.patch", _mail(poster, f"[PATCH{place}] {patch.subject}", text, recipients))
 
 
-def _mail(poster: Identity, subject: str, text: str) -> bytes:
+def _mail(poster: Identity, subject: str, text: str, recipients: Recipients) -> bytes:
     # Folded, a subject of 70 to 78 characters would begin on the line after its name.
     message = EmailMessage(default.clone(max_line_length=None))
     message["From"] = formataddr((poster.name, poster.email))
+    for name, addresses in (("To", recipients.to), ("Cc", recipients.cc)):
+        if addresses:
+            message[name] = ", ".join(addresses)
     message["Date"] = poster.date
     message["Subject"] = subject
     message.set_content(text, cte="8bit")

@@ -1,17 +1,16 @@
 """The kernel patches: a series for each supported release, and the files that are the same in all of them.
 
-A step of the series has its message in ``series/STEP.txt`` (``series/RELEASE/STEP.txt``, if a release needs other
-words), its changes in ``series/RELEASE/STEP.diff``, and creates the files that ``STEPS`` names. A release that needs
-neither change nor file for a step has no such patch. Notes may follow the message, after a line ``---``.
+A step of the series has its message in ``series/STEP.txt``, its changes in ``series/RELEASE/STEP.diff``, and creates
+the files that ``STEPS`` names. A release that needs neither change nor file for a step has no such patch. Notes may
+follow the message, after a line ``---``. Of messages and of the files that are created, each release and mode has its
+own lines: see ``select_lines``.
 
-``series/RELEASE/squashed-MODE.diff`` is the sum of a mode's changes, which ``install`` applies. It is made from the
-steps by ``python -m tests.kernel_tree.squash``, and a test compares.
+Patches that stand alone, which any kernel can use with or without the series, are kept in the same way: the message,
+with the figures as its notes, in ``standalone/NAME.txt``, the changes in ``standalone/RELEASE/NAME.diff``. A release
+that has no use for one has no such file. One of them is a step, too: ``relocations``.
 
-Patches that stand alone, which any kernel can use with or without the series and the build step, are kept in the same
-way: the message, with the figures as its notes, in ``standalone/NAME.txt``, the changes in
-``standalone/RELEASE/NAME.diff``. A release that has no use for one has no such file.
-
-A mode is how far one goes: ``boot`` is the first steps, which need no tool in the build; ``build`` is the whole series.
+A mode is a form of the series: ``sorttable`` is the one to post, which needs no tool in the build; in ``build`` a tool
+does what sorttable does there; ``boot`` is the first steps of both.
 """
 
 from __future__ import annotations
@@ -22,27 +21,35 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from prologue.errors import InputError, InternalError
 from prologue.kernel_tree.diff import FileChange, new_file, parse_changes
+from prologue.kernel_tree.squash import squash
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from importlib.resources.abc import Traversable
 
-Mode = Literal["boot", "build"]
+Mode = Literal["boot", "sorttable", "build"]
 # Each step in the order of the series, and what it creates: the place in the tree, and our file.
 STEPS: Final[dict[str, dict[str, str]]] = {
     "literals": {},
+    "records": {},
     "loop": {},
     "accept": {},
+    "relocations": {},
     "marker": {},
+    "sorttable": {"scripts/sorttable-arm64.h": "sorttable-arm64.h"},
     "step": {"arch/arm64/Makefile.postlink": "Makefile.postlink"},
-    "sorttable": {},
     "documentation": {"Documentation/trace/ftrace-prologues.rst": "ftrace-prologues.rst"},
     "selftest": {
         "tools/testing/selftests/ftrace/test.d/ftrace/func_arm64_prologue.tc": "func_arm64_prologue.tc",
     },
 }
-MODES: Final[dict[Mode, tuple[str, ...]]] = {"boot": ("literals", "loop"), "build": tuple(STEPS)}
+MODES: Final[dict[Mode, tuple[str, ...]]] = {
+    "boot": ("literals", "records", "loop"),
+    "sorttable": tuple(step for step in STEPS if step != "step"),
+    "build": tuple(step for step in STEPS if step != "sorttable"),
+}
 STANDALONE: Final = ("init-mem", "relocations", "sorttable-nm")
+_KEEPS_RELOCATIONS: Final = ("6.1",)  # of its records, which stay addresses: the step relocations is no part of it
 _DATA: Final = files("prologue.kernel_tree")
 
 
@@ -92,21 +99,27 @@ def _in_order(releases: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(releases, key=lambda release: [int(part) for part in release.split(".")]))
 
 
+def default_mode(release: str) -> Mode:
+    """Return the mode of the series to post: ``sorttable``, or ``build`` where the release's sorttable cannot do it."""
+    return "sorttable" if _DATA.joinpath("series", release, "sorttable.diff").is_file() else "build"
+
+
 def load_patch(series: str, path: object = None, mode: Mode = "build") -> KernelPatch:
     """Read the patches for a release such as ``6.12``; ``path`` is the tree of that release, for messages.
 
     Raises:
-        InputError: there are none.
+        InputError: there are none, or none of this mode.
         InternalError: they are damaged.
 
     """
     if series not in all_series():
         raise InputError(f"there is no patch for Linux {series}, only for {', '.join(all_series())}", path=path)
-    directory = _DATA.joinpath("series")
-    patches = [load_step(step, series, directory, STEPS[step]) for step in MODES[mode]]
-    squashed = directory.joinpath(series, f"squashed-{mode}.diff")
-    changes = parse_changes(squashed.read_bytes(), f"{series}/{squashed.name}")
-    return KernelPatch(series, tuple(patch for patch in patches if patch is not None), changes, mode)
+    if mode == "sorttable" != default_mode(series):
+        able = ", ".join(release for release in all_series() if default_mode(release) == mode)
+        raise InputError(f"there is no mode sorttable for Linux {series}, only for {able}: use --mode build", path=path)
+    loaded = [_load_step(step, series, _DATA.joinpath("series"), STEPS[step], mode) for step in MODES[mode]]
+    patches = tuple(patch for patch in loaded if patch is not None)
+    return KernelPatch(series, patches, squash([patch.changes for patch in patches]), mode)
 
 
 def load_standalone(name: str, release: str, path: object = None) -> KernelPatch:
@@ -118,13 +131,15 @@ def load_standalone(name: str, release: str, path: object = None) -> KernelPatch
 
     """
     releases = standalone_releases(name)
-    patch = load_step(name, release, _DATA.joinpath("standalone"), {}) if release in releases else None
+    patch = _load_step(name, release, _DATA.joinpath("standalone"), {}) if release in releases else None
     if patch is None:
         raise InputError(f"there is no patch {name} for Linux {release}, only for {', '.join(releases)}", path=path)
     return KernelPatch(release, (patch,), patch.changes)
 
 
-def load_step(step: str, release: str, directory: Traversable, created: Mapping[str, str]) -> Patch | None:
+def _load_step(
+    step: str, release: str, directory: Traversable, created: Mapping[str, str], mode: Mode = "build"
+) -> Patch | None:
     """Read one step for a release; None if the release needs no such patch.
 
     Args:
@@ -132,23 +147,45 @@ def load_step(step: str, release: str, directory: Traversable, created: Mapping[
         release: such as ``6.12``.
         directory: of the messages, and of the releases' directories.
         created: the files that the step creates; the place in the tree, and our file.
+        mode: whose lines of the message and of these files are taken.
 
     Raises:
         InternalError: the step is damaged.
 
     """
+    if step in STANDALONE and directory.name == "series":
+        if release in _KEEPS_RELOCATIONS:
+            return None
+        directory = _DATA.joinpath("standalone")
     diff = directory.joinpath(release, f"{step}.diff")
-    changes = [new_file(place, _DATA.joinpath(name).read_bytes()) for place, name in created.items()]
+    changes = [
+        new_file(place, select_lines(_DATA.joinpath(name).read_text("utf-8"), release, mode).encode())
+        for place, name in created.items()
+    ]
     if diff.is_file():
         changes += parse_changes(diff.read_bytes(), f"{release}/{diff.name}")
     if not changes:
         return None
-    message = directory.joinpath(release, f"{step}.txt")
-    if not message.is_file():
-        message = directory.joinpath(f"{step}.txt")
-    text, _, notes = message.read_text(encoding="utf-8").partition("\n---\n")
+    message = directory.joinpath(f"{step}.txt")
+    text, _, notes = select_lines(message.read_text(encoding="utf-8"), release, mode).partition("\n---\n")
     subject, separator, body = (text + "\n" * bool(notes)).partition("\n\n")
     if not subject or not separator or "\n" in subject or not body.endswith("\n"):
-        raise InternalError("is not a subject, an empty line and a text", path=f"{release}/{message.name}")
+        raise InternalError("is not a subject, an empty line and a text", path=message.name)
     in_order = tuple(sorted(changes, key=lambda change: change.path))
     return Patch(step=step, subject=subject, body=body, changes=in_order, notes=notes)
+
+
+def select_lines(text: str, release: str, mode: str) -> str:
+    """Leave out lines of other releases and modes.
+
+    ``%only WORD...`` begins lines of the releases and modes that it names, ``%not WORD...`` lines of all others, and
+    ``%end`` ends both.
+    """
+    lines, wanted = [], True
+    for line in text.splitlines(keepends=True):
+        directive, *words = line.split() or [""]
+        if directive in ("%only", "%not", "%end"):
+            wanted = directive == "%end" or (directive == "%only") is bool({release, mode} & {*words})
+        elif wanted:
+            lines.append(line)
+    return "".join(lines)

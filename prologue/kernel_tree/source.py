@@ -19,9 +19,10 @@ FTRACE: Final = "arch/arm64/kernel/ftrace.c"
 Presence = Literal["in", "out", "differs"]
 # The build needs nothing of these, and sources that are made for building only do not have them.
 _LEFT_OUT_BY_PACKAGERS: Final = ("Documentation", "tools/testing")
-# What ftrace.c has in either mode, and in mode build alone.
+# What ftrace.c has in every mode, and in all but boot; the file that only mode sorttable creates, before all others.
 _LOOP: Final = b"arch_ftrace_make_records("
 _MARKER: Final = b"__ftrace_prologue_marker"
+SORTTABLE: Final = "scripts/sorttable-arm64.h"
 _VERSION: Final = re.compile(r"(?m)^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION)[ \t]*=[ \t]*(\S*)[ \t]*$")
 
 
@@ -94,6 +95,8 @@ class KernelTree:
     def installed(self) -> Mode | None:
         """The mode of which some version is in the tree."""
         content, _ = self._read(FTRACE)
+        if (self.path / SORTTABLE).exists():
+            return "sorttable"
         if self.has_option or _MARKER in (content or b""):
             return "build"
         return "boot" if _LOOP in (content or b"") else None

@@ -24,6 +24,7 @@ Said = pytest.CaptureFixture[str]
 POSTLINK = "arch/arm64/Makefile.postlink"
 NEEDED = (
     "CONFIG_ARM64=y\nCONFIG_DYNAMIC_FTRACE=y\nCONFIG_DYNAMIC_FTRACE_WITH_ARGS=y\nCONFIG_DYNAMIC_FTRACE_WITH_REGS=y\n"
+    "CONFIG_BUILDTIME_MCOUNT_SORT=y\n"
 )
 LITTLE = "CONFIG_ARM64=y\nCONFIG_CPU_LITTLE_ENDIAN=y\n"
 SELECTED = f"{NEEDED}{LITTLE}CONFIG_{OPTION}=y\n"
@@ -215,20 +216,15 @@ def test_the_tool(ready: Path, bin_: Path, capsys: Said, monkeypatch: pytest.Mon
 
 @pytest.mark.thorough
 def test_no_tool_is_needed_where_sorttable_does_the_step(
-    ready: Path, bin_: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch
+    tree: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = ready / ".config"
-    config.write_text(f"{SELECTED}CONFIG_ARM64_FTRACE_SORTTABLE_PROLOGUE=y\n")
-    assert check(capsys, ready)["tool"]["status"] == "ok"  # it verifies what sorttable wrote
+    install(tree, mode="sorttable")
+    (tree / ".config").write_text(SELECTED)
     monkeypatch.setenv("PATH", "")
-    (bin_ / "prologue").unlink()
-    row = check(capsys, ready)["tool"]
-    assert (row["status"], "scripts/sorttable" in row["message"]) == ("-", True)
-    monkeypatch.setenv("PROLOGUE", "absent")
-    assert check(capsys, ready)["tool"]["status"] == "no"  # the build would fail
-    monkeypatch.delenv("PROLOGUE")
-    config.write_text(f"{SELECTED}# CONFIG_ARM64_FTRACE_SORTTABLE_PROLOGUE is not set\n")
-    assert check(capsys, ready)["tool"]["status"] == "no"
+    checks = check(capsys, tree)
+    assert (checks["tool"]["status"], "scripts/sorttable" in checks["tool"]["message"]) == ("-", True)
+    assert checks["patch"]["mode"] == "sorttable"
+    assert checks["config"]["status"] == "ok"
 
 
 @pytest.mark.thorough

@@ -22,7 +22,7 @@ from prologue.cli.main import main
 from prologue.errors import OutputError, UsageError
 from prologue.kernel_tree.git import Identity, identity
 from prologue.kernel_tree.mail import patch_mails, write_mails
-from prologue.kernel_tree.patches import KernelPatch, all_series, load_patch
+from prologue.kernel_tree.patches import KernelPatch, all_series, default_mode, load_patch
 from prologue.kernel_tree.source import KernelTree
 from tests.support.trees import SOURCES, fingerprint, git, repository
 
@@ -81,7 +81,7 @@ def test_git_am_does_what_install_does(every_tree: Path, tmp_path: Path, who: Id
 
 @pytest.mark.parametrize("series", SOURCES)
 def test_a_mail(series: str) -> None:
-    patch = load_patch(series)
+    patch = load_patch(series, mode=default_mode(series))
     mails = patch_mails(patch, ABROAD)
     for number, (mail, one) in enumerate(zip(mails, patch.patches, strict=True), 1):
         assert mail.name.startswith(f"{number:04}-")
@@ -115,7 +115,7 @@ def test_the_settings_of_the_tree_count(tree: Path, unknown: None, capfdbinary: 
     git(tree, "config", "user.email", "owner@example.org")
     assert main(["kernel", "patch", str(tree)]) == 0
     out = capfdbinary.readouterr().out
-    count = len(KernelTree(tree).patch.patches)
+    count = len(load_patch(KernelTree(tree).series, mode="sorttable").patches)
     assert out.count(b"\nSigned-off-by: Tree Owner <owner@example.org>\n") == count
     assert out.count(b"\nFrom: Tree Owner <owner@example.org>\n") == count
 
@@ -154,7 +154,7 @@ def test_without_an_identity_nothing_is_written(
 @pytest.mark.thorough
 def test_a_directory(tmp_path: Path, known: None, capsys: Said) -> None:
     assert known is None
-    out, series = tmp_path / "out", load_patch(all_series()[-1])
+    out, series = tmp_path / "out", load_patch(all_series()[-1], mode="sorttable")
     assert main(["kernel", "patch", series.series, "-o", str(out)]) == 0
     said = capsys.readouterr()
     mails = patch_mails(series, TESTER)
@@ -210,12 +210,14 @@ def test_the_letter(series: str, known: None, capsys: Said) -> None:
     assert known is None
     assert main(["kernel", "patch", series, "--cover-letter"]) == 0
     letter = capsys.readouterr().out
-    assert f"\nMade for Linux {series}. " in letter
+    assert f"\nMade on Linux {series}." in letter
     text = letter.partition("\n\n")[2].partition(f"\n{TESTER.name} (")[0]
-    assert all(len(line) <= 75 for line in text.splitlines())
-    # No figure that was not given: the release, X9 and the numbers of the patches are all.
-    text = text.replace(f"Made for Linux {series}", "").replace("X9", "")
-    assert re.findall(r"\d+", text) == [str(number) for number in range(1, len(load_patch(series).patches) + 1)]
+    assert all(len(line) <= 78 for line in text.splitlines())
+    # No figure that was not given, except the numbers of the patches, and of what others have said.
+    steps = text.partition("Each patch stands")[2].partition("All patches are for")[0]
+    count = len(load_patch(series, mode=default_mode(series)).patches)
+    assert re.findall(r"(?m)^ +(\d+)  \w", steps) == [str(number) for number in range(1, count + 1)]
+    assert not re.search(r"\d,\d|\d%|instructions", text)
 
 
 def counts(release: str, sites: int, literals: int) -> dict[str, Any]:
@@ -277,7 +279,6 @@ def test_figures_that_are_none(tmp_path: Path, known: None, text: str | None, me
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--figures", "x"], "--figures are for the cover letter"),
         (["--cover-letter", "-o", "out"], "-o DIR writes the cover letter too"),
     ],
 )
@@ -295,4 +296,6 @@ def test_stdout_is_what_git_am_takes(tree: Path, known: None) -> None:
     command = f"prologue kernel patch {tree} | git -C {tree} am --quiet"
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     subprocess.run(["bash", "-o", "pipefail", "-c", command], env=os.environ | {"PATH": path}, check=True)
-    assert int(git(tree, "rev-list", "--count", "HEAD")) == 1 + len(load_patch(all_series()[-1]).patches)
+    assert int(git(tree, "rev-list", "--count", "HEAD")) == 1 + len(
+        load_patch(all_series()[-1], mode="sorttable").patches
+    )

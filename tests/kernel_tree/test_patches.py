@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -11,12 +12,13 @@ import prologue
 from prologue.errors import InputError, InternalError
 from prologue.kernel_tree import patches
 from prologue.kernel_tree.git import apply_changes
-from prologue.kernel_tree.patches import MODES, STEPS, all_series, load_patch
-from prologue.kernel_tree.source import OPTION, KernelTree
-from tests.support.trees import DROPPED_IN, SOURCES
+from prologue.kernel_tree.patches import MODES, STANDALONE, STEPS, Mode, all_series, default_mode, load_patch
+from prologue.kernel_tree.source import FTRACE, KCONFIG, OPTION, KernelTree
+from tests.support.trees import DROPPED_IN, SOURCES, made_tree
 
 ROOT = Path(prologue.__file__).parent
 DATA = ROOT / "kernel_tree"
+SERIES = all_series()
 
 
 def test_every_patch_has_a_tree_to_be_tried_on() -> None:
@@ -26,8 +28,10 @@ def test_every_patch_has_a_tree_to_be_tried_on() -> None:
 @pytest.mark.parametrize("series", SOURCES)
 def test_every_hunk_has_three_lines_of_context(series: str) -> None:
     """With one line, ``git am`` put hunks of one release into other functions of another. Some have more before."""
-    patch = load_patch(series)
-    for change in (*(change for one in patch.patches for change in one.changes), *patch.changes):
+    modes: tuple[Mode, ...] = ("build", default_mode(series))
+    patches_ = [load_patch(series, mode=mode) for mode in modes]
+    steps = [one.changes for patch in patches_ for one in patch.patches]
+    for change in (change for changes in (*steps, *(patch.changes for patch in patches_)) for change in changes):
         for hunk in change.hunks:
             marks = b"".join(line[:1] for line in hunk.lines)
             before, after = len(marks) - len(marks.lstrip(b" ")), len(marks) - len(marks.rstrip(b" "))
@@ -38,22 +42,34 @@ def test_every_hunk_has_three_lines_of_context(series: str) -> None:
 @pytest.mark.parametrize("series", SOURCES)
 def test_what_is_stored_is_what_is_applied(series: str) -> None:
     """Nothing in the directories is forgotten, and every step changes something."""
-    patch = load_patch(series)
+    modes: list[Mode] = ["build"]
+    if series in ("7.2", "7.3"):
+        modes.append("sorttable")
+    patches_ = [one for mode in modes for one in load_patch(series, mode=mode).patches]
     directory = DATA / "series" / series
-    squashed = {f"squashed-{mode}" for mode in MODES}
-    assert {path.stem for path in directory.glob("*.diff")} - squashed <= {one.step for one in patch.patches}
-    assert {path.suffix for path in directory.iterdir()} <= {".diff", ".txt"}
-    assert {path.stem for path in (DATA / "series").glob("*.txt")} == set(STEPS)
-    assert all(one.changes for one in patch.patches)
-    without = () if (directory / "sorttable.diff").is_file() else ("sorttable",)
-    assert without == (("sorttable",) if series in ("6.1", "6.12") else ())
-    assert [one.step for one in patch.patches] == [step for step in STEPS if step not in without]
+    assert {path.stem for path in directory.glob("*.diff")} <= {one.step for one in patches_}
+    assert {path.suffix for path in directory.iterdir()} == {".diff"}
+    assert {path.stem for path in (DATA / "series").glob("*.txt")} == set(STEPS) - set(STANDALONE)
+    assert all(one.changes for one in patches_)
+    absent = {"relocations"} if series == "6.1" else set()
+    for mode in modes:
+        steps = [one.step for one in load_patch(series, mode=mode).patches]
+        assert steps == [step for step in MODES[mode] if step not in absent]
+    assert default_mode(series) == modes[-1]
+
+
+@pytest.mark.parametrize("series", ["6.1", "6.12"])
+def test_no_sorttable_that_can_do_it(series: str) -> None:
+    with pytest.raises(InputError, match=f"no mode sorttable for Linux {series}, only for 7.2, 7.3: use --mode build"):
+        load_patch(series, mode="sorttable")
 
 
 @pytest.mark.parametrize("series", SOURCES)
 def test_the_mov_is_accepted_without_the_option(series: str) -> None:
     """So no module has to be linked again when the option changes: its ftrace would give up otherwise."""
-    patches_before = [one for one in load_patch(series).patches if one.step in ("literals", "loop", "accept")]
+    patches_before = [
+        one for one in load_patch(series).patches if one.step in ("literals", "records", "loop", "accept")
+    ]
     added = [line for one in patches_before for change in one.changes for hunk in change.hunks for line in hunk.lines]
     assert any(b"ftrace_callsite_saves_lr(rec)" in line for line in added)
     assert not any(OPTION.encode() in line for line in added)
@@ -79,12 +95,14 @@ def test_the_series_does_what_its_sum_does(every_tree: Path) -> None:
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory of patches to do with as the test likes: there is a series for Linux 1.10, and one for 1.9."""
     shutil.copytree(DATA / "series", tmp_path / "series")
+    shutil.copytree(DATA / "standalone", tmp_path / "standalone")
     for name in DROPPED_IN.values():
         (tmp_path / name).write_bytes((DATA / name).read_bytes())
     for series in SOURCES:
         shutil.rmtree(tmp_path / "series" / series)
     for series in ("1.10", "1.9"):
-        shutil.copytree(DATA / "series" / all_series()[0], tmp_path / "series" / series)
+        shutil.copytree(DATA / "series" / SERIES[0], tmp_path / "series" / series)
+        shutil.copytree(DATA / "standalone" / SERIES[1], tmp_path / "standalone" / series)
     monkeypatch.setattr(patches, "_DATA", tmp_path)
     return tmp_path / "series" / "1.9"
 
@@ -97,7 +115,8 @@ def test_patches_are_in_the_order_of_their_releases(kept: Path) -> None:
 
 
 def test_a_release_may_have_words_of_its_own(kept: Path) -> None:
-    (kept / "marker.txt").write_text("arm64: ftrace: other words\n\nOther text.\n")
+    text = "%only 1.9\narm64: ftrace: other words\n%not 1.9\narm64: a subject\n%end\n\nOther text.\n"
+    (kept.parent / "marker.txt").write_text(text)
     (patch,) = [one for one in load_patch("1.9").patches if one.step == "marker"]
     assert (patch.subject, patch.body) == ("arm64: ftrace: other words", "Other text.\n")
     (patch,) = [one for one in load_patch("1.10").patches if one.step == "marker"]
@@ -106,8 +125,8 @@ def test_a_release_may_have_words_of_its_own(kept: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "subject only\n", "two\nlines\n\ntext\n", "subject\n\nno newline"])
 def test_a_damaged_message_is_our_own_failure(kept: Path, text: str) -> None:
-    (kept / "marker.txt").write_text(text)
-    with pytest.raises(InternalError, match=r"^1\.9/marker\.txt: is not a subject"):
+    (kept.parent / "marker.txt").write_text(text)
+    with pytest.raises(InternalError, match=r"^marker\.txt: is not a subject"):
         load_patch("1.9")
 
 
@@ -115,3 +134,54 @@ def test_a_damaged_diff_is_our_own_failure(kept: Path) -> None:
     (kept / "marker.diff").write_bytes((kept / "marker.diff").read_bytes().rsplit(b"\n", 2)[0] + b"\n")
     with pytest.raises(InternalError, match=r"^1\.9/marker\.diff: "):
         load_patch("1.9")
+
+
+# What a mail or a file of the series says, and the lines by which it is so: in a file of the tree as it is after that
+# patch. "absent" is the sentence that must not be there, as it would be of another mode or release.
+CLAIMS: dict[str, tuple[str, bytes]] = {
+    "relocate_kernel() stops": ("arch/arm64/kernel/pi/relocate.c", b"else if (!rela->r_info)\n\t\t\tbreak;"),
+    "where ``relocate_kernel()`` stops": ("arch/arm64/kernel/pi/relocate.c", b"else if (!rela->r_info)\n\t\t\tbreak;"),
+    "scripts/sorttable-arm64.h": ("scripts/sorttable.c", b'#include "sorttable-arm64.h"'),
+    "arch/arm64/Makefile.postlink": ("arch/arm64/Makefile.postlink", b"prologue-patch"),
+    "the option has no prompt": (KCONFIG, b"config ARM64_FTRACE_BUILDTIME_PROLOGUE\n\tbool\n"),
+    "calls no function with a\ncallsite": (FTRACE, b"ftrace_bl_address(*loc, save_lr)"),
+    "bit 1: set in the source": (FTRACE, b".flags = FTRACE_PROLOGUE_OFFSETS"),
+    "offsets of 32 bits from ``_text``": (FTRACE, b"(unsigned long)_text + *offset++"),
+    "ftrace: build-time prologues": (FTRACE, b"ftrace: build-time prologues: %llu"),
+    "-EOPNOTSUPP": ("kernel/trace/ftrace.c", b"ret == -EOPNOTSUPP"),
+}
+
+
+@pytest.mark.parametrize("series", SOURCES)
+@pytest.mark.parametrize("mode", MODES)
+def test_what_a_patch_says_is_true_of_its_tree(series: str, mode: Mode, tmp_path: Path) -> None:
+    if mode == "sorttable" != default_mode(series):
+        pytest.skip("the release has no such mode")
+    patch = load_patch(series, mode=mode)
+    tree = made_tree(series, tmp_path / "linux")
+    contents = {change.path: None if change.creates else (tree / change.path).read_bytes() for change in patch.changes}
+    claimed = set()
+    for one in patch.patches:
+        contents |= apply_changes(one.diff, {change.path: contents[change.path] for change in one.changes})
+        added = [line[1:].decode() for c in one.changes for h in c.hunks for line in h.lines if line[:1] == b"+"]
+        text = "\n".join([one.body, *added])
+        for claim in (claim for claim in CLAIMS if claim in text):
+            path, line = CLAIMS[claim]
+            assert line in (contents.get(path) or b""), (one.step, claim)
+            claimed.add(claim)
+        # An option is named where the tree has it.
+        for option in re.findall(r"ARM64_FTRACE_\w+PROLOGUE\b", text):
+            assert f"config {option}\n".encode() in (contents[KCONFIG] or b""), (one.step, option)
+        assert mode != "sorttable" or not re.search(
+            r"(?i)\bprologue patch\b|PROLOGUE=|postlink|\b(a|the) tool\b", text
+        ), one.step
+        assert mode == "build" or "sorttable-arm64" not in text or mode == "sorttable", one.step
+        assert series == "6.1" or "%.ko" not in text, one.step
+    assert (
+        claimed
+        >= {
+            "boot": {"-EOPNOTSUPP"},
+            "build": {"arch/arm64/Makefile.postlink"},
+            "sorttable": {"relocate_kernel() stops"},
+        }[mode]
+    )

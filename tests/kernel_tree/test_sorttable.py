@@ -104,8 +104,8 @@ def require_same_kernel(
     assert len(before) == len(after)
     table = one.table
     slots = len(table) // 8
-    magic, version, flags, sites, *_, reserved = marker_of(other)
-    assert (magic, version, flags, reserved) == (b"PROLOGUE", 2, 3, 0)
+    magic, version, flags, sites, *reserved = marker_of(other)
+    assert (magic, version, flags, reserved) == (b"PROLOGUE", 2, 3, [0, 0, 0, 0])
     # relocations: before = after + taken, in the same order
     kept = [entry for entry in one.rela if entry[1] and entry[0] not in table]
     assert kept == [entry for entry in other.rela if entry[1]]
@@ -146,23 +146,10 @@ def test_what_each_linker_makes(make: Make, encoding: Encoding, pre: int, bti: r
     step = make(encoding=encoding, pre=pre, bti=bti)
     before = step.plain()
     after = step.processed()
-    other, seconds, taken = require_same_kernel(before, after)
+    _, seconds, taken = require_same_kernel(before, after)
     assert seconds == step.linked.sites
     assert len(taken) == (0 if encoding == "static" else len(step.linked.order))
-    assert marker_of(other)[4] == ENCODINGS.index(encoding)
     assert step.processed(before) == after
-
-
-def test_the_marker_says_what_was_taken_if_it_can_be_put_back(make: Make) -> None:
-    step = make(encoding="RELA")
-    assert marker_of(RelocatedKernel(step.processed()))[4:7] == (1, 0, 10)
-    step = make(encoding="RELR", others=(DATA,))
-    assert marker_of(RelocatedKernel(step.processed()))[4:7] == (3, 0, 2)
-    # Sorting has changed what RELA gives, but not what stands in the slots.
-    step = make(encoding="RELA in place")
-    assert marker_of(RelocatedKernel(step.processed()))[4:7] == (2, 0, 0)
-    step = make(encoding="RELA in place", order=range(9))
-    assert marker_of(RelocatedKernel(step.processed()))[4:7] == (2, 0, 9)
 
 
 def test_entries_that_are_no_run_are_taken_too(make: Make) -> None:
@@ -173,7 +160,6 @@ def test_entries_that_are_no_run_are_taken_too(make: Make) -> None:
     step = make(encoding="RELA", rela=[*rela, (DATA + 8, RELATIVE, TEXT)])
     other, seconds, taken = require_same_kernel(step.plain(), step.processed())
     assert (seconds, len(taken)) == (linked.sites, 10)
-    assert marker_of(other)[4:7] == (1, 0, 0)
     assert other.rela == [
         (DATA, RELATIVE, TEXT),
         (DATA + 16, 9 << 32 | ABS64, 0),
@@ -192,23 +178,20 @@ def test_other_chains_stay_as_the_linker_wrote_them(make: Make) -> None:
     assert seconds == linked.sites
     (words,) = [piece.data for piece in other.pieces if piece.name == ".relr.dyn"]
     assert struct.unpack(f"<{len(words) // 8}Q", words) == (*clumsy, 1, 1, DATA + 0x812, 1)
-    assert marker_of(other)[4:7] == (3, 5, 2)
 
 
 @pytest.mark.parametrize("cut", [1, 3, 9])
 def test_several_chains(make: Make, cut: int) -> None:
     slots = Linked().slots
     step = make(relr_words=[DATA, *relr(slots[:cut]), *relr(slots[cut:])])
-    other, _, taken = require_same_kernel(step.plain(), step.processed())
+    _, _, taken = require_same_kernel(step.plain(), step.processed())
     assert len(taken) == 10
-    assert marker_of(other)[4:7] == (3, 0, 0)
 
 
 def test_a_chain_with_filling(make: Make) -> None:
-    """LLD leaves bitmaps without bits at the end of a table that has shrunk: it cannot be made again."""
+    """LLD leaves bitmaps without bits at the end of a table that has shrunk."""
     step = make(relr_words=[*relr(Linked().slots), 1, 1])
-    other, _, _ = require_same_kernel(step.plain(), step.processed())
-    assert marker_of(other)[4:7] == (3, 0, 0)
+    require_same_kernel(step.plain(), step.processed())
 
 
 @pytest.mark.parametrize("seed", range(15))
@@ -299,7 +282,7 @@ def test_records_that_cannot_be_right(make: Make, given: dict[str, Any], reason:
 
 
 def test_relocations_after_the_end(make: Make) -> None:
-    """The kernel stops at the first entry of zeros. Those of other types after it, which it ignores, do not matter."""
+    """The kernel stops at the first entry of zeros, with the series; it ignores other types before and after it."""
     linked = Linked(encoding="RELA")
     rela = [(slot, RELATIVE, record) for slot, record in zip(linked.slots, linked.records, strict=True)]
     step = make(encoding="RELA", rela=[*rela, (0, 0, 0), (DATA, RELATIVE, TEXT)])
@@ -353,6 +336,3 @@ def test_tables_of_debian(programs: Sorttable, suite: str, tmp_path: Path) -> No
     assert len(seconds) > 40_000
     assert len(taken) > len(seconds)
     assert any(address % 8 for address in other.relr) is (suite == "sid")
-    first, count = marker_of(other)[5:7]
-    assert first
-    assert count

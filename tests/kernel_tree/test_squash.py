@@ -10,10 +10,9 @@ import pytest
 from prologue.errors import InternalError
 from prologue.kernel_tree.diff import FileChange, new_file, parse_changes
 from prologue.kernel_tree.git import apply_changes
-from prologue.kernel_tree.patches import MODES, Mode, load_patch
-from tests.kernel_tree.squash import path_of, squash, squashed
+from prologue.kernel_tree.squash import squash
 from tests.support.cases import one_quick
-from tests.support.trees import SOURCES, git, repository
+from tests.support.trees import git, repository
 
 
 def commits(directory: Path, versions: list[str]) -> list[tuple[FileChange, ...]]:
@@ -27,14 +26,6 @@ def commits(directory: Path, versions: list[str]) -> list[tuple[FileChange, ...]
         series.append(parse_changes(git(directory, "diff").encode(), "test"))
         git(directory, "commit", "--quiet", "--all", "--message=next")
     return series
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("release", SOURCES)
-def test_what_is_kept_is_the_sum_of_the_steps(release: str, mode: Mode) -> None:
-    patch = load_patch(release, mode=mode)
-    assert patch.changes == squash([step.changes for step in patch.patches])
-    assert path_of(release, mode).read_bytes() == squashed(release, mode)
 
 
 @pytest.mark.parametrize("seed", one_quick(*range(20)))

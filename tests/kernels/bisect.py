@@ -4,8 +4,8 @@
     python -m tests.kernels.bisect 6.12 --toolchain llvm-19 -o bisect/
 
 A series must be bisectable: whoever looks for a fault of another patch gets any of these trees. Each boot does what a
-soak's does, with two tracers at once, one of them in an instance. From the patch on that brings the marker, the kernel
-is booted processed, too. Trees and logs stay in the directory. Exit status 1 if a boot was not well.
+soak's does, with two tracers at once, one of them in an instance. From the patch on that gives the option its prompt,
+the kernel is booted processed, too. Trees and logs stay in the directory. Exit status 1 if a boot was not well.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Final
 
 from prologue.errors import PrologueError
-from prologue.kernel_tree.patches import all_series, load_patch
-from prologue.kernel_tree.source import OPTION
+from prologue.kernel_tree.patches import all_series, default_mode, load_patch
+from prologue.kernel_tree.source import OPTION, SORTTABLE
 from prologue_bench.errors import BenchError
 from prologue_bench.guest import packages
 from prologue_bench.guest.kbuild import NOT_BUILT, Recipe, apply_patch, make, options_of_release
@@ -32,7 +32,6 @@ from tests.kernels.recipes import KERNELS
 from tests.kernels.soak import JOBS, Boot, real_boot, tool
 
 SUITES: Final = {kernel.recipe.source.removeprefix("linux-source-"): kernel.recipe.suite for kernel in KERNELS.values()}
-SORTTABLE: Final = "ARM64_FTRACE_SORTTABLE_PROLOGUE"
 _WARNINGS: Final = ("warning:", "WARNING:")
 _TIMEOUT: Final = 300.0
 
@@ -44,9 +43,9 @@ def bisect(recipe: Recipe, release: str, directory: Path) -> Iterator[str]:
     tree = directory / "tree"
     link_source(deb, tree)
     (tree / "out").mkdir()
-    options = (*options_of_release(recipe.set_options, tree), f"CONFIG_{SORTTABLE}=y")
+    options = options_of_release(recipe.set_options, tree)
     (tree / "out" / "fragment").write_text("".join(f"{option}\n" for option in options), encoding="utf-8")
-    for number, patch in enumerate(load_patch(release).patches, 1):
+    for number, patch in enumerate(load_patch(release, mode=default_mode(release)).patches, 1):
         apply_patch(patch.diff, tree)
         name = f"{number} {patch.step}"
         if all(change.path.startswith(NOT_BUILT) for change in patch.changes):
@@ -81,7 +80,7 @@ def _build(tree: Path, recipe: Recipe) -> list[str]:
 
 def _forms(out: Path, config: str) -> Iterator[tuple[str, Path]]:
     """The forms in which the kernel is booted; sorttable's own output, once there is one."""
-    if f"CONFIG_{SORTTABLE}=y" in config:
+    if f"CONFIG_{OPTION}=y" in config and (out.parent / SORTTABLE).exists():
         yield "by-sorttable", out / "vmlinux"
         return
     yield "linked", out / "vmlinux"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prologue.kernel_tree.patches import all_series
-from prologue.kernel_tree.source import OPTION
+from prologue.kernel_tree.source import OPTION, SORTTABLE
 from prologue_bench.guest.vm import GuestRun
 from prologue_bench.host.events import Event
 from tests.kernels import bisect, soak
@@ -20,17 +20,15 @@ def test_every_series_has_a_source() -> None:
 def test_forms_follow_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     patched: list[tuple[str, ...]] = []
     monkeypatch.setattr(bisect, "tool", lambda *words: patched.append(words))
-    forms = [
-        [form for form, _ in bisect._forms(tmp_path, config)]
-        for config in (
-            "CONFIG_ARM64=y\n",
-            f"CONFIG_{OPTION}=y\n",
-            f"CONFIG_{OPTION}=y\n# CONFIG_{bisect.SORTTABLE} is not set\n",
-            f"CONFIG_{OPTION}=y\nCONFIG_{bisect.SORTTABLE}=y\n",
-        )
-    ]
-    assert forms == [["linked"], ["linked", "processed"], ["linked", "processed"], ["by-sorttable"]]
-    assert [words[0] for words in patched] == ["patch", "patch"]
+    (tmp_path / "out").mkdir()
+    (tmp_path / "scripts").mkdir()
+    configs = ("CONFIG_ARM64=y\n", f"CONFIG_{OPTION}=y\n")
+    forms = [[form for form, _ in bisect._forms(tmp_path / "out", config)] for config in configs]
+    assert forms == [["linked"], ["linked", "processed"]]
+    assert [words[0] for words in patched] == ["patch"]
+    (tmp_path / SORTTABLE).touch()
+    forms = [[form for form, _ in bisect._forms(tmp_path / "out", config)] for config in configs]
+    assert forms == [["linked"], ["by-sorttable"]]
 
 
 def test_what_a_boot_did_not_do_is_a_problem() -> None:

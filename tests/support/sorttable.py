@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from prologue.kernel_tree.git import apply_changes
-from prologue.kernel_tree.patches import load_patch
+from prologue.kernel_tree.patches import default_mode, load_patch
 from prologue_bench.errors import MissingToolError, UnreachableError
 from prologue_bench.guest.packages import download
 from prologue_bench.guest.source import unpacked_source
@@ -17,9 +17,7 @@ from tests.support.needs import missing, needs_tools
 from tests.support.trees import SOURCES
 
 SOURCE: Final = "scripts/sorttable.c"
-SERIES: Final = tuple(
-    series for series in SOURCES if any(one.step == "sorttable" for one in load_patch(series).patches)
-)
+SERIES: Final = tuple(series for series in SOURCES if default_mode(series) == "sorttable")
 # KBUILD_USERHOSTCFLAGS of the top Makefile, and more. The kernel's get_unaligned_le32() shifts an int to its sign bit.
 _FLAGS: Final = ("-Wall", "-Wextra", "-Wno-sign-compare", "-Wmissing-prototypes", "-Wstrict-prototypes", "-Werror",
                  "-O2", "-fomit-frame-pointer", "-std=gnu11", "-fsanitize=address,undefined",
@@ -39,10 +37,11 @@ def compile_sorttable(series: str, directory: Path, *flags: str) -> Sorttable:
     """Compile all of them, with sanitizers."""
     tree = _tree(series)
     changed = directory / "sorttable.c"
-    change = [change for change in load_patch(series).changes if change.path == SOURCE]
-    content = apply_changes(change[0].text, {SOURCE: (tree / SOURCE).read_bytes()})[SOURCE]
+    changes = {change.path: change for change in load_patch(series, mode="sorttable").changes}
+    content = apply_changes(changes[SOURCE].text, {SOURCE: (tree / SOURCE).read_bytes()})[SOURCE]
     assert content is not None
     changed.write_bytes(content)
+    (directory / "sorttable-arm64.h").write_bytes(changes["scripts/sorttable-arm64.h"].created)
     make = partial(_compile, tree, directory, flags)
     nops = {pre: make(changed, f"layout{pre}", f"-DARM64_FTRACE_PRE_NOPS={pre}") for pre in (0, 2)}
     return Sorttable(make(tree / SOURCE, "upstream"), make(changed, "plain"), nops)

@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import Final
 
-from prologue.kernel_tree.patches import STEPS, load_patch
+from prologue.kernel_tree.diff import FileChange
+from prologue.kernel_tree.patches import MODES, STEPS, default_mode, load_patch
 from prologue_bench.errors import MissingToolError, UnreachableError
 from prologue_bench.guest.packages import download
 from prologue_bench.guest.source import unpacked_source
@@ -24,8 +25,8 @@ SOURCES: Final = {
     "7.2": ("sid", "linux-source-7.2"),
     "7.3": ("trixie-backports", "linux-source-7.3"),
 }
-# What the patches create: the place in the tree, and our file.
-DROPPED_IN: Final = {place: name for created in STEPS.values() for place, name in created.items()}
+# What mode build creates: the place in the tree, and our file.
+DROPPED_IN: Final = {place: name for step in MODES["build"] for place, name in STEPS[step].items()}
 CHECKPATCH: Final = ("scripts/checkpatch.pl", "scripts/const_structs.checkpatch", "scripts/spelling.txt")
 Fingerprint = dict[str, tuple[int, str]]
 
@@ -38,7 +39,7 @@ def made_tree(series: str, directory: Path) -> Path:
         f"# SPDX-License-Identifier: GPL-2.0\nVERSION = {version}\nPATCHLEVEL = {patchlevel}\nSUBLEVEL = 99\n"
         "EXTRAVERSION =\nNAME = Made for a Test\n\n# VERSION = 1\n"
     )
-    for change in load_patch(series).changes:
+    for change in changes_of_all_modes(series):
         path = directory / change.path
         path.parent.mkdir(parents=True, exist_ok=True)
         if change.creates:
@@ -51,9 +52,15 @@ def made_tree(series: str, directory: Path) -> Path:
     return directory
 
 
+def changes_of_all_modes(series: str) -> list[FileChange]:
+    """A change of each file that some mode changes: before it, the file has the same lines for all of them."""
+    patches = [load_patch(series, mode=mode) for mode in ("build", default_mode(series))]
+    return [*{change.path: change for patch in patches for change in patch.changes}.values()]
+
+
 def needs_real_tree(series: str) -> Path:
     """The files of Debian's source that matter here. The cache's: copy before changing anything."""
-    changes = load_patch(series).changes
+    changes = changes_of_all_modes(series)
     names = [change.path for change in changes if not change.creates]
     directories = {str(PurePath(change.path).parent) for change in changes if change.creates}
     directories -= {str(PurePath(name).parent) for name in names} | {"arch/arm64"}

@@ -1,26 +1,18 @@
-"""A series of diffs as one: what it does to each file from before the first patch to after the last.
+"""Sums up a series of diffs: what it does to each file from before the first patch to after the last.
 
 The kernel's files are not needed: a hunk of any patch changes lines that it shows, in context of lines that it shows.
-
-    python -m tests.kernel_tree.squash
-
-writes ``squashed-MODE.diff`` of every release.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
-import prologue
 from prologue.errors import InternalError
 from prologue.kernel_tree.diff import FileChange, Hunk, new_file
-from prologue.kernel_tree.patches import MODES, STEPS, Mode, all_series, load_step
 
 _CONTEXT: Final = 3
-_SERIES: Final = Path(prologue.__file__).parent / "kernel_tree" / "series"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +49,7 @@ class _Lines:
         return True
 
     def rows(self) -> Iterator[_Row]:
-        """The difference so far; what is removed comes before what is added in its place."""
+        """Yield the difference so far; what is removed comes before what is added in its place."""
         number = 0
         added: list[bytes] = []
         for line in (*self._now, self._length):
@@ -73,7 +65,7 @@ class _Lines:
 
 
 def squash(series: Sequence[Sequence[FileChange]]) -> tuple[FileChange, ...]:
-    """The changes of consecutive patches as one for each file, in order of path.
+    """Return the changes of consecutive patches as one for each file, in order of path.
 
     Raises:
         InternalError: a patch does not fit the one before, or creates what is there.
@@ -118,7 +110,7 @@ def _created(first: FileChange, changes: Sequence[FileChange]) -> FileChange:
 
 
 def _index_line(line: bytes, last: FileChange) -> bytes:
-    """``index OLD..NEW MODE`` from before the first patch to after the last."""
+    """Return ``index OLD..NEW MODE`` from before the first patch to after the last."""
     (end,) = (other for other in last.header if other.startswith(b"index "))
     return line.partition(b"..")[0] + b".." + end.partition(b"..")[2]
 
@@ -141,21 +133,3 @@ def _hunks(rows: list[_Row], path: str) -> Iterator[Hunk]:
         new_start = 1 + sum(row.mark != b"-" for row in rows[:start])
         yield Hunk(old_start, new_start, b"", tuple(texts))
         begin, least = end, stop
-
-
-def path_of(release: str, mode: Mode) -> Path:
-    """Where the sum of a mode is kept."""
-    return _SERIES / release / f"squashed-{mode}.diff"
-
-
-def squashed(release: str, mode: Mode) -> bytes:
-    """Sum up the changes of a mode's steps."""
-    steps = [load_step(step, release, _SERIES, STEPS[step]) for step in MODES[mode]]
-    changes = squash([step.changes for step in steps if step is not None])
-    return b"".join(change.text for change in changes)
-
-
-if __name__ == "__main__":
-    for each_release in all_series():
-        for each_mode in MODES:
-            path_of(each_release, each_mode).write_bytes(squashed(each_release, each_mode))
