@@ -1,4 +1,4 @@
-"""Put a man page for each command into a wheel: a build hook of hatchling."""
+"""Put a man page for each command, and the pages that messages name, into a wheel: a build hook of hatchling."""
 
 from __future__ import annotations
 
@@ -19,3 +19,6 @@ class ManPages(BuildHookInterface[Any]):
 
         for page in write_pages(Path(self.root) / "build" / "man" / "man1"):
             build_data["shared_data"][str(page)] = f"share/man/man1/{page.name}"
+        if version != "editable":  # there, `prologue help` reads the pages themselves
+            for page in (Path(self.root) / "docs").glob("*.md"):
+                build_data["force_include"][str(page)] = f"prologue/pages/{page.name}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.thorough  # two builds
 
 ROOT = Path(prologue.__file__).parent.parent
 FEATURES = (
-    ["explain", "PL501"], ["kernel", "patch", "6.12"], ["writes", "record", "--script"], ["protocol", "list"],
+    ["explain", "PL501"], ["help", "gate", "States"], ["kernel", "patch", "6.12"], ["writes", "record", "--script"], ["protocol", "list"],
     ["bench", "table", "example:2019-a53"], ["verify", "example:good"],
 )  # fmt: skip
 AUTHOR = {"GIT_COMMITTER_NAME": "a tester", "GIT_COMMITTER_EMAIL": "tester@example.org"}  # kernel patch signs off
@@ -74,6 +75,13 @@ def test_nothing_is_left_out(packages: list[Path]) -> None:
     code |= {name.removeprefix("bench/") for name in tracked if name.startswith("bench/prologue_bench/")}
     assert code - installed == set()
     assert not {name for name in installed if name.startswith(("tests/", "docs/"))}
+    pages = {name.removeprefix("docs/") for name in tracked if re.fullmatch(r"docs/[^/]*\.md", name)}
+    assert {name.removeprefix("prologue/pages/") for name in installed if name.startswith("prologue/pages/")} == pages
+    (metadata,) = [name for name in installed if name.endswith(".dist-info/METADATA")]
+    with zipfile.ZipFile(wheel) as archive:
+        about = archive.read(metadata).decode()
+    assert re.findall(r"\]\((?!https?:)", about) == []  # an index has no files beside the description
+    assert "(`prologue help gate.md`)" in about
     pages = {name.rpartition("/")[2] for name in installed if "/data/share/man/man1/" in name}
     assert {"prologue.1", "prologue-verify.1", "prologue-bench-run.1"} < pages
 

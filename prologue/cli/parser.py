@@ -101,8 +101,9 @@ _COMMANDS: Final = (
         "prologue.cli.verify:add_options",
     ),
     (
-        "help", "prologue.cli.help:run", "show the help of a command",
-        "  prologue help verify\n  prologue help live audit",
+        "help", "prologue.cli.help:run", "show the help of a command, or a page of the documentation",
+        "  prologue help verify\n  prologue help live audit\n  prologue help gate\n"
+        "  prologue help live.md 'What an audit knows'",
         "prologue.cli.help:add_options",
     ),
     (

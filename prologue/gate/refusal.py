@@ -27,7 +27,7 @@ GATE: Final = Rule(
     "bench and lab use.",
     example="a stock kernel, untouched; a native one whose marker is clear; a module without --vmlinux",
     fix="release a kernel with the native contract, processed, and name it when its modules are verified",
-    citation='docs/gate.md, "What a release is"',
+    citation='prologue help gate "What a release is"',
 )
 REQUIRE: Final = Rule(
     code="REQUIRE",
@@ -38,7 +38,7 @@ REQUIRE: Final = Rule(
     why="A pipeline that verifies a file before or after its processing has to notice that this is the other one.",
     example="--require processed, and a vmlinux that the build step left out",
     fix="verify the file of that stage, or run the stage that is missing",
-    citation='docs/gate.md, "States"',
+    citation='prologue help gate "States"',
 )
 GATE_RULES: Final = (GATE, REQUIRE)
 
@@ -46,7 +46,7 @@ _WHOLE_FILE: Final = Location(vaddr=None)
 _PATCH: Final = "process the vmlinux (`prologue patch VMLINUX --in-place`) and make the Image again"
 _LINK: Final = "link it again, process it, and make the Image again"
 _RESUME: Final = f"{FINISH}; then make the Image again"
-_NATIVE: Final = "release a kernel with the native contract: see docs/kernel-integration.md"
+_NATIVE: Final = "release a kernel with the native contract: see prologue help kernel-integration"
 _NAME_KERNEL: Final = "name the kernel that loads the module: --vmlinux VMLINUX, or one vmlinux among the files"
 
 

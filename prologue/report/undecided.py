@@ -20,7 +20,7 @@ from prologue.words import counted
 
 _AGAIN: Final = "take memory again while no tracers or probes are switched, or a dump of the stopped machine"
 _MISSING: Final = "a part of memory was not copied, or could not be read: take a capture or a dump"
-_LACKING: Final = 'nothing that was read decides them (docs/live.md, "What it could not decide")'
+_LACKING: Final = 'nothing that was read decides them (prologue help live.md "What it could not decide")'
 _UNKNOWN: Final = "they do not fit what is known, and what this kernel does there is not known"
 _NO_SUSPECT: Final = "this release was not compared, or memory was captured while it was being changed; see the notes"
 _DAMAGED: Final = (

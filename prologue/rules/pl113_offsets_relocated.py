@@ -30,6 +30,6 @@ RULE = Rule(
     example=".rela.dyn: R_AARCH64_RELATIVE at 0xffff800082463960, in the table of offsets",
     fix="link again, and process the result: `prologue patch` takes all relocations of the table out; if a later step "
     "makes relocations, run it before",
-    citation='docs/kernel-contract.md, "Version 2"; kernel arch/arm64/kernel/pi/relocate.c (6.12)',
+    citation='prologue help kernel-contract "Version 2"; kernel arch/arm64/kernel/pi/relocate.c (6.12)',
     check=check,
 )

@@ -69,6 +69,6 @@ RULE = Rule(
     "entries that were to be taken out are still there.",
     example=".rela.dyn+0x121a70: zeros, and 3 R_AARCH64_RELATIVE after them",
     fix="link again, and process the result; a later step must not edit .rela.dyn",
-    citation='docs/kernel-contract.md, "Version 2"; kernel arch/arm64/kernel/pi/relocate.c (6.12)',
+    citation='prologue help kernel-contract "Version 2"; kernel arch/arm64/kernel/pi/relocate.c (6.12)',
     check=check,
 )

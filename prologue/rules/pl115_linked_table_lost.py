@@ -77,6 +77,6 @@ RULE = Rule(
     "processed. `prologue patch --reverse` would make another file than the one that was linked.",
     example="slots 17 and 18 both name record 17",
     fix="find what changed the file, and process the linked vmlinux again",
-    citation='docs/kernel-contract.md, "Version 2"',
+    citation='prologue help kernel-contract "Version 2"',
     check=check,
 )

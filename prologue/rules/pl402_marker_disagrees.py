@@ -88,7 +88,7 @@ RULE = Rule(
     "that is traced, or at boot.",
     example="marker: processed, 43880 sites; text: 43879 sites hold the MOV",
     fix="find what changed the marker, and link again",
-    citation='docs/kernel-contract.md, "native"',
+    citation='prologue help kernel-contract "native"',
     check=check,
     words=(0xD503201F, 0xD503201F),
 )

@@ -86,7 +86,7 @@ RULE = Rule(
     why="Processing writes exactly its plan. Any other difference is another build, another tool's edit, or damage.",
     example="4 bytes at file offset 0x2ba2c (.text+0x1a2c): fd 7b bf a9 became 00 00 00 00",
     fix="process the linked vmlinux again and compare; if the difference persists, look for another post-link step",
-    citation='docs/safety.md, "Writing safely"',
+    citation='prologue help safety "Writing safely"',
     check=check,
     words=(0xA9BF7BFD, 0x00000000),
 )

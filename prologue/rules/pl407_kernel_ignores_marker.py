@@ -35,8 +35,8 @@ RULE = Rule(
     example="a stock kernel to which objcopy added the symbol: no function that ftrace_init reaches loads its flags",
     fix="apply the patch of `prologue kernel install` and set CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE; if both are "
     "done, report the kernel's configuration and compiler to the maintainers of prologue",
-    citation='docs/kernel-contract.md, "native"; kernel arch/arm64/kernel/ftrace.c "ftrace_dyn_arch_init" (6.1-7.3); '
-    'Arm ELF ABI, "Relocation types", R_AARCH64_ADR_PREL_PG_HI21',
+    citation='prologue help kernel-contract "native"; kernel arch/arm64/kernel/ftrace.c "ftrace_dyn_arch_init" '
+    '(6.1-7.3); Arm ELF ABI, "Relocation types", R_AARCH64_ADR_PREL_PG_HI21',
     check=check,
     words=(0x90000000, 0xB9400C00),
 )

@@ -63,6 +63,6 @@ RULE = Rule(
     example="1 relocation of vmlinux.linked not there any more, at init_task+0x4e8",
     fix="process the linked vmlinux again and compare; if the difference persists, report both files to the "
     "maintainers of prologue",
-    citation='docs/kernel-contract.md, "Version 2"; kernel arch/arm64/kernel/pi/relocate.c (6.12)',
+    citation='prologue help kernel-contract "Version 2"; kernel arch/arm64/kernel/pi/relocate.c (6.12)',
     check=check,
 )

@@ -52,7 +52,7 @@ PL503: Final = Rule(
     "version of prologue does not know. A page of zeros was wiped, or could not be read.",
     example="vfs_read+0x40 holds B to an address outside of the kernel; the vmlinux has LDR there",
     fix="find out who wrote there; if a part of the kernel did, report it as a gap of prologue with the kernel release",
-    citation='docs/live.md, "What an audit knows"',
+    citation='prologue help live.md "What an audit knows"',
     words=(0x14000400,),
 )
 PL504: Final = Rule(
@@ -65,7 +65,7 @@ PL504: Final = Rule(
     "and is harmless.",
     example="second slot of schedule alternates between NOP and BL while a tracer is started and stopped",
     fix="audit again while no tracers or probes are switched, or take a dump of the stopped machine",
-    citation='docs/live.md, "What can go wrong"',
+    citation='prologue help live.md "What can go wrong"',
 )
 PL505: Final = Rule(
     code="PL505",
@@ -122,7 +122,7 @@ PL508: Final = Rule(
     "or other code runs. An intruder who knows the tables hides there.",
     example="the jump label at may_open+0x30 branches although its key is not enabled:",
     fix="find out who wrote there; take a dump for evidence",
-    citation='docs/live.md, "What an audit knows"; kernel arch/arm64/kernel/{alternative,jump_label,ftrace}.c '
+    citation='prologue help live.md "What an audit knows"; kernel arch/arm64/kernel/{alternative,jump_label,ftrace}.c '
     "(6.1-7.2)",
     words=(0x14000008,),
 )

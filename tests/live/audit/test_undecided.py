@@ -52,7 +52,9 @@ def test_what_memory_lacks(vmlinux: Path, capsys: pytest.CaptureFixture[str]) ->
         assert main([*command, *options]) == status
         said = capsys.readouterr().out.splitlines()
         assert ": nothing wrong found, 15 words not decided (6.1.0-mini, " in said[-1]
-        assert said[-2].startswith("not decided: right in form: 15; nothing that was read decides them (docs/live.md, ")
+        assert said[-2].startswith(
+            "not decided: right in form: 15; nothing that was read decides them (prologue help live.md "
+        )
     assert main([*command, "-q"]) == UNDECIDED
     assert "15 words not decided" in capsys.readouterr().out
     assert main([*command, "-q", "--allow-undecided"]) == 0
