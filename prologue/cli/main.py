@@ -55,6 +55,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parse(words: list[str]) -> argparse.Namespace:
+    if words == ["version"]:  # as of git and cargo
+        words = ["--version"]
     try:
         args = build_parser(words[0] if words else "").parse_args(words)
     except SystemExit:

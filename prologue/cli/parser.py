@@ -50,7 +50,7 @@ def build_parser(chosen: str = "") -> argparse.ArgumentParser:
         epilog="exit codes: 0 clean; 1 findings; 2 bad input or usage; 3 internal error (a bug in prologue);\n"
         "4 machine lost; 5 nothing wrong found, not everything decided",
     )
-    parser.add_argument("--version", action="version", version=f"prologue {__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"prologue {__version__}")
     parser.add_argument(
         "--print-completion", action=_PrintCompletion, choices=SHELLS, metavar="SHELL",
         help="print a completion script for bash, zsh or fish",
