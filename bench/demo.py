@@ -277,6 +277,8 @@ def main() -> int:
     except OSError as error:
         print(f"demo: {error.filename or args.out}: {error.strerror}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 
