@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from prologue_bench.guest.kernels import DebianKernel
+
+DEMO_FIRST = (pytest.param("bookworm", marks=pytest.mark.demo), "trixie")
 
 
 @dataclass(frozen=True, slots=True)

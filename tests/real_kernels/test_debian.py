@@ -18,10 +18,10 @@ import pytest
 from prologue.cli.main import main
 from prologue.kernel.kernel import Kernel
 from prologue.patching.reread.vmlinux import reread
-from tests.real_kernels.debian import Case
+from tests.real_kernels.debian import DEMO_FIRST, Case
 from tests.support.needs import needs_tools
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.parametrize("case", DEMO_FIRST, indirect=True, scope="module")]
 
 # Measured on these very packages; another version is compared with what LIEF counts.
 FIGURES: dict[str, dict[str, object]] = {

@@ -15,16 +15,14 @@ from prologue.plan.build import _record_edits, _site_edits
 from prologue_bench.errors import GuestLostError
 from prologue_bench.guest.initramfs import build_initramfs
 from prologue_bench.guest.vm import GuestRun, Job, boot
-from tests.real_kernels.debian import Case
+from tests.real_kernels.debian import DEMO_FIRST, Case
 from tests.support.cases import one_tested
 from tests.support.needs import needs_common_tools
 from tests.support.plain_boots import boot_plain
 
-pytestmark = [
-    pytest.mark.kernel,
-    pytest.mark.qemu,
-    pytest.mark.parametrize("case", one_tested("trixie", "bookworm"), indirect=True, scope="module"),
-]
+pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
+demo_first = pytest.mark.parametrize("case", DEMO_FIRST, indirect=True, scope="module")
+newest_tested = pytest.mark.parametrize("case", one_tested("trixie", "bookworm"), indirect=True, scope="module")
 
 TRACE = Job(names=("ftrace_cycle",), parameters=(("cycles", 1),))
 
@@ -36,6 +34,7 @@ def booted(vmlinux: Path, directory: Path, job: Job, *, plain: bool = False) -> 
     return (boot_plain if plain else boot)(image, build_initramfs(), directory / f"{vmlinux.name}.log", job)
 
 
+@demo_first
 def test_processed_kernel_boots_and_traces(case: Case) -> None:
     plain = booted(case.vmlinux, case.directory, Job(), plain=True)
     functions = plain.one("start").data["functions"]
@@ -55,6 +54,7 @@ def test_processed_kernel_boots_and_traces(case: Case) -> None:
     assert traced.one("end").data == {"functions": functions, "taint": 0}
 
 
+@newest_tested
 def test_wrong_processing_dies_with_ftrace_bug(case: Case) -> None:
     """Moved records on a stock kernel: the check above can fail."""
     kernel = Kernel(case.vmlinux)
@@ -80,6 +80,7 @@ def test_wrong_processing_dies_with_ftrace_bug(case: Case) -> None:
     wrong.unlink()
 
 
+@newest_tested
 def test_sites_without_the_init_stub_die_with_ftrace_bug(case: Case) -> None:
     """All prologues in place, but the kernel's own init left alive: what PL202 calls unfinished."""
     kernel = Kernel(case.vmlinux)
