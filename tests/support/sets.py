@@ -1,9 +1,10 @@
 """Which tests `make test` runs, and which only `make test-kernels`.
 
 `make test` is for people who want to know whether the tool works on their machine: its tests need what ``.ci/setup
-test`` installs, and the kernel of `make demo`. A test that needs more has the marker ``beyond``, which is derived: from
-``kernel`` without ``demo``, and from its code and that of its fixtures, where those call one of ``BEYOND``. The others
-run without the programs that only ``.ci/setup kernels`` installs: a test that uses them unseen fails on every machine.
+test`` installs, and the kernel of `make demo`, and five minutes. A test that needs more has the marker ``beyond``,
+which is derived: from ``kernel`` or ``thorough`` without ``demo``, and from its code and that of its fixtures, where
+those call one of ``BEYOND``. The others run without the programs that only ``.ci/setup kernels`` installs: a test that
+uses them unseen fails on every machine.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ HIDDEN: Final = (
 
 
 def mark_beyond(items: list[pytest.Item]) -> None:
-    """Mark those that need more than `make test` has."""
+    """Mark those that need more than `make test` has, or more time."""
     code = _Code()
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}
-        by_mark = "kernel" in marks and "demo" not in marks
+        by_mark = not marks.isdisjoint({"kernel", "thorough"}) and "demo" not in marks
         if by_mark or is_beyond_as_a_whole(item.path) or any(code.reaches_beyond(root) for root in _roots(item)):
             item.add_marker("beyond")
 
