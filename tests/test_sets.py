@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mini_kernel.build import run_command
 from tests.support import needs
 from tests.support.needs import held_to_demo
 from tests.support.sets import BEYOND, is_hidden
@@ -90,14 +91,18 @@ def test_a_test_of_make_test_that_uses_more_fails(example: Path) -> None:
     assert re.search(r"FAILED .*::test_unseen_program - FileNotFoundError: .* 'gcc'", printed)
 
 
-@pytest.mark.parametrize("need", sorted(BEYOND, key=lambda need: need.__name__), ids=lambda need: need.__name__)
+@pytest.mark.parametrize(
+    "need", sorted(BEYOND - {run_command}, key=lambda need: need.__name__), ids=lambda need: need.__name__
+)
 def test_each_need_refuses_a_test_of_make_test(need: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(needs, "held_to_demo", ["tests/test_x.py::test_y"])
-    argument = ["clang"] if need is needs.needs_tools else [None] if need is needs.needs_built_kernel else []
+    argument = {needs.needs_tools: ["clang"], needs.needs_dev_module: ["mypy"], needs.needs_built_kernel: [None]}.get(
+        need, []
+    )
     with pytest.raises(
         pytest.fail.Exception, match=r"which `make test` does not install: mark tests/test_x.py::test_y"
     ):
-        need(*argument)  # type: ignore[operator]
+        need(*argument)
 
 
 def test_another_kernel_than_the_demos_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

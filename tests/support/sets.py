@@ -21,6 +21,7 @@ from typing import Final
 
 import pytest
 
+from tests.mini_kernel.build import run_command
 from tests.support import needs
 
 BEYOND: Final = frozenset(
@@ -30,6 +31,7 @@ BEYOND: Final = frozenset(
         needs.needs_mini_kernel_tools,
         needs.needs_opencsd,
         needs.needs_built_kernel,
+        run_command,  # compilers
     }
 )
 HIDDEN: Final = (
@@ -84,7 +86,7 @@ class _Code:
             return False
         if root not in self._seen:
             self._seen[root] = False  # while its own calls are followed
-            self._seen[root] = any(self.reaches_beyond(called) for called in _called(root))
+            self._seen[root] = _names_a_cross_tool(root) or any(map(self.reaches_beyond, _called(root)))
         return self._seen[root]
 
 
@@ -99,6 +101,12 @@ def _called(of: object) -> Iterator[object]:
             for module in named:
                 if isinstance(module, ModuleType) and module.__name__.startswith("tests."):
                     yield from (getattr(module, name) for name in code.co_names if hasattr(module, name))
+
+
+def _names_a_cross_tool(of: object) -> bool:
+    codes = _codes(of.__code__) if isinstance(of, FunctionType) else ()
+    constants = (constant for code in codes for constant in code.co_consts)
+    return any(isinstance(constant, str) and constant.startswith("aarch64-linux-gnu-") for constant in constants)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
