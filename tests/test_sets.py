@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.support.needs import held_to_demo
 from tests.support.sets import BEYOND, is_hidden
 
 TREE = Path(__file__).parents[1]
+NEEDS: Final[list[Any]] = sorted(BEYOND - {run_command}, key=str)
 SETUP = TREE / ".ci" / "setup"
 EXAMPLE = """
 import subprocess
@@ -91,18 +93,16 @@ def test_a_test_of_make_test_that_uses_more_fails(example: Path) -> None:
     assert re.search(r"FAILED .*::test_unseen_program - FileNotFoundError: .* 'gcc'", printed)
 
 
-@pytest.mark.parametrize(
-    "need", sorted(BEYOND - {run_command}, key=lambda need: need.__name__), ids=lambda need: need.__name__
-)
+@pytest.mark.parametrize("need", NEEDS, ids=lambda need: need.__name__)
 def test_each_need_refuses_a_test_of_make_test(need: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(needs, "held_to_demo", ["tests/test_x.py::test_y"])
-    argument = {needs.needs_tools: ["clang"], needs.needs_dev_module: ["mypy"], needs.needs_built_kernel: [None]}.get(
-        need, []
-    )
+    arguments: dict[object, list[Any]] = {
+        needs.needs_tools: ["clang"], needs.needs_dev_module: ["mypy"], needs.needs_built_kernel: [None],
+    }  # fmt: skip
     with pytest.raises(
         pytest.fail.Exception, match=r"which `make test` does not install: mark tests/test_x.py::test_y"
     ):
-        need(*argument)
+        need(*arguments.get(need, []))
 
 
 def test_another_kernel_than_the_demos_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

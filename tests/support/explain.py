@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from itertools import zip_longest
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 MOST: Final = 10  # differences that are shown
 _ADDRESS: Final = 0xFFFF  # what is above it reads better in hexadecimal
@@ -33,7 +33,7 @@ def _has_address_or_mask(*sides: Any) -> bool:
     return any(value > _ADDRESS for value in values) or (len(values) > 2 and all(isinstance(v, bool) for v in values))
 
 
-def _is_sequence(value: Any) -> bool:
+def _is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray)
 
 

@@ -86,7 +86,7 @@ class _Code:
             return False
         if root not in self._seen:
             self._seen[root] = False  # while its own calls are followed
-            self._seen[root] = _names_a_cross_tool(root) or any(map(self.reaches_beyond, _called(root)))
+            self._seen[root] = _names_a_compiler(root) or any(map(self.reaches_beyond, _called(root)))
         return self._seen[root]
 
 
@@ -103,10 +103,12 @@ def _called(of: object) -> Iterator[object]:
                     yield from (getattr(module, name) for name in code.co_names if hasattr(module, name))
 
 
-def _names_a_cross_tool(of: object) -> bool:
+def _names_a_compiler(of: object) -> bool:
+    """Whether it has the name of one among its constants, or at the beginning of a tuple of them: a command."""
     codes = _codes(of.__code__) if isinstance(of, FunctionType) else ()
     constants = (constant for code in codes for constant in code.co_consts)
-    return any(isinstance(constant, str) and constant.startswith("aarch64-linux-gnu-") for constant in constants)
+    words = (constant[0] if isinstance(constant, tuple) and constant else constant for constant in constants)
+    return any(isinstance(word, str) and word.startswith(("aarch64-linux-gnu-", "clang")) for word in words)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
