@@ -71,7 +71,7 @@ types: setup-kernels
 
 # What is started here has the environment of a fresh machine.
 tests: setup-test
-	$(python) .ci/beside true $(pytest) -m 'not beyond and not extended'
+	$(python) .ci/beside true $(pytest) -n 2 -m 'not beyond and not extended'
 
 tests-all: setup-kernels
 	$(python) .ci/beside '$(mypy)' $(pytest)

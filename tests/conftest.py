@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import for `make test` what needs a library that it does not install."""
+    """Do not import for `make test` what it does not run, and may lack a library for."""
     without = "not beyond" in config.option.markexpr and collection_path.suffix == ".py"
     return True if without and is_beyond_as_a_whole(collection_path) else None
 

@@ -10,6 +10,7 @@ uses them unseen fails on every machine.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,10 +53,14 @@ def mark_beyond(items: list[pytest.Item]) -> None:
             item.add_marker("beyond")
 
 
+_WHOLE: Final = re.compile(rb"^(needs_dev_module\(|pytestmark = .*pytest\.mark\.(kernel|thorough)\b)", re.MULTILINE)
+
+
 @cache
 def is_beyond_as_a_whole(file: Path) -> bool:
-    """Whether a file of tests imports what `make test` does not install."""
-    return b"\nneeds_dev_module(" in file.read_bytes()
+    """Whether all tests of a file are beyond, which its text says: it need not be imported for `make test`."""
+    text = file.read_bytes()
+    return _WHOLE.search(text) is not None and b"demo" not in text.lower()
 
 
 def _roots(item: pytest.Item) -> Iterator[object]:
