@@ -7,9 +7,10 @@ is Xn, 31 is SP.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property, lru_cache
 from typing import Any, Final
 
 from prologue.elf.dwarf_entries import base_of
@@ -26,6 +27,9 @@ _ADDR, _ADDRX, _DEREF, _PLUS_UCONST, _FBREG = 0x03, 0xA1, 0x06, 0x23, 0x91
 _PIECE, _BIT_PIECE = 0x93, 0x9D
 _CALL_FRAME_CFA, _IMPLICIT_VALUE, _STACK_VALUE = 0x9C, 0x9E, 0x9F
 _ENTRY_VALUE: Final = (0xA3, 0xF3)
+
+_FDE: Final = struct.Struct("<IIQ")  # of 32 bits: length, offset of its CIE, address of the function
+_CIE: Final = 0xFFFFFFFF  # in place of that offset, in a CIE itself
 
 OPTIMISED_OUT: Final = "the compiler keeps it nowhere at this instruction (optimised out)"
 DECLARED: Final = "it is only declared here"
@@ -316,27 +320,40 @@ class StackFrame:
         return Sum(register_name(rule.reg), rule.offset + offset)
 
     def _rule(self, vaddr: int) -> Any:
-        from elftools.dwarf.callframe import FDE, CallFrameInfo
+        """Return the rule by which the CFA is found at an instruction; None if there is none."""
+        rows = [row for row in self._table if row["pc"] <= vaddr]
+        return rows[-1]["cfa"] if rows else None
 
-        section = self._dwarf.debug_frame_sec
-        if section is None:
-            return None
-        # An entry has its function's address after length and CIE pointer: only that one is parsed.
-        section.stream.seek(0)
-        data, needle = bytes(section.stream.read(section.size)), self.start.to_bytes(8, "little")
-        at = data.find(needle)
-        while at >= 0:
-            if at >= 8:
-                info = CallFrameInfo(section.stream, section.size, section.address, self._dwarf.structs)
-                entry = info._parse_entry_at(at - 8)
-                if isinstance(entry, FDE) and entry["initial_location"] == self.start:
-                    table = entry.get_decoded().table
-                    rules = [row["cfa"] for row in table]
-                    has_pointer = any(rule.reg == FRAME_POINTER for rule in rules)
-                    self._largest = -1 if has_pointer else max((rule.offset for rule in rules), default=-1)
-                    shown = FRAME_POINTER if has_pointer else _LAST
-                    self._made = {shown: max((rule.offset for rule in rules if rule.reg == shown), default=0)}
-                    rows = [row for row in table if row["pc"] <= vaddr]
-                    return rows[-1]["cfa"] if rows else None
-            at = data.find(needle, at + 1)
-        return None
+    @cached_property
+    def _table(self) -> list[Any]:
+        """The function's rows of ``.debug_frame``; empty if it has none. Each variable of a place asks for them."""
+        from elftools.dwarf.callframe import CallFrameInfo
+
+        section, at = self._dwarf.debug_frame_sec, _frame_entries(self._dwarf).get(self.start)
+        if at is None:
+            return []
+        info = CallFrameInfo(section.stream, section.size, section.address, self._dwarf.structs)
+        entry: Any = info._parse_entry_at(at)
+        table: list[Any] = entry.get_decoded().table
+        rules = [row["cfa"] for row in table]
+        has_pointer = any(rule.reg == FRAME_POINTER for rule in rules)
+        self._largest = -1 if has_pointer else max((rule.offset for rule in rules), default=-1)
+        shown = FRAME_POINTER if has_pointer else _LAST
+        self._made = {shown: max((rule.offset for rule in rules if rule.reg == shown), default=0)}
+        return table
+
+
+@lru_cache(maxsize=2)
+def _frame_entries(dwarf: Any) -> dict[int, int]:
+    """Return the offset in ``.debug_frame`` of each function's entry, by the function's address (DWARF 5, 6.4.1)."""
+    section, at, offsets = dwarf.debug_frame_sec, 0, dict[int, int]()
+    if section is None:
+        return offsets
+    section.stream.seek(0)
+    data = bytes(section.stream.read(section.size))
+    while at + _FDE.size <= len(data):
+        length, cie, start = _FDE.unpack_from(data, at)
+        if cie != _CIE:
+            offsets.setdefault(start, at)
+        at += 4 + length
+    return offsets
