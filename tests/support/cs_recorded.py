@@ -87,9 +87,9 @@ def branches_as_recorded(records: TraceRecords, levels: tuple[int, ...] = (1,)) 
                 yield TakenBranch(cpu, tid, ip, addr)
 
 
-def branches_as_perf_prints(directory: Path, *options: str) -> Iterator[TakenBranch]:
+def branches_as_perf_prints(directory: Path, *options: str, perf: str = "perf") -> Iterator[TakenBranch]:
     """The same; those to the next instruction, which a recording does not tell from going on, are left out."""
-    command = ["perf", "script", "-i", str(directory), "--itrace=b", "-F", "tid,cpu,ip,addr", *options]
+    command = [perf, "script", "-i", str(directory), "--itrace=b", "-F", "tid,cpu,ip,addr", *options]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     rows = (line.replace("=>", "").split() for line in said.splitlines())
     made = [TakenBranch(int(cpu.strip("[]")), int(tid), int(ip, 16), int(addr, 16)) for tid, cpu, ip, addr in rows]

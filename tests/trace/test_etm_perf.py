@@ -20,9 +20,10 @@ from prologue.trace.ranges import GAP
 from prologue.trace.readers.recording import RecordingHeader
 from prologue.trace.readers.sources import open_trace
 from tests.support import cs_etm
+from tests.support.cores import core
 from tests.support.cs_recorded import branches_as_perf_prints, branches_as_recorded
 from tests.support.cs_recording import ROUND, walk
-from tests.support.needs import needs_tools
+from tests.support.perfs import SUITES, needs_perf
 from tests.trace.made import KERNEL, MadeKernel, recording
 
 TEXT = ProgramText([(KERNEL.base, np.array(KERNEL.words, np.uint32))])
@@ -51,9 +52,9 @@ def records(rounds: int, *, level: int = 1) -> np.ndarray[Any, np.dtype[Any]]:
     return both
 
 
-def write(path: Path, rows: np.ndarray[Any, np.dtype[Any]], *, clocked: bool = True) -> None:
+def write(path: Path, rows: np.ndarray[Any, np.dtype[Any]], *, clocked: bool = True, build_id: str = "") -> None:
     place = KernelMap("_text", KERNEL.base, 4 * len(KERNEL.words))
-    kernel = TracedKernel(text=TEXT, place=place, processes=TracedProcesses(tasks=TASKS))
+    kernel = TracedKernel(text=TEXT, place=place, processes=TracedProcesses(tasks=TASKS), build_id=build_id)
     write_perf_trace(path, RecordingHeader(slide=0, clocked=clocked), rows, kernel, levels=(1, 2))
 
 
@@ -98,14 +99,39 @@ def test_without_a_clock_there_are_no_times(tmp_path: Path) -> None:
     assert {row.time for rows in found.values() for row in rows} == {0}
 
 
-@pytest.mark.parametrize("level", [1, 2])
-def test_perf_decodes_it(level: int, tmp_path: Path) -> None:
-    needs_tools("perf")
-    rows = records(40, level=level)
+@pytest.mark.thorough
+@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("level", [1, 2], ids=["CONTEXTIDR_EL1", "VHE: CONTEXTIDR_EL2"])
+def test_perf_decodes_it(level: int, suite: str, tmp_path: Path) -> None:
+    rows = records(300, level=level)
     write(tmp_path / "perf.data", rows)
     vmlinux = KERNEL.write(tmp_path / "vmlinux")
-    found = list(branches_as_perf_prints(tmp_path / "perf.data", "-k", str(vmlinux)))
+    found = list(branches_as_perf_prints(tmp_path / "perf.data", "-k", str(vmlinux), perf=str(needs_perf(suite))))
     assert found == list(branches_as_recorded(rows, (level,)))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("suite", SUITES)
+def test_perf_takes_the_kernel_that_is_made_of_it(suite: str, tmp_path: Path) -> None:
+    """With ``-k`` perf takes only a file with the build-id that was recorded."""
+    rows, path, out = records(40), tmp_path / "perf.data", tmp_path / "kernel.elf"
+    kcore_of(path)
+    write(path / "data", rows, build_id="ab" * 20)
+    assert main(["live", "overlay", "--without-vmlinux", str(path), "-o", str(out), "-q"]) == 0
+    found = list(branches_as_perf_prints(path / "data", "-k", str(out), perf=str(needs_perf(suite))))
+    assert found == list(branches_as_recorded(rows))
+
+
+def kcore_of(path: Path) -> None:
+    """What perf record --kcore leaves beside the data."""
+    directory = path / "kcore_dir"
+    directory.mkdir(parents=True)
+    text = np.array(KERNEL.words, "<u4").tobytes()
+    (directory / "kcore").write_bytes(core([(KERNEL.base, 0, text)]))
+    lines = [f"{vaddr:x} T {name}" for name, vaddr in KERNEL.places.items()]
+    lines += [f"{KERNEL.base:x} T _stext", f"{KERNEL.base + len(text):x} D _etext"]
+    (directory / "kallsyms").write_text("\n".join(lines) + "\n")
+    (directory / "modules").write_text("")
 
 
 @pytest.mark.parametrize("size", range(1, 60))

@@ -1,17 +1,20 @@
 """Reads ``DATA/kcore_dir``, which ``perf record --kcore`` keeps: kcore, kallsyms and modules.
 
 perf copies the kernel's text, one range with all modules, and no notes (``tools/perf/util/symbol-elf.c``, "kcore_copy",
-6.12): no VMCOREINFO, so the slide follows from kallsyms, and where modules have their sections is not known.
+6.12): no VMCOREINFO, so the slide follows from kallsyms, and where modules have their sections is not known. The
+build-id is in ``DATA/data``.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from prologue.errors import InputError
 from prologue.live.memory.base import KernelInfo
 from prologue.live.memory.core import PlainCore, open_core
 from prologue.live.memory.state import KernelState, parse_kallsyms, parse_modules
+from prologue.perf.container import open_perf_data
 
 
 class PerfData(PlainCore):
@@ -38,12 +41,23 @@ class PerfData(PlainCore):
                 "has no address of _stext: recorded while kptr_restrict hid it?", path=directory / "kallsyms"
             )
         self._anchors = anchors
+        self._build_id = _build_id(directory.parent / "data")
 
     @property
     def info(self) -> KernelInfo:
-        """Place of the kernel by kallsyms; perf keeps no more of it."""
-        return KernelInfo(anchors=self._anchors)
+        """Place of the kernel by kallsyms, and its build-id as perf recorded it."""
+        return KernelInfo(anchors=self._anchors, build_id=self._build_id)
 
     def state(self, vmlinux: Path | None = None) -> KernelState:
         """Return modules and symbols at the time of the recording."""
         return self._state
+
+
+def _build_id(data: Path) -> str:
+    """Return the kernel's build-id in a file of ``perf record``; empty if there is none, or no such file."""
+    with suppress(InputError), open_perf_data(data) as file:
+        for _ in file.records():
+            if file.build_id:
+                break
+        return file.build_id
+    return ""
