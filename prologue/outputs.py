@@ -164,21 +164,24 @@ def settle(path: Path, mode: int) -> None:
 def new_file(out: Path, *, like: Path | None = None, mode: int | None = None) -> Iterator[Path]:
     """Give a temporary file beside ``out`` that becomes ``out`` if the block succeeds and vanishes if it does not.
 
-    It gets ``mode``, or the one of the file ``like``, or what new files get.
+    It gets ``mode``, or the one of the file ``like``, or what new files get. Of ``/dev/null`` nothing is left.
 
     Raises:
         OutputError: ``out`` may not be replaced, or its directory cannot be written.
 
     """
-    if out.is_symlink() or out.exists():
+    is_null = _is_null(out)
+    if not is_null and (out.is_symlink() or out.exists()):
         require_plain_target(out)
     with ExitStack() as stack:
         try:
-            temporary = stack.enter_context(temporary_beside(out))
+            temporary = stack.enter_context(temporary_beside(_scratch(out) if is_null else out))
         except OSError as error:
             raise OutputError(f"cannot be created: {error.strerror}", path=out) from error
         try:
             yield temporary
+            if is_null:
+                return
             # Writable by its owner whatever the input was: the same command must be able to replace it.
             if mode is None:
                 mode = stat.S_IMODE(like.stat().st_mode) & 0o777 | stat.S_IWUSR if like else 0o666 & ~umask()
@@ -187,6 +190,20 @@ def new_file(out: Path, *, like: Path | None = None, mode: int | None = None) ->
         except OSError as error:
             raise OutputError(f"cannot be written: {error.strerror}; nothing was left behind", path=out) from error
     _sync_directory(out.parent)
+
+
+def _is_null(path: Path) -> bool:
+    try:
+        status, null = path.lstat(), Path(os.devnull).stat()
+    except OSError:
+        return False
+    return stat.S_ISCHR(status.st_mode) and status.st_rdev == null.st_rdev
+
+
+def _scratch(out: Path) -> Path:
+    import tempfile
+
+    return Path(tempfile.gettempdir()) / out.name
 
 
 @contextmanager

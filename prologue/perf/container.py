@@ -25,6 +25,7 @@ from prologue.perf.layout import (
     SECTION,
     VERSION_1,
     Feature,
+    OtherDataError,
     RecordKind,
 )
 from prologue.perf.records import PerfRecord, RecordReader
@@ -69,6 +70,8 @@ def open_perf_data(path: Path) -> Iterator[PerfFile]:
             _require_kind(data[:8], file)
             try:
                 yield PerfFile(data)
+            except OtherDataError as error:
+                raise InputError(str(error), path=file) from error
             except (ValueError, struct.error) as error:
                 raise InputError(f"damaged perf.data: {error}", path=file) from error
 
@@ -130,7 +133,7 @@ class PerfFile:
         header = FILE_HEADER.unpack_from(self.data)
         attr_size, attrs, data, flags = header[2], header[3:5], header[5:7], header[9:]
         if not data[1]:
-            raise ValueError("it has no data: perf record was interrupted")
+            raise OtherDataError("has no data: perf record was interrupted")
         self._attributes(attr_size, self._section(*attrs))
         self._require(*data)
         self._features(data[0] + data[1], sum(word << 64 * index for index, word in enumerate(flags)))

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
+from prologue.perf.layout import OtherDataError
+
 _CS_ETM: Final = 3  # PERF_AUXTRACE_CS_ETM
 _NEWEST: Final = 2
 _MAGIC_ETM3: Final = 0x3030303030303030
@@ -93,13 +95,13 @@ def read_units(body: bytes) -> tuple[TraceUnit, ...]:
     """
     kind = struct.unpack_from("<I", body)[0]
     if kind != _CS_ETM:
-        raise ValueError(f"its AUX data are no CoreSight trace: {_OTHERS.get(kind, f'kind {kind}')}")
+        raise OtherDataError(f"has AUX data of {_OTHERS.get(kind, f'kind {kind}')}: only CoreSight traces are read")
     words = struct.unpack_from(f"<{(len(body) - 8) // 8}Q", body, 8)
     if len(words) < 3:
         raise ValueError("the description of its trace units is cut off")
     version, count = words[0], words[1] & 0xFFFFFFFF
     if version > _NEWEST:
-        raise ValueError(f"its trace units are described in version {version}; known are 0 to {_NEWEST}")
+        raise OtherDataError(f"describes its trace units in version {version}; known are 0 to {_NEWEST}")
     if count > _MOST_CPUS:
         raise ValueError(f"it says that it has {count:,} trace units")
     return tuple(_units(words[3:], count, counted=version > 0))

@@ -28,6 +28,10 @@ ATTRIBUTE: Final = Struct(
 SMALLEST_ATTRIBUTE: Final = 64  # PERF_ATTR_SIZE_VER0
 
 
+class OtherDataError(ValueError):
+    """A file that is not damaged, and has data of another kind than is read."""
+
+
 class RecordKind(IntEnum):
     """Types of records."""
 

@@ -36,6 +36,7 @@ from prologue.perf.layout import (
     RECORD,
     SWITCH_OUT,
     AuxFlag,
+    OtherDataError,
     RecordKind,
 )
 from prologue.perf.records import PerfRecord
@@ -220,7 +221,7 @@ class _Reader:
         """Return the session, after the last record."""
         session = self._session
         if not self._is_traced:
-            raise ValueError("it has no trace of an AUX buffer: was it recorded with -e cs_etm// ?")
+            raise OtherDataError("has no trace of an AUX buffer: record one with perf record -e cs_etm//k")
         session.tasks.sort()
         session.spaces.set_build_ids(self._file.build_ids)
         session.build_id, session.fragments = self._file.build_id, self._fragments()

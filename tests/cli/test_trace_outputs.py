@@ -165,3 +165,12 @@ def _write_all() -> None:
             KERNEL.write(path)
         else:
             path.write_text(perf_text([("read_zero+0x18", "vfs_read")] * 2))
+
+
+def test_output_that_nobody_wants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """/dev/null is no file to replace, and takes all."""
+    monkeypatch.chdir(tmp_path)
+    _write_all()
+    for code, *command in ((0, "disasm", "-o"), (1, "check", "--format", "html", "-o"), (0, "stats", "--save-stacks")):
+        assert main(["trace", command[0], "trace", "--vmlinux", "vmlinux", *command[1:], os.devnull]) == code
+    assert Path(os.devnull).is_char_device()

@@ -12,6 +12,8 @@ from prologue.errors import InputError
 from prologue.perf.container import open_perf_data
 from prologue.perf.coresight import TimeConversion, TraceProtocol, read_hardware_id, read_time_conversion, read_units
 from prologue.perf.session import TaskNames, read_session
+from prologue.trace.ranges import Tally
+from prologue.trace.readers.decoding import open_perf_trace
 from tests.support.cs_etm import ETE, CsTrace, record, sample, write
 
 DATA = bytes(range(240)) * 4
@@ -62,10 +64,42 @@ def test_a_snapshot_of_a_ring_buffer(tmp_path: Path) -> None:
 
 
 def test_what_is_no_coresight_trace() -> None:
-    with pytest.raises(ValueError, match="no CoreSight trace: Arm SPE"):
+    with pytest.raises(ValueError, match="AUX data of Arm SPE: only CoreSight traces are read"):
         read_units(struct.pack("<IIQQQ", 4, 0, 1, 1, 0))
     with pytest.raises(ValueError, match="is cut off"):
         read_units(struct.pack("<IIQQQ", 3, 0, 1, 1, 0))
+
+
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [
+        (
+            [record(70, 0, struct.pack("<IIQQQ", 4, 0, 1, 1, 0))],
+            "has AUX data of Arm SPE: only CoreSight traces are read",
+        ),
+        ([], "has no trace of an AUX buffer: record one with perf record -e cs_etm//k"),
+    ],
+    ids=["SPE", "samples only, or stripped by perf inject"],
+)
+def test_a_whole_file_of_another_kind_is_not_called_damaged(records: list[bytes], said: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "perf.data", made(), pipe=True)
+    attribute = path.read_bytes()[: 16 + 8 + 128 + 8]
+    path.write_bytes(
+        attribute + b"".join(records) + record(3, 0, struct.pack("<ii8s", 1, 1, b"init") + sample(1, 5, 0))
+    )
+    with pytest.raises(InputError) as raised:
+        read_session(path)
+    assert raised.value.message == said
+
+
+def test_bytes_of_trace_that_no_record_names(tmp_path: Path) -> None:
+    path = write(tmp_path / "perf.data", made(), pipe=True)
+    data = path.read_bytes()
+    path.write_bytes(data.replace(struct.pack("<IHH", 11, 0, 64), struct.pack("<IHH", 4711, 0, 64)))
+    found = read_session(path)
+    assert (found.fragments, found.unnamed_bytes > 2 * len(DATA)) == ((), True)
+    with pytest.raises(InputError, match=rf"no AUX record says what its {found.unnamed_bytes:,} bytes of trace are"):
+        open_perf_trace(path, Tally(), None)
 
 
 def test_trace_ids_of_records() -> None:

@@ -128,3 +128,13 @@ def test_a_decoder_that_crashes(
     assert said == (0 if first == 2 else 5)
     assert f" of {3 * len(data):,} bytes of trace ({33 * (3 - first)}." in out
     assert "the decoder crashed (SIGSEGV)" in err
+
+
+def test_a_core_of_m_profile_is_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = ProgramText([(KERNEL.base, np.array(KERNEL.words, np.uint32))])
+    write_snapshot(walk(5), text, tmp_path / "snapshot", levels=(1,))
+    core = tmp_path / "snapshot" / "cpu0.ini"
+    core.write_text(core.read_text().replace("type=ARM-AA64", "type=Cortex-M33"))
+    vmlinux = KERNEL.write(tmp_path / "vmlinux")
+    assert main(["trace", "check", str(tmp_path / "snapshot"), "--vmlinux", str(vmlinux)]) == 2
+    assert "its trace units are ETM4 of Cortex-M33, whose M-profile code is not read" in capsys.readouterr().err

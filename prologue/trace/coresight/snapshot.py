@@ -31,6 +31,7 @@ _SPACES: Final = {
 }  # fmt: skip
 _DEFAULTS: Final = {"TRCIDR1": 0x4100F403, "TRCDEVARCH": 0x47705A13}
 _OLD: Final = ("ETM3", "PTM", "PFT")
+_M_PROFILE: Final = re.compile(r"(?i)Cortex-M\d|ARMv[\d.]+-?M")  # of T32 only, with states of its own
 IniSections = dict[str, list[tuple[str, str]]]
 
 
@@ -88,7 +89,9 @@ def _buffers(directory: Path, trace: IniSections, devices: dict[str, _Device]) -
             unit, core = devices.get(source), devices.get(cores.get(source, ""))
             if unit is None or core is None:
                 continue
-            if unit.kind.startswith(("ETM4", "ETE")):
+            if _M_PROFILE.match(core.kind):
+                left_out.append(f"{unit.kind} of {core.kind}, whose M-profile code is not read")
+            elif unit.kind.startswith(("ETM4", "ETE")):
                 units.append(_unit(unit, directory))
                 architectures.add(_architecture(core.kind))
                 memory += _memory(core, directory)

@@ -184,7 +184,7 @@ def open_snapshot(directory: Path, account: Tally, counter: Counter | None) -> D
     if not usable:
         units = sorted({unit for buffer in buffers for unit in buffer.left_out})
         reason = f": its trace units are {', '.join(units)}" if units else ""
-        raise InputError(f"has no trace of an ETMv4 or ETE{reason}", path=directory)
+        raise InputError(f"has no trace of an ETMv4 or ETE of an A-profile core{reason}", path=directory)
     version = require_library()
     time = (counter or Counter()).time
     naming = ElementNaming(cpu=same_number, time=time, task=plain_task, checks_images=version >= _CHECKING)
@@ -225,7 +225,9 @@ def open_perf_trace(path: Path, account: Tally, counter: Counter | None) -> Deco
         raise
     sources, parts, cpus = streams.sources()
     if not parts:
-        raise InputError("has no bytes of trace that can be decoded", path=session.path)
+        lost = session.unnamed_bytes
+        why = f": no AUX record says what its {lost:,} bytes of trace are" if lost and not session.fragments else ""
+        raise InputError(f"has no trace that can be decoded{why}", path=session.path)
     namings = tuple(
         _naming(session, version, counter, source, known) for source, known in zip(sources, cpus, strict=True)
     )
