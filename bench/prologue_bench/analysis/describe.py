@@ -25,7 +25,10 @@ class Outlier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """A variant of one workload; numbers in the workload's unit, over all runs. ``boots`` is None if not known."""
+    """A variant of one workload; numbers in the workload's unit, over all runs. ``boots`` is None if not known.
+
+    ``boot_median`` is the median of the boots' medians, as comparisons have it.
+    """
 
     variant: str
     boots: int | None
@@ -33,6 +36,7 @@ class Description:
     minimum: float
     low_quartile: float
     median: float
+    boot_median: float
     high_quartile: float
     maximum: float
     error: float  # standard error of the median, for rounding; exact counts have none, though links differ
@@ -72,6 +76,7 @@ def _describe(results: ResultSet, workload: str, label: str) -> Description:
         minimum=low,
         low_quartile=q1,
         median=median,
+        boot_median=series.median,
         high_quartile=q3,
         maximum=high,
         error=0.0 if results.campaign.evidence == "exact" else series.error,

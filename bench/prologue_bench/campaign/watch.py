@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -35,13 +36,24 @@ def watching(done: int, planned: int) -> Iterator[Callable[[FinishedBoot], None]
         yield plain
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+    from rich.text import Text
 
-    columns = (TextColumn("boots"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    begun = time.monotonic()
+
+    class ThisBoot(ProgressColumn):
+        """Seconds since the boot began: one without a sign of life is seen to be at work."""
+
+        def render(self, task: Task) -> Text:
+            return Text(f"this boot {time.monotonic() - begun:.0f} s")
+
+    columns = (TextColumn("boots"), BarColumn(), MofNCompleteColumn(), ThisBoot(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", completed=done, total=planned)
 
         def drawn(finished: FinishedBoot) -> None:
+            nonlocal begun
+            begun = time.monotonic()
             seconds.append(finished.seconds)
             bar.console.print(f"{_counted(finished)}: {_line(finished)}", highlight=False, markup=False)
             bar.update(task, completed=finished.done, description=_left(finished, seconds).removeprefix(", "))

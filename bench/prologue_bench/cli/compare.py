@@ -9,6 +9,7 @@ from typing import Final
 
 from prologue.cli.arguments import require_html
 from prologue.errors import UsageError
+from prologue.outputs import new_file, require_other
 from prologue_bench.analysis.compare import MARGIN, compare
 from prologue_bench.analysis.links import compare_links
 from prologue_bench.analysis.sources import open_results
@@ -29,29 +30,40 @@ def add_options(added: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_margin(added)
     add_format(added, "bench-compare", "html", "0day", "ktap")
+    added.add_argument(
+        "-o", "--output", type=Path, metavar="OUT", help="write the report there (default: standard output)"
+    )
 
 
 def run(args: Namespace) -> int:
     """Compare every variant with the base, and print what may be said."""
     require_html(args.format)
-    if args.kernels:
-        return _links(args)
+    written = _kernels(args) if args.kernels else _variants(args)
+    if args.output is None:
+        return put(written)
+    require_other(args.output, *(Path(name) for name in args.results if Path(name).is_file()))
+    with new_file(args.output) as temporary:
+        temporary.write_text(written, encoding="utf-8")
+    return 0
+
+
+def _variants(args: Namespace) -> str:
     report = compare(open_results(args.results), args.margin)
     if args.format == "json":
-        return put(data.to_json(report))
+        return data.to_json(report)
     if args.format == "csv":
-        return put(data.to_csv(report))
+        return data.to_csv(report)
     if args.format == "html":
         from prologue_bench.report.html import to_html
 
-        return put(to_html(report, [*repeat_command(args, "compare"), "--format", "html"]) + "\n")
+        return to_html(report, [*repeat_command(args, "compare"), "--format", "html"]) + "\n"
     if args.format in _ROBOTS:
-        return put(_ROBOTS[args.format](report))
+        return _ROBOTS[args.format](report)
     write = text.to_markdown if args.format == "markdown" else text.to_text
-    return put(write(report, repeat_command(args, "compare")))
+    return write(report, repeat_command(args, "compare"))
 
 
-def _links(args: Namespace) -> int:
+def _kernels(args: Namespace) -> str:
     if args.margin != MARGIN:
         raise UsageError("--kernels compares exact counts, which have no --margin")
     if args.format in ("html", *_ROBOTS):
@@ -59,11 +71,11 @@ def _links(args: Namespace) -> int:
     named = [_named(word) for word in args.results]
     compared = compare_links([(label, open_results([name])) for label, name in named])
     if args.format == "json":
-        return put(links.to_json(compared))
+        return links.to_json(compared)
     if args.format == "csv":
-        return put(links.to_csv(compared))
+        return links.to_csv(compared)
     write = links.to_markdown if args.format == "markdown" else links.to_text
-    return put(write(compared, ["prologue", "bench", "compare", "--kernels", *args.results]))
+    return write(compared, ["prologue", "bench", "compare", "--kernels", *args.results])
 
 
 def _named(word: str) -> tuple[str, str]:

@@ -26,6 +26,9 @@ def add_options(added: argparse.ArgumentParser) -> None:
         help="the kernel to measure: can it be measured, does it run there?",
     )
     added.add_argument("--target", metavar="TARGET", help="ssh:HOST, a board as it runs now (default: this host)")
+    added.add_argument(
+        "--install", default="kexec", metavar="HOW", help="as in bench run: without kexec, the board need not have it"
+    )  # fmt: skip
     added.add_argument("--ssh-options", default="", metavar="WORDS", help="for ssh, as in --ssh-options='-p 2222'")
 
 
@@ -55,7 +58,7 @@ def _machine(args: Namespace) -> Callable[[Task], Recorded] | None:
     from prologue_bench.targets.remote import split_words
     from prologue_bench.targets.ssh import SshTarget
 
-    return SshTarget(host, ssh_options=split_words("--ssh-options", args.ssh_options)).ask
+    return SshTarget(host, install=args.install, ssh_options=split_words("--ssh-options", args.ssh_options)).ask
 
 
 def report(diagnoses: Sequence[Diagnosis]) -> int:

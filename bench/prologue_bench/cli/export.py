@@ -10,8 +10,10 @@ from pathlib import Path
 
 from prologue.errors import UsageError
 from prologue.outputs import new_file, require_other
+from prologue_bench.analysis.compare import compare
 from prologue_bench.analysis.sources import open_sets
 from prologue_bench.cli.common import add_results, put
+from prologue_bench.report.figures import to_figures
 from prologue_bench.report.samples import samples_csv, to_benchstat
 from prologue_bench.results.merge import merge
 from prologue_bench.results.store import CAMPAIGN, RESULTS
@@ -27,6 +29,10 @@ def add_options(added: argparse.ArgumentParser) -> None:
     formats.add_argument("--csv", action="store_true", help="a row for each run, with its boot and block")
     formats.add_argument(
         "--benchstat", action="store_true", help="Go's benchmark format, a line a boot: benchstat -col /variant FILE"
+    )  # fmt: skip
+    formats.add_argument(
+        "--figures", action="store_true",
+        help="lines for a patch's mail, each with kernel, compiler, machine and file (JSON: prologue.bench-figures/1)",
     )  # fmt: skip
     added.add_argument(
         "--origin", type=_matching("[a-z0-9_]+", "a name of a-z, 0-9 and _"), metavar="NAME",
@@ -64,6 +70,8 @@ def run(args: Namespace) -> int:
         from prologue_bench.report.kcidb import Source, to_kcidb
 
         text = to_kcidb(sets, Source(**source))
+    elif args.figures:
+        text = to_figures(compare(merge(sets)), args.results)
     else:
         text = (samples_csv if args.csv else to_benchstat)(merge(sets))
     if args.output is None:

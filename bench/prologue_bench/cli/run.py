@@ -36,7 +36,7 @@ from prologue_bench.results.merge import LINK
 from prologue_bench.results.store import CAMPAIGN, RESULTS
 from prologue_bench.targets.choose import choose_target
 from prologue_bench.targets.farm import FarmTarget
-from prologue_bench.targets.qemu import QemuTarget
+from prologue_bench.targets.qemu import QemuTarget, require_port
 
 if TYPE_CHECKING:
     from prologue_bench.links.recorded import RecordedLink
@@ -163,6 +163,8 @@ def run(args: Namespace) -> int:
             target = choose_target(args)
             boards = target if isinstance(target, FarmTarget) else None
             variants = _planned(args.vmlinux, kinds)  # before anything is made: it refuses what is no kernel
+            if isinstance(target, QemuTarget) and target.modules is None:
+                require_port(variants.kernel)
             stack.enter_context(hold(args.output))
             stack.enter_context(boards or nullcontext())
             executions = [stack.enter_context(_opened(args, variants, workloads, (target, boards), None))]

@@ -351,6 +351,7 @@ settings() {
 	printf '"command_line": %s, "vulnerabilities": %s, ' "$(quote_or_null "$(command_line)")" "$(vulnerabilities | strings)"
 	printf '"randomize_va_space": %s, "huge_pages": %s, ' "$(number "$proc/sys/kernel/randomize_va_space")" \
 		"$(quote_or_null "$(first "$sys/kernel/mm/transparent_hugepage/enabled")")"
+	printf '"compiler": %s, ' "$(quote_or_null "$(sed -n 's/^Linux version [^ ]* ([^ ]*) (\(.*\)) #.*/\1/p' "$proc/version" 2>/dev/null)")"
 	printf '"config": %s, "firmware": %s, ' "$(quote_or_null "$(digest "$proc/config.gz")")" \
 		"$(quote_or_null "$(firmware)")"
 	memory=$(sed -n 's/^MemTotal: *\([0-9]*\) kB$/\1/p' "$proc/meminfo" 2>/dev/null)

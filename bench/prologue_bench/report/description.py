@@ -63,7 +63,7 @@ def _cells(rows: tuple[Description, ...]) -> list[list[str]]:
     error = max(row.error for row in rows)
     cells = []
     for row in rows:
-        numbers = (row.minimum, row.low_quartile, row.median, row.high_quartile, row.maximum)
+        numbers = (row.minimum, row.low_quartile, row.boot_median, row.high_quartile, row.maximum)
         boots = "?" if row.boots is None else str(row.boots)
         shown = [rounded(number, error) for number in numbers]
         cells.append([row.variant, boots, str(row.runs), *shown, str(len(row.outliers))])
@@ -85,6 +85,8 @@ def _flagged(rows: tuple[Description, ...], results: ResultSet) -> Iterator[str]
 
 
 def _foot(results: ResultSet) -> Iterator[str]:
+    if results.boots_known:
+        yield "median: of the boots' medians, as in bench compare; the other numbers are over all runs"
     yield f"out: outliers, {OUTLIER_RULE}; flagged, never dropped"
     for workload in results.campaign.workloads:
         series = [series_of(results, workload.name, variant.label) for variant in results.campaign.variants]

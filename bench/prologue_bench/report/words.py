@@ -35,6 +35,7 @@ EXACT: Final = (
 OTHER_MACHINE: Final = (
     "no comparison: smoke evidence. The machine is {arch}, where no arm64 prologue runs: no percentage, no verdict."
 )
+_TWO_TESTS: Final = " (two tests: different needs both)"
 _APART: Final = 0.25  # of half an interval: so far may two summaries of the same data be apart without a word
 _VOIDS_SHOWN: Final = 3
 _HASH_SHOWN: Final = 12
@@ -188,11 +189,11 @@ def method(report: WorkloadReport) -> str | None:
     if effect.test == "random effect":
         how = f"compared within blocks, then over {'boards' if weakest.layouts is None else 'links'}"
     elif effect.test == "Mann-Whitney":
-        how = "unpaired, Welch's t interval, p by Mann-Whitney"
+        how = f"unpaired, Welch's t interval, p by Mann-Whitney{_TWO_TESTS}"
     elif weakest.units <= ALL_FLIPS:
-        how = f"compared within blocks, t interval, p by all {2**weakest.units} sign flips"
+        how = f"compared within blocks, t interval, p by all {2**weakest.units} sign flips{_TWO_TESTS}"
     else:
-        how = f"compared within blocks, t interval, p by {FLIPS} random sign flips, seed {SEED}"
+        how = f"compared within blocks, t interval, p by {FLIPS} random sign flips, seed {SEED}{_TWO_TESTS}"
     seen = "" if effect.detectable is None else f"; can detect {per_cent(effect.detectable)} (80% power)"
     return f"{_units(report, weakest)}; {how}{seen}{_to_see_a_millisecond(report, weakest, effect)}"
 

@@ -13,7 +13,7 @@ from prologue.documents import parse_json
 from prologue_bench.errors import BenchError
 from prologue_bench.results.fields import SAMPLE, Fields, is_sample, parse, read_file
 from prologue_bench.results.imported import Measured, to_result_set
-from prologue_bench.results.model import Evidence, ResultSet
+from prologue_bench.results.model import NOTHING, Evidence, ResultSet
 from prologue_bench.results.store import read_direction
 
 SCHEMA: Final = "prologue.bench-samples/1"
@@ -70,8 +70,8 @@ def decode_samples(content: bytes, where: str) -> ResultSet:
         base=fields.choice("base", *labels) if "base" in fields.data else "",
         evidence=cast("Evidence", evidence),
     )
-    facts = {name: fields.table(name) for name in ("machine", "kernel") if name in fields.data}
-    campaign = replace(results.campaign, **facts)
+    machine, kernel = (fields.table(name) if name in fields.data else NOTHING for name in ("machine", "kernel"))
+    campaign = replace(results.campaign, machine=machine, kernel=kernel)
     return replace(results, campaign=campaign, notes=tuple(_notes(fields, measured)))
 
 

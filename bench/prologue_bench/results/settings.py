@@ -15,7 +15,8 @@ SETTINGS: Final = {
     "online": "online CPUs", "affinity": "affinity", "governors": "governors", "boost": "boost",
     "limits": "frequency limits", "command_line": "kernel command line", "vulnerabilities": "vulnerabilities",
     "randomize_va_space": "randomize_va_space", "huge_pages": "transparent huge pages",
-    "config": "kernel configuration", "firmware": "firmware", "memory": "RAM", "programs": "programs of workloads",
+    "config": "kernel configuration", "compiler": "compiler of the kernel", "firmware": "firmware", "memory": "RAM",
+    "programs": "programs of workloads",
 }  # fmt: skip
 _FREQUENCIES: Final = "frequencies"  # of cores, read after the runs
 _COMPARED: Final = {**SETTINGS, _FREQUENCIES: "core frequencies in kHz"}

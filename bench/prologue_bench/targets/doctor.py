@@ -22,7 +22,7 @@ from prologue_bench.guest.vm import QEMU, qemu_version
 from prologue_bench.host import programs
 from prologue_bench.recorder.gate import advice, evidence
 from prologue_bench.recorder.output import Recorded
-from prologue_bench.targets.qemu import KVM
+from prologue_bench.targets.qemu import KVM, absent_drivers
 
 Health = Literal["ok", "warn", "fail"]
 
@@ -38,8 +38,6 @@ _LIBRARIES: Final[Mapping[str, tuple[Health, str]]] = {
     "scipy": ("fail", "no bench run, compare, table or plot"),
     "matplotlib": ("warn", "no bench plot"),
 }
-# A function of each driver that the guests' port needs, and the module that it is in if it is not built in.
-_PORT: Final = {"virtio_mmio_probe": "virtio_mmio", "virtcons_probe": "virtio_console"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +119,7 @@ def check_vmlinux(vmlinux: Path) -> list[Diagnosis]:
 
 def _port(kernel: Kernel) -> Diagnosis:
     """Check that guests can hand their results out."""
-    absent = [module for function, module in _PORT.items() if kernel.symbols.find(function) is None]
+    absent = absent_drivers(kernel)
     if not absent:
         return Diagnosis("ok", "virtio port built in")
     return Diagnosis(

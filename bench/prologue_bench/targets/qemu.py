@@ -18,6 +18,7 @@ from prologue_bench.recorder.workloads import BOOT
 from prologue_bench.targets.base import Target
 
 if TYPE_CHECKING:
+    from prologue.kernel.kernel import Kernel
     from prologue_bench.guest.vm import GuestRun
     from prologue_bench.recorder.output import Recorded
     from prologue_bench.recorder.task import Task
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 ACCELERATORS: Final = {"tcg": "tcg,thread=multi", "tcg-single": "tcg,thread=single", "kvm": "kvm"}
 # What the port needs, if it is not built in; each after what it depends on.
 _PORT_MODULES: Final = ("virtio_mmio", "virtio_console")
+# A function of each driver, and the module that it is in if it is not built in.
+_PORT_FUNCTIONS: Final = {"virtio_mmio_probe": "virtio_mmio", "virtcons_probe": "virtio_console"}
 KVM: Final = Path("/dev/kvm")
 
 
@@ -106,6 +109,28 @@ def _with_boot(recorded: Recorded, seen: GuestRun) -> Recorded:
     if seen.reached is None:  # a run that ended well has said so
         raise BenchError(f"{seen.log}: the guest reported nothing")
     return replace(recorded, values={**recorded.values, BOOT.name: (seen.reached,)})
+
+
+def require_port(kernel: Kernel) -> None:
+    """Refuse a kernel whose guests could not hand their results out, before any of them boots.
+
+    Raises:
+        BenchError: it lacks a driver, and no modules were named.
+
+    """
+    if absent := absent_drivers(kernel):
+        package = (
+            f"Debian's package linux-image-{kernel.release} has them" if "deb" in kernel.release else "of its build"
+        )
+        raise BenchError(
+            f"{kernel.path}: {' and '.join(absent)} not built in, so a guest has no port for results: "
+            f"give --modules DIR with the modules of {kernel.release} ({package})"
+        )
+
+
+def absent_drivers(kernel: Kernel) -> list[str]:
+    """Return the modules that have what the results' port needs and the kernel has not."""
+    return [module for function, module in _PORT_FUNCTIONS.items() if kernel.symbols.find(function) is None]
 
 
 def require_kvm() -> None:

@@ -60,12 +60,22 @@ def hashes(directory: Path) -> dict[str, str]:
     }
 
 
+def test_a_guest_without_a_port_for_results_is_refused_before_it_boots(
+    mini: Mini, tmp_path: Path, capsys: Said
+) -> None:
+    vmlinux, directory = mini(Spec()), tmp_path / "campaign"
+    assert run(vmlinux, directory) == 2
+    assert f"{vmlinux}: virtio_mmio and virtio_console not built in, so a guest has no port" in capsys.readouterr().err
+    assert not directory.exists()
+
+
 @pytest.mark.qemu
 @pytest.mark.kernel  # its guest's root file system is made of Debian's packages
 def test_a_refused_plan_touches_nothing(mini: Mini, tmp_path: Path, capsys: Said) -> None:
     """The Images of another link have the same names."""
     needs_common_tools("qemu-system-aarch64")
-    directory, plan = tmp_path / "campaign", ("--retries", "0", "--timeout", "20")
+    (modules := tmp_path / "modules").mkdir()
+    directory, plan = tmp_path / "campaign", ("--retries", "0", "--timeout", "20", "--modules", str(modules))
     assert run(mini(Spec()), directory, *plan) == 4  # a mini kernel powers off without a word
     begun = hashes(directory)
     campaign: dict[str, Any] = json.loads((directory / CAMPAIGN).read_text())

@@ -93,6 +93,7 @@ def test_what_else_decides_how_fast_a_kernel_runs(shell: str, tmp_path: Path) ->
     more: dict[str, str | bytes] = {
         "proc/cmdline": "BOOT_IMAGE=/boot/vmlinuz-b root=/dev/x * mitigations=off prologue.token=12ab initrd=/i\n",
         "proc/config.gz": b"\x1f\x8b",
+        "proc/version": "Linux version 6.12.1 (me@host) (gcc (Debian 14.2.0-19) 14.2.0, GNU ld 2.44) #1 SMP PREEMPT\n",
         "proc/sys/kernel/randomize_va_space": "2\n",
         "proc/device-tree/chosen/u-boot,version": "2025.01\0",
         "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
@@ -105,6 +106,7 @@ def test_what_else_decides_how_fast_a_kernel_runs(shell: str, tmp_path: Path) ->
     (tool,) = seen.gate_before["programs"]
     expected = {
         "command_line": "root=/dev/x * mitigations=off", "randomize_va_space": 2,
+        "compiler": "gcc (Debian 14.2.0-19) 14.2.0, GNU ld 2.44",
         "vulnerabilities": ["meltdown: Not affected", "spectre_v2: Mitigation: CSV2, BHB"],
         "huge_pages": "always [madvise] never", "firmware": '2025.01 Some Board 4 \\ "B"', "memory": 4005176,
     }  # fmt: skip

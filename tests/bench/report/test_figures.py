@@ -1,0 +1,40 @@
+"""Figures for the mail: every one says what it is of."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from tests.support.result_sets import BASE, BUILD, BUILD_ID, CONTROL, Made, boots, campaign, make, make_exact, write
+
+Said = pytest.CaptureFixture[str]
+
+
+def test_a_figure_names_its_kernel_compiler_machine_and_file(tmp_path: Path, capsys: Said) -> None:
+    made = Made(effects={BUILD: 0.03})
+    recorded = [replace(boot, gate_before={"compiler": "gcc 14.2.0, GNU ld 2.44"}) for boot in boots(made)]
+    directory = str(write(tmp_path / "results", campaign(made), recorded))
+    assert main(["bench", "export", directory, "--figures"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    (figure,) = data["figures"]
+    assert (figure["variant"], figure["base"], figure["verdict"]) == (BUILD, BASE, "different")
+    assert figure["kernel"]["build_id"] == BUILD_ID
+    assert (figure["compiler"], figure["machine"]["cpu"]) == ("gcc 14.2.0, GNU ld 2.44", "Cortex-A57")
+    assert figure["files"] == [directory]
+    text = " ".join(" ".join(data["lines"]).split())
+    assert "different, 3.1% slower" in text or "different, 3.0% slower" in text
+    assert "compiler: gcc 14.2.0, GNU ld 2.44" in text
+    assert CONTROL not in text
+    assert max(map(len, data["lines"])) <= 75
+
+
+def test_exact_counts_are_figures_and_smoke_is_none(tmp_path: Path, capsys: Said) -> None:
+    assert main(["bench", "export", str(make_exact(tmp_path / "exact", {BASE: 48, BUILD: 32})), "--figures"]) == 0
+    (figure,) = json.loads(capsys.readouterr().out)["figures"]
+    assert (figure["difference"], figure["compiler"]) == (-16, None)
+    assert main(["bench", "export", str(make(tmp_path / "smoke", Made(evidence="smoke"))), "--figures"]) == 2
+    assert "smoke evidence gives no figure" in capsys.readouterr().err
