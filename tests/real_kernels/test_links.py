@@ -13,6 +13,7 @@ from prologue_bench.links.making import link_directories
 from prologue_bench.links.recorded import read_record
 from tests.real_kernels.native import RECIPES
 from tests.support.needs import needs_built_kernel
+from tests.support.trees import untouched
 
 pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.extended]
 
@@ -20,7 +21,9 @@ pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.extended]
 @pytest.mark.parametrize("version", RECIPES)
 def test_links_of_a_built_kernel(version: str, tmp_path: Path) -> None:
     built = needs_built_kernel(RECIPES[version])
+    before = untouched(built.tree)
     assert main(["bench", "links", str(built.out), "-n", "2", "-o", str(tmp_path)]) == 0
+    assert untouched(built.tree) == before
     for directory in link_directories(tmp_path):
         link, symbols = read_record(directory), Kernel(directory / "vmlinux").symbols
         assert link.plan is not None
