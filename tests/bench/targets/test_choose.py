@@ -53,10 +53,10 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_place_that_cannot_be_written(capsys: Said, mini: Callable[[Spec], Path]) -> None:
+def test_a_place_that_cannot_be_written(capsys: Said, mini: Callable[[Spec], Path], tmp_path: Path) -> None:
     vmlinux = str(mini(Spec()))
     for place in ("/dev/null/x", "/proc/x"):
-        assert main(["bench", "run", vmlinux, "-o", place, "--workload", "time:true"]) == 2
+        assert main(["bench", "run", vmlinux, "-o", place, "--workload", "time:true", "--modules", str(tmp_path)]) == 2
         assert capsys.readouterr().err.startswith(f"prologue: {place}: ")
 
 
