@@ -405,7 +405,14 @@ static int check_relocs(struct elf_mcount_loc *emloc, unsigned int count)
 			found += relr_count_records(emloc,
 						    (void *)ehdr + shdr_offset(shdr),
 						    shdr_size(shdr) / 8);
-		if (shdr_type(shdr) == SHT_RELA && relative_after_none(emloc, shdr)) {
+		if (shdr_type(shdr) != SHT_RELA)
+			continue;
+		if (shdr_entsize(shdr) != sizeof(Elf64_Rela) ||
+		    shdr_size(shdr) % sizeof(Elf64_Rela)) {
+			snprintf(m_err, ERRSTR_MAXSZ, "RELA table of odd entries");
+			return -1;
+		}
+		if (relative_after_none(emloc, shdr)) {
 			snprintf(m_err, ERRSTR_MAXSZ,
 				 "relocations after R_AARCH64_NONE: link without -z nocombreloc");
 			return -1;
