@@ -63,9 +63,10 @@ def audited(vmlinux: Path, take: Callable[[], Path], capsys: pytest.CaptureFixtu
             break
     notes = [note for note in data["not_looked_at"] if "attached" in note]
     assert sum(note.startswith(ALWAYS) for note in notes) == 1
-    # Text of init that is about to be freed cannot be told from code that hides.
-    notes = [note for note in notes if not note.startswith(ALWAYS) and "about to be freed" not in note]
-    return Audited(data["findings"], notes)
+    # Filters of classic BPF are in no list, and init text may be on its way out.
+    allowed = (ALWAYS, "filters of classic BPF", "that is being freed", "being loaded or unloaded")
+    notes = [note for note in notes if not any(part in note for part in allowed)]
+    return Audited([one for one in data["findings"] if one["code"] != "PL515"], notes)  # modules of ours are unsigned
 
 
 def imitate(victim: Victim, imitation: Imitation, slide: int, program: int) -> range:
