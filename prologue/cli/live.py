@@ -33,6 +33,7 @@ def add_live(group: Subcommand) -> None:
     capture.add_argument("--vmlinux", type=Path, metavar="VMLINUX",
                          help="its kernel: keeps what is attached, too (prologue help live.md)")  # fmt: skip
     _add_how(capture, "live-capture")
+    _add_timeout(capture)
     overlay = add_command(
         actions, "overlay", "prologue.cli.live_overlay:run",
         "write the vmlinux that is really running: its text from memory, its symbols and DWARF from the file",
@@ -56,6 +57,7 @@ def add_live(group: Subcommand) -> None:
     overlay.add_argument("-o", "--output", type=Path, required=True, metavar="OUT",
                          help="the file; with --modules the directory for vmlinux and modules")  # fmt: skip
     _add_how(overlay, "live-overlay")
+    _add_timeout(overlay)
     _audit(actions)
     _hooks(actions)
     _probe(actions)
@@ -82,6 +84,7 @@ def _audit(actions: Commands) -> None:
     audit.add_argument("--allow-undecided", action="store_true",
                        help="pass even if memory does not decide some words")  # fmt: skip
     add_ssh(audit)
+    _add_timeout(audit)
     add_report(audit, "live-audit", "html", "sarif", "junit", "ktap")
     add_look(audit)
 
@@ -92,6 +95,7 @@ def _hooks(actions: Commands) -> None:
         "list what is attached to a kernel: who listens at which function, and whose code is called",
         "  prologue live hooks vmlinux /proc/kcore                   # this machine, as root\n"
         "  prologue live hooks vmlinux board.capture --format html -o hooks.html\n"
+        "  prologue live hooks vmlinux ssh:root@board --expect hooks.toml --timeout 20\n"
         "  prologue live hooks vmlinux vmcore --json | jq '.listeners[] | select(.kind == \"kprobe\")'",
     )  # fmt: skip
     hooks.add_argument(
@@ -99,7 +103,10 @@ def _hooks(actions: Commands) -> None:
     )
     hooks.add_argument("source", metavar="SOURCE", help=_SOURCES)
     hooks.add_argument("--all", action="store_true", help="name every function in the second table")
+    hooks.add_argument("--expect", type=Path, metavar="FILE",
+                       help="listeners that are known, with reason and owner (TOML): others are findings")  # fmt: skip
     add_ssh(hooks)
+    _add_timeout(hooks)
     add_report(hooks, "live-hooks", "html")
 
 
@@ -131,3 +138,8 @@ def _probe(actions: Commands) -> None:
 def _add_how(command: Subcommand, schema: str) -> None:
     add_ssh(command)
     add_json(command, schema)
+
+
+def _add_timeout(command: Subcommand) -> None:
+    command.add_argument("--timeout", type=number_from(1), metavar="SECONDS",
+                         help="that ssh:HOST may be silent (default: 300)")  # fmt: skip

@@ -45,7 +45,7 @@ def run(args: Namespace) -> int:
         require_distinct(args.plot, args.output)
     rules, left_out = _rules(args)
     options = shell_words("--ssh-options", args.ssh_options)
-    memories = [open_memory(source, options) for source in sources]
+    memories = [open_memory(source, options, args.timeout) for source in sources]
     image = ElfImage(args.vmlinux)
     if not image.relocatable:
         require_unstripped(image)

@@ -25,7 +25,7 @@ SCHEMA: Final = "prologue.live-capture/1"
 def run(args: Namespace) -> int:
     """Write a capture of a running kernel."""
     require_other(args.output, args.vmlinux)
-    source = open_kcore(args.source, shell_words("--ssh-options", args.ssh_options))
+    source = open_kcore(args.source, shell_words("--ssh-options", args.ssh_options), args.timeout)
     starts = _starts(args.vmlinux, source)
     follow_hooks = FollowHooks(args.vmlinux, source) if args.vmlinux else None
     done = take_capture(source, args.output, partial(find_structures, starts=starts), follow_hooks)

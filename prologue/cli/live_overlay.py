@@ -27,7 +27,7 @@ def run(args: Namespace) -> int:
     """Write what is really running."""
     if args.without_vmlinux is not None:
         return _run_bare(args)
-    memory = open_memory(args.source, shell_words("--ssh-options", args.ssh_options))
+    memory = open_memory(args.source, shell_words("--ssh-options", args.ssh_options), args.timeout)
     runtime = args.at == "runtime"
     system = RunningSystem(args.vmlinux, memory)
     if args.modules is None:
@@ -63,7 +63,7 @@ def _require_no_file(args: Namespace) -> None:
 def _run_bare(args: Namespace) -> int:
     _require_no_file(args)
     source = args.without_vmlinux
-    memory = open_memory(source, shell_words("--ssh-options", args.ssh_options))
+    memory = open_memory(source, shell_words("--ssh-options", args.ssh_options), args.timeout)
     written = overlay_bare(memory, args.output)
     if args.json:
         print(json.dumps({"schema": SCHEMA, "source": source, **_bare_data(written)}, indent=2))

@@ -7,6 +7,9 @@ from typing import Any, Final
 from prologue.live.hooks.by_function import EVERYWHERE, Called, CalledFunction, functions_of
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.listener import Listener
+from prologue.live.hooks.listing import Listing
+from prologue.report.findings import finding_data
+from prologue.report.findings import finding_lines as lines_of_findings
 from prologue.report.printable import printable
 from prologue.report.tables import table_lines
 from prologue.words import counted
@@ -16,17 +19,23 @@ _FEW: Final = 3  # functions of a listener that a line names
 _LINES: Final = 40  # functions that the second table names
 
 
-def hooks_data(inventory: Inventory) -> dict[str, Any]:
+def hooks_data(listing: Listing) -> dict[str, Any]:
     """Return the report as documented in docs/json.md; addresses are run-time ones."""
+    inventory, expected = listing.inventory, listing.expected
     return {
         "schema": SCHEMA,
         "source": inventory.kernel.memory.name,
         "release": inventory.kernel.running_release,
         "struct_types": inventory.objects.source,
-        "listeners": [_listener_data(inventory, listener) for listener in inventory.listeners],
+        "listeners": [
+            _listener_data(inventory, listener)
+            | ({} if expected is None else {"expected": expected[k].reason if k in expected else None})
+            for k, listener in enumerate(inventory.listeners)
+        ],
         "functions": [_function_data(inventory, each) for each in _functions(inventory) if each.start != EVERYWHERE],
         "modules": [{"name": m.name, "state": m.state} for m in inventory.owners.modules],
-        "not_known": list(map(str, inventory.not_known)),
+        "findings": [finding_data(finding) for finding in listing.findings],
+        "not_known": list(listing.not_known),
     }
 
 
@@ -70,8 +79,9 @@ LISTENER_HEAD: Final = ("what", "name", "where", "calls")
 FUNCTION_HEAD: Final = ("when it is called", "in this order")
 
 
-def hooks_text(inventory: Inventory, *, show_all: bool) -> str:
-    """Return two tables, by listener and by function, and facts that are not known."""
+def hooks_text(listing: Listing, *, show_all: bool) -> str:
+    """Return two tables, by listener and by function, what is wrong or new, and facts that are not known."""
+    inventory = listing.inventory
     lines = table_lines(listener_rows(inventory), (*LISTENER_HEAD, ""))
     functions = _functions(inventory)
     shown = functions if show_all else functions[:_LINES]
@@ -79,19 +89,34 @@ def hooks_text(inventory: Inventory, *, show_all: bool) -> str:
         lines += ["", *table_lines(table, FUNCTION_HEAD)]
         if len(shown) < len(functions):
             lines.append(f"... and {counted(len(functions) - len(shown), 'more function')} (--all)")
-    return "\n".join([*map(printable, lines), *unknown_lines(inventory), printable(hooks_closing(inventory))])
+    ending = [*finding_lines(listing), *unknown_lines(listing), printable(hooks_closing(listing))]
+    return "\n".join([*map(printable, lines), *ending])
 
 
-def unknown_lines(inventory: Inventory) -> list[str]:
+def finding_lines(listing: Listing) -> list[str]:
+    """Return lines for findings, for listeners that are new, and for entries that no listener has."""
+    new = [" ".join(part for part in _row(listing.inventory, each) if part) for each in listing.new]
+    lines = lines_of_findings(list(listing.findings), show_all=True)
+    lines += [printable(f"new: {row}") for row in new]
+    return lines + [
+        printable(f"expected, and not there: {each.kind} {each.name}, {each.reason}") for each in listing.unused
+    ]
+
+
+def unknown_lines(listing: Listing) -> list[str]:
     """Return a line for each gap of the listing."""
-    return [printable(f"not known: {fact}") for fact in inventory.not_known]
+    return [printable(f"not known: {fact}") for fact in listing.not_known]
 
 
-def hooks_closing(inventory: Inventory) -> str:
+def hooks_closing(listing: Listing) -> str:
     """Return the last line: the source, counts, and what the structs were read by."""
+    inventory = listing.inventory
     modules = counted(len(inventory.owners.modules), "module")
+    counts = [counted(len(inventory.listeners), "listener")]
+    counts += [f"{len(listing.new):,} of them new"] if listing.expected is not None else []
+    counts += [counted(len(listing.findings), "finding")] if listing.findings else []
     return (
-        f"{inventory.kernel.memory.name}: {counted(len(inventory.listeners), 'listener')} "
+        f"{inventory.kernel.memory.name}: {', '.join(counts)} "
         f"({inventory.kernel.running_release}, {modules}; "
         f"structs by {inventory.objects.source})"
     )

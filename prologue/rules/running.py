@@ -1,7 +1,7 @@
 """Group PL5, rules of what runs: audits, hooks and recorded writes are judged elsewhere, so these have no ``check``.
 
-``prologue.live.audit.findings`` makes findings of PL501 to PL505 and PL508, ``prologue.live.hooks`` of PL509 to PL512
-and PL514, ``prologue.live.pokes.violations`` of PL506, PL507 and PL513.
+``prologue.live.audit.findings`` makes findings of PL501 to PL505 and PL508, ``prologue.live.hooks`` of PL509 to PL512,
+PL514 and PL515, ``prologue.live.pokes.violations`` of PL506, PL507 and PL513.
 """
 
 from __future__ import annotations
@@ -133,8 +133,9 @@ PL509: Final = Rule(
     inputs=("C",),
     what="A callback of an ftrace_ops, a direct call, a probe of a kprobe, tracepoint or fprobe, a BPF program's code "
     "or the replacement of a livepatch that is neither in the kernel's text nor in the text of a listed module, nor "
-    "in what BPF and kprobes have in kallsyms, or is in the middle of a function; a BPF program that is "
-    "attached, and not among the loaded ones.",
+    "in code that a program or trampoline of BPF holds, or is in the middle of a function; code of BPF or a slot of "
+    "kprobes where no such code is called, a function of the kernel with another prototype, a direct call without "
+    "DIRECT, a kprobe event with another handler; a BPF program that is attached, and not among the loaded ones.",
     why="The kernel calls it, and nothing that the kernel lists has code there: a module that hides, memory that was "
     "freed, or code that somebody put there. Every word of text may be right all the same.",
     example="ftrace_ops on vfs_read: its callback is in a module that mod_tree has, and that the list of modules lacks",
@@ -162,7 +163,8 @@ PL511: Final = Rule(
     severity="error",
     inputs=("C",),
     what="Pages that the kernel's page tables let the kernel execute, and that are neither text of the kernel or of a "
-    "listed module, nor a page of kprobes, nor BPF's. The linear map is not looked at.",
+    "listed module, nor a page of kprobes, nor BPF's. Code in a pack of BPF that its bitmap or its programs do not "
+    "have; a slot of kprobes that holds more than an instruction to step; anything executable in the linear map.",
     why="Code that runs in the kernel lies in such pages. What allocates one and is not listed hides, or forgot to "
     "free it.",
     example="4,096 executable bytes among the modules, allocated by the module loader, where no listed module is",
@@ -217,6 +219,19 @@ PL514: Final = Rule(
     "register_ftrace_direct (6.4-7.3)",
 )
 
+PL515: Final = Rule(
+    code="PL515",
+    slug="hook-of-tainted-module",
+    severity="warn",
+    inputs=("C",),
+    what="A listener whose code is in a listed module that has no valid signature, was built outside of the kernel's "
+    "tree, or was loaded by force, as the module's taints say.",
+    why="Nobody who signed the kernel has seen this code, and the kernel calls it at the hook.",
+    example="kprobe of vfs_read: its handler is on_read [watch], of the module watch, which is unsigned",
+    fix="find out who loaded the module; accept what is known with `prologue live hooks --expect`",
+    citation="kernel include/linux/panic.h TAINT_UNSIGNED_MODULE, TAINT_OOT_MODULE, TAINT_FORCED_MODULE (5.10-7.3)",
+)
+
 RULES_OF_WHAT_RUNS: Final = (
     PL501,
     PL502,
@@ -232,4 +247,5 @@ RULES_OF_WHAT_RUNS: Final = (
     PL512,
     PL513,
     PL514,
+    PL515,
 )

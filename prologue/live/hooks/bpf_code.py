@@ -65,9 +65,9 @@ def code_of_bpf(objects: Objects, page: int) -> Iterator[BpfCode]:
     for trampoline in trampolines(objects) if objects.knows("bpf_trampoline.cur_image") else ():
         if image := objects.get(trampoline, "bpf_trampoline.cur_image"):
             yield _code_of_image(objects, image, page)
-    if objects.has(_DISPATCHER) and objects.knows("bpf_dispatcher.image"):
-        if start := objects.get(objects.place(_DISPATCHER), "bpf_dispatcher.image"):
-            yield BpfCode(start, start + page, "image", _DISPATCHER)
+    has_dispatcher = objects.has(_DISPATCHER) and objects.knows("bpf_dispatcher.image")
+    if has_dispatcher and (start := objects.get(objects.place(_DISPATCHER), "bpf_dispatcher.image")):
+        yield BpfCode(start, start + page, "image", _DISPATCHER)
     yield from _code_of_struct_ops(objects, page)
 
 
@@ -117,8 +117,8 @@ def _code_of_struct_ops(objects: Objects, page: int) -> Iterator[BpfCode]:
 def code_in_change(objects: Objects, name: BpfName, page: int) -> BpfCode | None:
     """Return the code that a name's own struct holds, although no list has that; None if it is in no such struct.
 
-    A program is named before it is in ``prog_idr``, and for a moment after it left that; the image of a trampoline stays
-    until no task runs in it (``bpf_prog_load``, ``__bpf_prog_put``, ``bpf_tramp_image_put``).
+    A program is named before it is in ``prog_idr``, and for a moment after it left that; the image of a trampoline
+    stays until no task runs in it (``bpf_prog_load``, ``__bpf_prog_put``, ``bpf_tramp_image_put``).
     """
     try:
         if name.is_program:

@@ -36,9 +36,9 @@ def without_owner(inventory: Inventory) -> Iterator[Suspect]:
         raise NotKnownError("not all owners of code are known")
     doubtful: list[str] = []
     for listener in sorted(inventory.listeners, key=lambda listener: listener.kind == "BPF program"):
-        place = _place(listener)
+        place = place_of_listener(listener)
         if is_hidden := _is_hidden_program(owners, listener):
-            message = f"{_called(listener)} runs there, and prog_idr, which bpftool shows, lacks it"
+            message = f"{called(listener)} runs there, and prog_idr, which bpftool shows, lacks it"
             if _is_of_one_moment(inventory.kernel.memory):
                 yield Suspect("owner", place, message)
             else:
@@ -47,14 +47,14 @@ def without_owner(inventory: Inventory) -> Iterator[Suspect]:
             if not vaddr or (is_hidden and _is_of_bpf(owners, vaddr)):
                 continue
             if wrong := _wrong(inventory, listener, role, vaddr):
-                message = f"{_called(listener)}: its {role} is {owners.name(vaddr)}, {wrong}"
+                message = f"{called(listener)}: its {role} is {owners.name(vaddr)}, {wrong}"
                 yield Suspect("owner", place, message, (vaddr,))
             elif (part := owners.part(vaddr)) is not None and not part.current:
-                doubtful.append(f"{_called(listener)}: its {role} {owners.name(vaddr)} is on no list of BPF")
+                doubtful.append(f"{called(listener)}: its {role} {owners.name(vaddr)} is on no list of BPF")
         # While a direct call is moved, an ftrace_ops for that has one (``__modify_ftrace_direct``).
         is_moving = inventory.objects.variables.is_held("direct_mutex")
         if _calls_directly(listener) and "DIRECT" not in listener.flags and not is_moving:
-            yield Suspect("owner", place, f"{_called(listener)} has a direct call, and is not DIRECT")
+            yield Suspect("owner", place, f"{called(listener)} has a direct call, and is not DIRECT")
     yield from _events(inventory.objects, owners)
     if doubtful:
         raise NotReadError(f"{', '.join(doubtful)}: it hides, or was being loaded or unloaded")
@@ -91,7 +91,7 @@ def _events(objects: Objects, owners: Owners) -> Iterator[Suspect]:
         yield Suspect("owner", place, message, (vaddr,))
 
 
-def _place(listener: Listener) -> int:
+def place_of_listener(listener: Listener) -> int:
     """Return the first place where it listens; its own if it listens nowhere in particular."""
     return next(iter((*(listener.functions or ()), *(vaddr for vaddr, _ in listener.points))), listener.at)
 
@@ -121,7 +121,8 @@ def _is_of_bpf(owners: Owners, vaddr: int) -> bool:
     )
 
 
-def _called(listener: Listener) -> str:
+def called(listener: Listener) -> str:
+    """Say what a listener is, and where it listens, for messages."""
     name = f" {listener.name}" if listener.name else ""
     if listener.functions is None:
         where = " of every traced function"

@@ -41,7 +41,7 @@ def foreign_code(inventory: Inventory) -> Iterator[Suspect]:
     unlisted = 0
     for pack in owners.packs or ():
         words = np.frombuffer(objects.read(pack.start, pack.end - pack.start), "<u4").reshape(-1, CHUNK // 4)
-        is_filled = np.isin(words, np.array(_TRAPS, np.uint32)).all(axis=1)
+        is_filled = np.asarray(np.isin(words, np.array(_TRAPS, np.uint32)).all(axis=1), np.bool_)
         for start, end in _runs(~pack.used & ~is_filled, pack):
             message = f"{end - start:,} bytes at {start:#x} are code, where the bitmap of a pack of BPF has none"
             yield Suspect("executable", start, message)
@@ -130,4 +130,5 @@ def _in_slots(inventory: Inventory) -> Iterator[Suspect]:
 def _is_branch(words: U32) -> Bool:
     """Return which words are branches or returns: a kprobe imitates those, and puts none into a slot."""
     kinds = (decode.B_OR_BL, decode.B_OR_BC_COND, decode.CB_OR_TB, decode.CB_COND, decode.INDIRECT)
-    return np.logical_or.reduce([decode.matches(words, kind) for kind in kinds])
+    is_any: Bool = np.logical_or.reduce([decode.matches(words, kind) for kind in kinds])
+    return is_any

@@ -73,7 +73,7 @@ def unowned(inventory: Inventory) -> Iterator[Suspect]:
         message = f"{counted(count, 'byte')} at {start:#x}, after the kernel's text in its last page, are not zeros"
         yield Suspect("executable", start, message)
     if doubtful:
-        raise NotReadError(f"{', '.join(doubtful)}; or code that hides: audit two memories of this boot")
+        raise NotReadError(f"{', '.join(doubtful)}; or code that hides: read memory again")
     if not tables.has_linear:
         raise NotKnownError("the linear map has too many tables to read: not looked at")
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from prologue.live.audit.variables import KeptVariables
 from prologue.live.hooks.inventory import Inventory, take_inventory
-from prologue.live.hooks.judge import judge
+from prologue.live.hooks.judge import OF_LISTS, judge
 from prologue.live.hooks.objects import Objects, types_of
 from prologue.live.memory.base import Memory
 from prologue.live.system.running_kernel import RunningKernel, open_running
@@ -49,7 +49,7 @@ class FollowHooks:
             variables = _Followed.of_kernel(kernel, memory)
             variables.fetch(self._pages)
             inventory = take_inventory(kernel, Objects(variables, self._types))
-            judged = judge(inventory, with_data=False)
+            judged = judge(inventory, OF_LISTS)
             _name_all(inventory)
             self._pages = variables.pages
             gaps = (*judged.not_known, *inventory.not_known)

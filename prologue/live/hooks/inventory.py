@@ -22,7 +22,7 @@ from prologue.live.hooks.tracepoint_hooks import read_tracepoints
 from prologue.live.memory.capture import Capture
 from prologue.live.system.running_kernel import RunningKernel
 
-SuspectKind = Literal["owner", "module", "executable", "data", "views"]
+SuspectKind = Literal["owner", "module", "executable", "data", "views", "tainted"]
 ReadListeners = Callable[[Objects, tuple[ListedModule, ...]], Iterator[Listener]]
 
 _READERS: Final[tuple[tuple[str, ReadListeners], ...]] = (

@@ -15,6 +15,7 @@ from prologue.live.hooks.livepatch_views import hidden_patches
 from prologue.live.hooks.module_views import hidden_modules
 from prologue.live.hooks.objects import NotKnown, noted
 from prologue.live.hooks.readonly import changed_data
+from prologue.live.hooks.tainted import of_tainted_modules
 
 
 class HooksJudged(NamedTuple):
@@ -24,23 +25,31 @@ class HooksJudged(NamedTuple):
     not_known: tuple[NotKnown, ...]
 
 
-_CHECKS: Final[tuple[tuple[str, Callable[[Inventory], Iterator[Suspect]]], ...]] = (
+Check = tuple[str, Callable[[Inventory], Iterator[Suspect]]]
+OF_LISTENERS: Final[tuple[Check, ...]] = (
     ("owners of callbacks", without_owner),
     ("users of functions", miscounted),
     ("direct calls", disputed_direct_calls),
-    ("hidden modules", hidden_modules),
     ("hidden livepatches", hidden_patches),
+    ("modules of callbacks", of_tainted_modules),
+)
+"""Checks of what an inventory lists."""
+OF_LISTS: Final[tuple[Check, ...]] = (
+    *OF_LISTENERS,
+    ("hidden modules", hidden_modules),
     ("executable memory", unowned),
     ("code of BPF and kprobes", foreign_code),
 )
-_OF_DATA: Final = ("read-only data", changed_data)
+"""All checks, except that of read-only data."""
+EVERY: Final[tuple[Check, ...]] = (*OF_LISTS, ("read-only data", changed_data))
+"""All checks."""
 
 
-def judge(inventory: Inventory, *, with_data: bool = True) -> HooksJudged:
-    """Run every check; one that cannot be made is named. Without ``with_data``, read-only data are left out."""
+def judge(inventory: Inventory, checks: tuple[Check, ...] = EVERY) -> HooksJudged:
+    """Run checks; one that cannot be made is named."""
     suspects: list[Suspect] = []
     not_known: list[NotKnown] = []
-    for what, check in (*_CHECKS, _OF_DATA) if with_data else _CHECKS:
+    for what, check in checks:
         with noted(not_known, what):
             suspects.extend(check(inventory))  # what it finds before it fails counts
     return HooksJudged(tuple(suspects), tuple(not_known))

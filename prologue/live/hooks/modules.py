@@ -28,13 +28,17 @@ _STATES: Final = ("live", "coming", "going", "unformed")  # enum module_state
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedModule:
-    """A module: where its struct is, its text (of init, too, until that is freed), and all of its memory."""
+    """A module: where its struct is, its text (of init, too, until that is freed), and all of its memory.
+
+    ``taints`` is a mask of its TAINT_* bits (include/linux/panic.h).
+    """
 
     name: str
     place: int
     state: str
     text: tuple[range, ...]
     memory: tuple[range, ...]
+    taints: int = 0
 
     def has(self, vaddr: int) -> bool:
         """Return whether any of its memory is there."""
@@ -47,7 +51,8 @@ def read_module(objects: Objects, place: int) -> ListedModule:
     state = objects.get(place, "module.state", 4)
     text, memory = _memory(objects, place)
     state_name = _STATES[state] if state < len(_STATES) else f"state {state}"
-    return ListedModule(name=name, place=place, state=state_name, text=text, memory=memory)
+    taints = objects.get(place, "module.taints") if objects.knows("module.taints") else 0
+    return ListedModule(name=name, place=place, state=state_name, text=text, memory=memory, taints=taints)
 
 
 def _memory(objects: Objects, place: int) -> tuple[tuple[range, ...], tuple[range, ...]]:

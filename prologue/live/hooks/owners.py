@@ -106,8 +106,8 @@ class Owners:
                 self.unheld_names.append(name)
         for code in held:
             named = self._names_of_bpf.get(code.start)
-            name = code.name if named is None else named.name
-            yield OwnedRange(code.start, code.end, BPF, name, code.kind, code.current)
+            shown = code.name if named is None else named.name
+            yield OwnedRange(code.start, code.end, BPF, shown, code.kind, code.current)
 
     def _is_in_memory_of_bpf(self, code: BpfCode) -> bool:
         """Return whether BPF got the memory, as far as that is known; a struct may say that any memory is code."""

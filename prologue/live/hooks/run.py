@@ -10,7 +10,7 @@ from typing import Final
 from prologue.errors import InputError, Location
 from prologue.live.audit.run import KERNEL, LIVE_RULES, Audit, Look, audit_of, look_at, mismatch_audit
 from prologue.live.hooks.inventory import Inventory, Suspect, SuspectKind, take_inventory
-from prologue.live.hooks.judge import HooksJudged, judge
+from prologue.live.hooks.judge import EVERY, Check, HooksJudged, judge
 from prologue.live.memory.base import Memory
 from prologue.live.memory.capture import Capture
 from prologue.live.system.own_text import AnotherKernelError
@@ -20,6 +20,7 @@ from prologue.rules.base import Finding, Hit, Rule
 
 _CODES: Final[dict[SuspectKind, str]] = {
     "owner": "PL509", "module": "PL510", "executable": "PL511", "data": "PL512", "views": "PL514",
+    "tainted": "PL515",
 }  # fmt: skip
 REPORTED: Final = frozenset(_CODES.values())
 """Codes of the rules whose findings only this makes."""
@@ -56,7 +57,7 @@ def audit_with_hooks(look: Look, rules: tuple[Rule, ...], before: Look | None = 
     if not chosen or not isinstance(kernel, RunningKernel):
         return done
     try:
-        inventory, judged = _read(kernel)
+        inventory, judged = read_hooks(kernel)
     except InputError as error:  # text that was read is judged all the same
         note = f"what is attached to the kernel: {error}"
         return replace(done, notes=(*done.notes, note), open_lists=1)
@@ -64,17 +65,9 @@ def audit_with_hooks(look: Look, rules: tuple[Rule, ...], before: Look | None = 
     never = (_NEVER_LOOKED_AT,) if inventory.objects.has_types else ()
     unlooked = (*not_read, *never)
     notes = [f"what is attached to the kernel: {what}" for what in unlooked]
-    why = next((reason for name in (kernel.release, look.release) if name and (reason := not_known(name))), "")
-    findings: list[Finding] = []
-    open_hooks = 0
-    for suspect in judged.suspects:
-        rule = chosen.get(_CODES[suspect.kind])
-        open_why = why or ("" if suspect.kind == "data" else _why_moved(kernel, inventory))
-        if rule is not None and open_why:
-            notes.append(f"{rule.code} is not decided ({open_why}): {suspect.message}")
-            open_hooks += 1
-        elif rule is not None:
-            findings.append(rule.finding(str(kernel.path), _where(inventory, suspect), _hit(kernel, suspect)))
+    findings, undecided = findings_of(inventory, judged, chosen, look.release)
+    notes += undecided
+    open_hooks = len(undecided)
     files = tuple(
         replace(file, findings=tuple(sorted([*file.findings, *findings], key=attrgetter("code"))))
         if file.name == KERNEL
@@ -85,23 +78,41 @@ def audit_with_hooks(look: Look, rules: tuple[Rule, ...], before: Look | None = 
     return replace(done, files=files, notes=(*done.notes, *notes), open_hooks=open_hooks, open_lists=open_lists)
 
 
-def _read(kernel: RunningKernel) -> tuple[Inventory, HooksJudged]:
+def findings_of(
+    inventory: Inventory, judged: HooksJudged, rules: dict[str, Rule], release: str = ""
+) -> tuple[list[Finding], list[str]]:
+    """Return findings by the rules, which are given by their codes, and what is not decided on that kernel."""
+    kernel = inventory.kernel
+    why = next((reason for name in (kernel.release, release) if name and (reason := not_known(name))), "")
+    findings: list[Finding] = []
+    undecided: list[str] = []
+    for suspect in judged.suspects:
+        rule = rules.get(_CODES[suspect.kind])
+        open_why = why or ("" if suspect.kind == "data" else _why_moved(kernel, inventory))
+        if rule is not None and open_why:
+            undecided.append(f"{rule.code} is not decided ({open_why}): {suspect.message}")
+        elif rule is not None:
+            findings.append(rule.finding(str(kernel.path), _where(inventory, suspect), _hit(kernel, suspect)))
+    return findings, undecided
+
+
+def read_hooks(kernel: RunningKernel, checks: tuple[Check, ...] = EVERY) -> tuple[Inventory, HooksJudged]:
     """Read and judge what is attached; on a running kernel again, while lists are being changed."""
     for _ in range(_TRIES):
         inventory = take_inventory(kernel)
-        judged = _judged(kernel, inventory)
+        judged = _judged(kernel, inventory, checks)
         if not kernel.memory.live or not any(gap.is_open for gap in (*inventory.not_known, *judged.not_known)):
             break
     return inventory, judged
 
 
-def _judged(kernel: RunningKernel, inventory: Inventory) -> HooksJudged:
+def _judged(kernel: RunningKernel, inventory: Inventory, checks: tuple[Check, ...]) -> HooksJudged:
     """Judge hooks; on a running kernel, keep what is wrong in a second reading, too: lists change meanwhile."""
-    judged = judge(inventory)
+    judged = judge(inventory, checks)
     if not judged.suspects or not kernel.memory.live:
         return judged
     later = take_inventory(kernel)
-    again = judge(later)
+    again = judge(later, checks)
     wrong = {(suspect.kind, suspect.vaddr) for suspect in again.suspects}
     # What the second reading could not see does not acquit what the first one saw.
     return HooksJudged(

@@ -82,6 +82,7 @@ class RemoteKcore(AskedMemory, CoreMemory):
     Args:
         host: what ssh takes, such as ``root@board``.
         ssh_options: words for ssh, before its host.
+        patience: seconds that it may be silent.
 
     Raises:
         InputError: it does not answer, its kcore may not be read, or it is no arm64 machine.
@@ -90,12 +91,12 @@ class RemoteKcore(AskedMemory, CoreMemory):
 
     live = True
 
-    def __init__(self, host: str, ssh_options: Sequence[str] = ()) -> None:
+    def __init__(self, host: str, ssh_options: Sequence[str] = (), patience: int | None = None) -> None:
         if not host or host.startswith("-"):
             raise InputError("is not a host: expected what ssh takes, as in ssh:root@board", path=f"ssh:{host}")
         self.name = f"ssh:{host}"
         hint = f"log in as root, and see whether {_LOCKDOWN} says none there"
-        self._shell = RemoteShell(self.name, host, ssh_options, hint)
+        self._shell = RemoteShell(self.name, host, ssh_options, hint, patience)
         super().__init__(CoreFile(self.name, self._dd, None))
 
     def _dd(self, offset: int, size: int) -> bytes:

@@ -15,7 +15,7 @@ from prologue.errors import InputError
 
 _READY: Final = b"==== ready\n"  # what a login shell prints of its own comes before
 _DONE: Final = b"==== done\n"
-_PATIENCE: Final = 300  # seconds without a byte of an answer
+_PATIENCE: Final = 300  # seconds without a byte of an answer, unless somebody said how many
 _AFTER_ALL: Final = 5  # the same, after what looks like its end
 _CHUNK: Final = 1 << 20
 # The user's own options stand before these, and ssh takes the first that it sees.
@@ -32,10 +32,14 @@ class RemoteShell:
         host: what ssh takes, such as ``root@board``.
         ssh_options: words for ssh, before its host.
         hint: what to do if a command fails there.
+        patience: seconds that it may be silent before an answer has ended.
 
     """
 
-    def __init__(self, name: str, host: str, ssh_options: Sequence[str], hint: str) -> None:
+    def __init__(
+        self, name: str, host: str, ssh_options: Sequence[str], hint: str, patience: int | None = None
+    ) -> None:
+        self._patience = patience or _PATIENCE
         self._name = name
         self._hint = hint
         self._command = ["ssh", "-T", *ssh_options, *SSH_OPTIONS, "--", host, "exec sh"]
@@ -92,9 +96,9 @@ class RemoteShell:
         data, stream = bytearray(), self._process.stdout.fileno()
         while not is_all(data):
             short = data.endswith(_DONE)
-            if not select.select([stream], [], [], _AFTER_ALL if short else _PATIENCE)[0]:
+            if not select.select([stream], [], [], min(_AFTER_ALL, self._patience) if short else self._patience)[0]:
                 self._close()
-                raise InputError(_SHORT if short else f"no answer within {_PATIENCE} s", path=self._name)
+                raise InputError(_SHORT if short else f"no answer within {self._patience} s", path=self._name)
             part = os.read(stream, _CHUNK)
             if not part:
                 if may_end and self._process.wait() == 0:

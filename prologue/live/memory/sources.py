@@ -17,21 +17,21 @@ from prologue.live.memory.perf import PerfData
 from prologue.live.memory.vmcore import KDUMP_MAGICS, Vmcore
 
 
-def open_kcore(source: str, ssh_options: Sequence[str] = ()) -> Kcore | RemoteKcore:
-    """Open the kernel that runs here (``/proc/kcore``) or at ``ssh:HOST``.
+def open_kcore(source: str, ssh_options: Sequence[str] = (), patience: int | None = None) -> Kcore | RemoteKcore:
+    """Open the kernel that runs here (``/proc/kcore``) or at ``ssh:HOST``, which may be silent ``patience`` seconds.
 
     Raises:
         InputError: it is neither, or cannot be read.
 
     """
     if source.startswith("ssh:"):
-        return RemoteKcore(source.removeprefix("ssh:"), ssh_options)
+        return RemoteKcore(source.removeprefix("ssh:"), ssh_options, patience)
     if source == KCORE:
         return Kcore()
     raise InputError(f"is not a running kernel: expected {KCORE} or ssh:HOST", path=source)
 
 
-def open_memory(source: str, ssh_options: Sequence[str] = ()) -> Memory:
+def open_memory(source: str, ssh_options: Sequence[str] = (), patience: int | None = None) -> Memory:
     """Open a running kernel, perf's data or its ``kcore_dir``, a capture, a dump, or a copy of kcore.
 
     Raises:
@@ -39,7 +39,7 @@ def open_memory(source: str, ssh_options: Sequence[str] = ()) -> Memory:
 
     """
     if source.startswith("ssh:") or source == KCORE:
-        return open_kcore(source, ssh_options)
+        return open_kcore(source, ssh_options, patience)
     path = Path(source)
     if path.is_dir():
         return PerfData(_kcore_dir(path))

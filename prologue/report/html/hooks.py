@@ -10,7 +10,15 @@ import numpy as np
 from prologue.arrays import U64
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.listener import Listener
-from prologue.report.hooks import FUNCTION_HEAD, LISTENER_HEAD, function_rows, hooks_closing, listener_rows
+from prologue.live.hooks.listing import Listing
+from prologue.report.hooks import (
+    FUNCTION_HEAD,
+    LISTENER_HEAD,
+    finding_lines,
+    function_rows,
+    hooks_closing,
+    listener_rows,
+)
 from prologue.report.html.page import BulletList, Page, PagePart, Table
 from prologue.report.html.text_map import map_of_strips
 from prologue.report.strips import Strip
@@ -20,8 +28,9 @@ _MOST: Final = 20_000  # rows of it; a page has a limit
 _MASK: Final = (1 << 64) - 1
 
 
-def hooks_page(inventory: Inventory, command: Sequence[str]) -> Page:
+def hooks_page(listing: Listing, command: Sequence[str]) -> Page:
     """Make the page; ``command`` has the words that make it again."""
+    inventory = listing.inventory
     rows = listener_rows(inventory)
     parts: list[PagePart] = [Table(title="Listeners", head=(*LISTENER_HEAD, "flags and more"), rows=rows)]
     if table := function_rows(inventory):
@@ -30,12 +39,14 @@ def hooks_page(inventory: Inventory, command: Sequence[str]) -> Page:
         parts.append(Table(title="By function", head=FUNCTION_HEAD, rows=table[:_MOST], folded=folded, note=note))
     if strips := _strips(inventory):
         parts.append(map_of_strips(inventory.kernel.path, strips))
-    lines = list(map(str, inventory.not_known)) or ["Every list was read."]
+    lines = [*finding_lines(listing), *listing.not_known] or [
+        "Every list was read, and nothing is wrong with a listener."
+    ]
     parts.append(BulletList(title="Not known", lines=lines))
     return Page(
         title=f"prologue live hooks: {inventory.kernel.memory.name}",
         outcome="",
-        summary=hooks_closing(inventory),
+        summary=hooks_closing(listing),
         parts=parts,
         command=command,
     )

@@ -25,7 +25,7 @@ struct module_memory { void *base; u32 size; struct mod_tree_node mtn; };
 struct module {
 	u64 moved; u32 state; char name[56]; struct list_head list; struct module_memory mem[7];
 	u32 num_tracepoints; const int *tracepoints_ptrs; struct mod_kallsyms *kallsyms;
-	u32 num_bpf_raw_events; struct bpf_raw_event_map *bpf_raw_events;
+	u32 num_bpf_raw_events; struct bpf_raw_event_map *bpf_raw_events; u64 taints;
 };
 struct kobject { void *sd; const char *name; struct list_head entry; };
 struct kset { u64 moved; struct list_head list; };
@@ -106,7 +106,7 @@ struct trace_event_call { struct bpf_prog_array *prog_array; struct trace_event_
 struct trace_probe_event { u64 moved; struct trace_event_call call; };
 struct trace_probe { u64 moved; struct trace_probe_event *event; };
 struct dyn_event { u64 moved; struct list_head list; void *ops; };
-struct trace_kprobe { u64 moved; struct dyn_event devent; struct kretprobe rp; struct trace_probe tp; };
+struct trace_kprobe { u64 moved; struct kretprobe rp; struct trace_probe tp; struct dyn_event devent; };
 
 struct klp_func {
 	u64 moved; const char *old_name; void *new_func, *old_func; struct list_head stack_node, node;

@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.mini_kernel.build import run_command
 from tests.support.cores import running
 from tests.support.elf_edit import ElfEdit
+from tests.support.needs import needs_mini_kernel_tools
 
 _SOURCE = Path(__file__).with_name("hooked.c")
 _TEXT = 0xFFFF_8000_0800_1000  # where tests' VMCOREINFO has _stext
@@ -17,6 +18,7 @@ _PXN = 1 << 53
 
 def make(directory: Path, *options: str) -> Path:
     """Compile and link it; ``options`` are the compiler's."""
+    needs_mini_kernel_tools()
     made, out = directory / "hooked.o", directory / "vmlinux"
     flags = [
         "-g",

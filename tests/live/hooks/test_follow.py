@@ -82,7 +82,8 @@ def test_a_capture_says_of_hooks_what_the_live_memory_says(
     assert said(capsys, "live", "capture", live, "--vmlinux", vmlinux, "-o", out)["hooks"] is True
     hooks = [said(capsys, "live", "hooks", vmlinux, source) for source in (live, out)]
     assert [report.pop("source") for report in hooks] == [str(live), str(out)]
-    assert hooks[0] == hooks[1]
+    wrong = [{(each["code"], each["symbol"]) for each in report.pop("findings")} for report in hooks]
+    assert (hooks[0], wrong[0]) == (hooks[1], wrong[1])  # of a capture they are warnings
     called = {call["symbol"] for listener in hooks[0]["listeners"] for call in listener["calls"]}
     audits = [said(capsys, "live", "audit", vmlinux, source) for source in (live, out)]
     found = [{(each["code"], each["symbol"]) for each in audit["findings"]} for audit in audits]

@@ -20,6 +20,8 @@ NAMED: Values = {"bpf_kallsyms": "forged+32"}
 PROGRAMS: Values = {"prog_idr+16": "programs+2"}
 PACK: Values = {"pack_list": "pack+8"}
 SLOTS: Values = {"kprobe_insn_slots+8": "slots"}
+LOADED: Values = {"orphan_vm+8": "load_module+4"}
+UNUSED, SLOT = "where the bitmap of a pack of BPF has none", "holds more than an instruction to step and a BRK"
 MOVES_AND_RETURNS = 0xD65F03C0_52800000
 
 
@@ -72,12 +74,14 @@ def findings(vmlinux: Path, changes: Values, capsys: pytest.CaptureFixture[str],
             id="slot of kprobes",
         ),
         pytest.param(
-            {"event_probe+104": "on_probe"}, ["the kprobe event grp:ev has the handler on_probe, which no event has"],
+            {"event_probe+72": "on_probe"}, ["the kprobe event grp:ev has the handler on_probe, which no event has"],
             id="handler of a kprobe event",
         ),
         pytest.param({"hook+64": "on_probe"}, ["has a direct call, and is not DIRECT"], id="direct call without flag"),
         pytest.param(
-            PROGRAMS | {"early_program+16": "module_text"}, ["its program is", "which is no code of BPF"], id="moved program"
+            PROGRAMS | {"early_program+16": "module_text"},
+            ["its program is", "which is no code of BPF"],
+            id="moved program",
         ),
     ],
 )  # fmt: skip
@@ -93,9 +97,9 @@ def test_what_leads_to_such_code(
     ("changes", "end"),
     [
         pytest.param({}, "", id="as BPF and kprobes leave them"),
-        pytest.param({"pack_text+640": MOVES_AND_RETURNS}, "where the bitmap of a pack of BPF has none", id="unused chunk"),
-        pytest.param({"slot_text+0": MOVES_AND_RETURNS}, "holds more than an instruction to step and a BRK", id="slot"),
-        pytest.param({"slot_text+0": 0xD42000C0_14000001}, "holds more than an instruction to step and a BRK", id="branch"),
+        pytest.param({"pack_text+640": MOVES_AND_RETURNS}, UNUSED, id="unused chunk"),
+        pytest.param({"slot_text+0": MOVES_AND_RETURNS}, SLOT, id="slot"),
+        pytest.param({"slot_text+0": 0xD42000C0_14000001}, SLOT, id="branch"),
         pytest.param({"slot_text+8": MOVES_AND_RETURNS}, "", id="slot that was never used"),
     ],
 )  # fmt: skip
@@ -143,5 +147,5 @@ def test_an_executable_page_of_the_linear_map(vmlinux: Path, capsys: pytest.Capt
 def test_memory_of_the_loader_of_modules_without_an_owner(
     vmlinux: Path, changes: Values, found: int, status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data, code = report(vmlinux, {"orphan_vm+8": "load_module+4"} | changes, capsys, ("orphan_text",))
+    data, code = report(vmlinux, LOADED | changes, capsys, ("orphan_text",))
     assert ([one["code"] for one in data["findings"]], code) == (["PL511"] * found, status)

@@ -1,0 +1,117 @@
+"""``live hooks`` fails for what an audit calls wrong, and with ``--expect`` for listeners that nobody knows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from itertools import takewhile
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from prologue.cli.main import main
+from tests.live.hooks.hooked import make, saved
+from tests.live.memory.test_running import fake_ssh
+from tests.support.elf_edit import ElfEdit
+from tests.support.pasted import ROOT
+
+ALL = ("ftrace_ops", "kprobe", "kretprobe", "livepatch", "tracepoint", "tracer")
+ENTRY = '[[expected]]\nkind = "{}"\nreason = "of our tracing"\nowner = "kernel team"\n'
+
+
+@pytest.fixture(scope="module")
+def vmlinux(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("expected"))
+
+
+def expect(vmlinux: Path, text: str) -> Path:
+    path = vmlinux.with_name("hooks.toml")
+    path.write_text(text)
+    return path
+
+
+def test_a_callback_without_an_owner_fails(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    core = saved(vmlinux, {"hook": ElfEdit(vmlinux).value("orphan_text")})
+    assert main(["live", "hooks", str(vmlinux), str(core), "-q"]) == 1
+    assert "PL509 hook-without-owner (fatal)" in capsys.readouterr().out
+    assert main(["live", "hooks", str(vmlinux), str(core), "--json"]) == 1
+    assert [one["code"] for one in json.loads(capsys.readouterr().out)["findings"]] == ["PL509"]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "more", "new"),
+    [
+        pytest.param(ALL, "", 0, id="all are known"),
+        pytest.param(ALL[1:], "", 1, id="an ftrace_ops is new"),
+        pytest.param(ALL[1:], ENTRY.format("ftrace_ops") + 'where = "vfs_*"\ncalls = "on_*"\n', 0, id="by globs"),
+        pytest.param(ALL[1:], ENTRY.format("ftrace_ops") + 'where = "ksys_*"\n', 1, id="another place"),
+        pytest.param(ALL[1:], ENTRY.format("ftrace_ops") + 'calls = "other"\n', 1, id="another function"),
+    ],
+)
+def test_what_is_not_expected_is_new(
+    kinds: tuple[str, ...], more: str, new: int, vmlinux: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = expect(vmlinux, "".join(map(ENTRY.format, kinds)) + more)
+    command = ["live", "hooks", str(vmlinux), str(saved(vmlinux)), "--expect", str(path)]
+    capsys.readouterr()
+    assert main(command) == (1 if new else 0)
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("new: ftrace_ops vfs_read") for line in lines) == new
+    assert f"7 listeners, {new} of them new" in lines[-1]
+    assert sum(line.startswith("expected, and not there: ") for line in lines) == (1 if more and new else 0)
+    assert main([*command, "--json"]) == (1 if new else 0)
+    expected = [one["expected"] for one in json.loads(capsys.readouterr().out)["listeners"]]
+    assert expected.count(None) == new
+    assert set(expected) - {None} == {"of our tracing"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param(
+            '[[expected]]\nkind = "kprobe"\nowner = "me"\n', "number 1: reason is missing or empty", id="reason"
+        ),
+        pytest.param(ENTRY.format("kprobe") + "count = 1\n", "number 1: 'count' is no text with one of", id="key"),
+        pytest.param("[[known]]\n", "expected a list of [[expected]]", id="a baseline of verify"),
+        pytest.param("[[", "is not valid TOML", id="syntax"),
+    ],
+)
+def test_a_file_that_is_wrong(text: str, said: str, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["live", "hooks", str(vmlinux), "core", "--expect", str(expect(vmlinux, text))]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_listener_of_an_unsigned_module_is_a_warning(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    core = saved(vmlinux, {"hook": ElfEdit(vmlinux).value("module_text"), "loaded+632": 1 << 13 | 1 << 12})
+    assert main(["live", "hooks", str(vmlinux), str(core), "--json"]) == 0
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (finding["code"], finding["severity"]) == ("PL515", "warn")
+    assert finding["message"].endswith("of the module good, which is unsigned and out-of-tree")
+
+
+def test_reports_of_several_machines_merge(vmlinux: Path, tmp_path: Path) -> None:
+    """The script of docs/live.md, on two machines of which one has another callback."""
+    page = (ROOT / "docs" / "live.md").read_text(encoding="utf-8")
+    lines = page[page.index("    import collections, json, sys") :].splitlines()
+    script = dedent("\n".join(takewhile(str.strip, lines)))
+    reports = []
+    for name, changes in (("a", {}), ("b", {"hook": ElfEdit(vmlinux).value("replaced")})):
+        core = saved(vmlinux, changes).rename(tmp_path / name)
+        reports.append(tmp_path / f"{name}.json")
+        assert main(["live", "hooks", str(vmlinux), str(core), "--json", "-o", str(reports[-1]), "-q"]) == 0
+    said = subprocess.run([sys.executable, "-c", script, *reports], capture_output=True, text=True, check=True).stdout
+    rows = [line.split("\t") for line in said.splitlines()]
+    assert [row[1:4] + row[-1:] for row in rows if row[0] == "1"] == [
+        ["ftrace_ops", "", "vfs_read+0x4", "on_call"], ["ftrace_ops", "", "vfs_read+0x4", "replaced"],
+    ]  # fmt: skip
+    assert [row[0] for row in rows].count("2") == 6
+
+
+def test_a_machine_that_is_silent(
+    vmlinux: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_ssh(tmp_path, monkeypatch, "import time; time.sleep(60)")
+    assert main(["live", "hooks", str(vmlinux), "ssh:root@board", "--timeout", "1"]) == 2
+    assert "ssh:root@board: no answer within 1 s" in capsys.readouterr().err
