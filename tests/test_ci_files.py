@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -72,7 +73,8 @@ def test_commands_that_comments_name_take_these_arguments(file: Path, capsys: py
 def test_the_action(build: tuple[Path, bool]) -> None:
     directory, good = build
     action = document("action.yml")
-    (step,) = [step for step in action["runs"]["steps"] if step["name"] == "Verify"]
+    install, step = action["runs"]["steps"]
+    assert '"$RUNNER_TEMP/prologue/bin/pip" install "$PACKAGE[live,reports]"' in install["run"]
     (example,) = re.findall(r"such as `(.*?)`", action["inputs"]["arguments"]["description"])
     inputs = {"VMLINUX": "vmlinux", "IMAGE": BOOT_FILE, "ARGUMENTS": example}
     assert set(step["env"]) == set(inputs)
@@ -139,6 +141,18 @@ def test_packages(build: tuple[Path, bool]) -> None:
     script = ["sh", str(CI / "verify-packages")]
     assert run([*script, "linux-image.deb", "linux-image-dbg.deb"], directory) == (0 if good else 1)
     assert run([*script, "linux-image.deb"], directory) == 2
+
+
+@pytest.mark.thorough
+def test_the_jenkinsfile(build: tuple[Path, bool]) -> None:
+    directory, good = build
+    text = (CI / "Jenkinsfile").read_text(encoding="utf-8")
+    install, verify = (textwrap.dedent(script) for script in re.findall(r"sh '''\n(.*?)'''", text, re.DOTALL))
+    variables = dict(re.findall(r"(\w+) = '(.*)'", text))
+    assert run(["sh", "-n", "-c", install], directory) == 0
+    assert run(["sh", "-xe", "-c", verify], directory, variables) == (0 if good else 1)
+    assert "<testsuite" in (directory / "prologue.xml").read_text()
+    assert "</html>" in (directory / "prologue.html").read_text()
 
 
 def test_steps_of_the_lava_job_are_shell(tmp_path: Path) -> None:
