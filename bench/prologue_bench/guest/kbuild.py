@@ -26,7 +26,7 @@ from prologue_bench.host.progress import shown
 if TYPE_CHECKING:
     from prologue_bench.host.progress import Progress
 
-CROSS: Final = "aarch64-linux-gnu-"
+CROSS: Final = programs.CROSS
 NOT_BUILT: Final = ("Documentation/", "tools/")  # no kernel is another for what is there
 _HOST_TOOLS: Final = ("make", "gcc", "flex", "bison", "bc", "perl", "xz", "dpkg-deb")
 _LLVM: Final = ("clang", "ld.lld", "llvm-nm", "llvm-objcopy")
@@ -98,7 +98,7 @@ class Recipe:
         """Arguments of make that select them."""
         if self.toolchain != "gcc":
             return (f"LLVM={self._suffix or 1}",)
-        return f"CROSS_COMPILE={CROSS}", *([f"LD={self.linker}"] if self.linker else [])
+        return f"CROSS_COMPILE={programs.cross_prefix()}", *([f"LD={self.linker}"] if self.linker else [])
 
     @property
     def _suffix(self) -> str:

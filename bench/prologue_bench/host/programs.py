@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import subprocess
 
 from prologue_bench.errors import MissingToolError
 
+CROSS = "aarch64-linux-gnu-"
 # What to install, for the programs whose package has another name.
 _PACKAGES = {
     "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu",
@@ -16,8 +18,10 @@ _PACKAGES = {
     "apt-get": "apt",
     "dpkg-deb": "dpkg",
     "ld.lld": "lld",
+    "ld": "binutils",
     "llvm-nm": "llvm",
     "llvm-objcopy": "llvm",
+    "objcopy": "binutils",
     "pahole": "dwarves",
     "qemu-system-aarch64": "qemu-system-arm",
     "ssh": "openssh-client",
@@ -28,10 +32,17 @@ _PACKAGES = {
 
 def find(name: str) -> str:
     """Return the path of program `name`, or raise MissingToolError naming the Debian package that has it."""
+    if name.startswith(CROSS):
+        name = cross_prefix() + name.removeprefix(CROSS)
     path = shutil.which(name)
     if path is None:
         raise MissingToolError(f"{name} is not installed (Debian package {_package(name)})")
     return path
+
+
+def cross_prefix() -> str:
+    """Return what names of arm64's compiler and binutils begin with: nothing where they are the machine's own."""
+    return "" if platform.machine() == "aarch64" and shutil.which(f"{CROSS}gcc") is None else CROSS
 
 
 def _package(name: str) -> str:
