@@ -88,6 +88,9 @@ def _report(error: Exception) -> int:
         from prologue.installation import how_to_get
 
         message, code = f"{package}, which this command needs, is not installed: {how_to_get(package)}", 2
+    elif isinstance(error, ImportError) and not (error.name or "").startswith("prologue"):
+        *_, reason = str(error).strip().splitlines() or ["no reason given"]
+        message, code = f"a library that is installed cannot be loaded ({reason}): install what it needs, or it anew", 2
     else:
         message, code = _unexpected(error)
     _complain(message)

@@ -104,6 +104,23 @@ def test_a_library_that_is_missing_is_named(
     assert capsys.readouterr().err == error
 
 
+def test_a_library_that_cannot_be_loaded_is_no_bug_of_ours(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """numpy on a machine without libstdc++ says where to read on, and in its last line what is missing."""
+    advice = "\n\nIMPORTANT: PLEASE READ THIS\n\nOriginal error was: libstdc++.so.6: cannot open shared object file\n"
+
+    def load(*_: object) -> None:
+        raise ImportError(advice)
+
+    monkeypatch.setattr("prologue.cli.main.import_function", load)
+    assert main(["scan", "vmlinux"]) == 2
+    error = capsys.readouterr().err
+    start = "prologue: a library that is installed cannot be loaded (Original error was: libstdc++.so.6: cannot open"
+    assert error.startswith(start)
+    assert error.count("\n") == 1
+
+
 def test_arm64_has_another_way_to_drgn(installed: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert how_to_install("live", "drgn") == "pip install 'drgn>=0.0.31'"
     assert how_to_install("live") == "pip install 'pyelftools<0.34,>=0.32' 'drgn>=0.0.31'"
