@@ -19,7 +19,8 @@ pytestmark = pytest.mark.thorough  # two builds
 
 ROOT = Path(prologue.__file__).parent.parent
 FEATURES = (
-    ["explain", "PL501"], ["help", "gate", "States"], ["kernel", "patch", "6.12"], ["writes", "record", "--script"], ["protocol", "list"],
+    ["explain", "PL501"], ["help", "gate", "States"], ["kernel", "patch", "6.12"],
+    ["writes", "record", "--script"], ["protocol", "list"],
     ["bench", "table", "example:2019-a53"], ["verify", "example:good"],
 )  # fmt: skip
 AUTHOR = {"GIT_COMMITTER_NAME": "a tester", "GIT_COMMITTER_EMAIL": "tester@example.org"}  # kernel patch signs off
