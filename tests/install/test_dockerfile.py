@@ -16,7 +16,7 @@ import pytest
 import prologue
 from tests.support.needs import missing, needs_tools
 
-pytestmark = [pytest.mark.thorough, pytest.mark.extended]  # a minute, and 100 MB of packages
+pytestmark = [pytest.mark.thorough, pytest.mark.extended, pytest.mark.timeout(3600)]  # a minute, and 100 MB of packages
 
 TREE = Path(prologue.__file__).parent.parent
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "DEBIAN_FRONTEND": "noninteractive"}

@@ -1,0 +1,85 @@
+"""Commands on an arm64 machine give the bytes that they give here: what they print, and each file that they write."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from tests.arm64.machine import Outcome, run_arm64, run_here
+from tests.support.needs import needs_kernel, needs_tools
+
+# Where an example is put.
+HOOKED = "cache/prologue/examples/hooked"
+SMALL = (
+    ("verify", "example:broken", "--json"),
+    ("live", "audit", "example:hooked", "--json"),
+    ("live", "overlay", f"{HOOKED}/vmlinux", f"{HOOKED}/memory", "-o", "vmlinux.live"),
+    ("scan", "vmlinux.live", "--json"),
+    ("image", f"{HOOKED}/vmlinux", "-o", "Image"),
+    ("trace", "check", "example:hooked", "--json"),
+)
+DEBIAN = (
+    ("scan", "vmlinux", "--json"),
+    ("patch", "vmlinux", "-o", "vmlinux.build", "--contract", "stock", "--save-plan", "plan.json"),
+    ("verify", "vmlinux.build", "--against", "vmlinux", "--json"),
+    ("image", "vmlinux.build", "-o", "Image"),
+    ("live", "overlay", "vmlinux", "memory", "-o", "vmlinux.live"),
+    ("live", "audit", "vmlinux", "memory", "--json"),
+    ("trace", "stats", "run.ptrace", "--vmlinux", "vmlinux.live", "--json"),
+    ("trace", "check", "run.ptrace", "--vmlinux", "vmlinux.live", "--json"),
+    ("probe", "vmlinux", "vfs_read", "vfs_read+4", "vfs_read count", "--json"),
+)
+
+
+def compare(commands: Sequence[Sequence[str]], inputs: Path, place: Path) -> None:
+    """Run the commands in two directories that have the same inputs, and compare after each."""
+    directories = place / "arm64", place / "here"
+    for directory in directories:
+        directory.mkdir()
+        for path in inputs.iterdir():
+            os.link(path, directory / path.name)
+    for command in commands:
+        arm64, this = run_arm64(command, directories[0]), run_here(command, directories[1])
+        assert this.code in (0, 1, 5), this.err
+        assert in_place(arm64, directories[0]) == in_place(this, directories[1]), " ".join(command)
+        assert files(directories[0]) == files(directories[1]), " ".join(command)
+
+
+def in_place(outcome: Outcome, directory: Path) -> Outcome:
+    """Return the outcome without the name of the directory and the time at which a report was made."""
+    out = re.sub(r'"date": "[^"]*"', "", outcome.out)
+    return Outcome(outcome.code, *(text.replace(str(directory), ".") for text in (out, outcome.err)))
+
+
+def files(directory: Path) -> dict[str, str]:
+    """Return the hash of each file by its name; what is kept of examples is not compared by its date."""
+    paths = [path for path in sorted(directory.rglob("*")) if path.is_file() and path.name != ".lock"]
+    return {str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+
+
+@pytest.mark.thorough
+def test_examples(tmp_path: Path) -> None:
+    (tmp_path / "inputs").mkdir()
+    compare(SMALL, tmp_path / "inputs", tmp_path)
+
+
+@pytest.mark.kernel
+@pytest.mark.qemu
+@pytest.mark.extended  # five minutes of emulation, where nothing else runs
+@pytest.mark.timeout(3600)
+def test_a_kernel_of_debian(tmp_path: Path) -> None:
+    needs_tools("qemu-system-aarch64")
+    inputs = tmp_path / "inputs"
+    inputs.mkdir()
+    kernel = needs_kernel("trixie").vmlinux
+    memory, trace = inputs / "memory", inputs / "run.ptrace"
+    window = ("--begin", "vfs_read", "--count", "200000", "--ram", "256", "--cpus", "1")
+    assert main(["trace", "record", str(kernel), "-o", str(trace), *window, "--save-memory", str(memory)]) == 0
+    (inputs / "vmlinux").write_bytes(kernel.read_bytes())
+    compare(DEBIAN, inputs, tmp_path)
