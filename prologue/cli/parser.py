@@ -8,7 +8,16 @@ from typing import Any, Final
 
 from prologue import __version__
 from prologue.cli.first_screen import FirstScreen
-from prologue.cli.subcommands import Subcommand, add_command, add_commands, add_common, import_function
+from prologue.cli.subcommands import (
+    Parser,
+    Subcommand,
+    add_command,
+    add_commands,
+    add_common,
+    every_parser,
+    fill_all,
+    import_function,
+)
 
 SHELLS: Final = ("bash", "zsh", "fish")
 
@@ -65,6 +74,17 @@ def build_parser(chosen: str = "") -> argparse.ArgumentParser:
     for name, handler, help_, examples, options in wanted:
         add_command(commands, name, handler, help_, examples).when_chosen(partial(_add_options, options))
     return parser
+
+
+def _commands_called(word: str) -> str:
+    """Suggest the commands of any group that have a name; empty if none has: ``audit`` is ``live audit``."""
+    parser = build_parser()
+    fill_all(parser)
+    called = [each.prog for each in every_parser(parser) if each.prog.split()[1:][-1:] == [word]]
+    return f"did you mean {' or '.join(called)}?" if called else ""
+
+
+Parser.elsewhere = staticmethod(_commands_called)
 
 
 def _add_options(place: str, command: Subcommand) -> None:

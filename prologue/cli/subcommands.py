@@ -42,6 +42,9 @@ class Parser(argparse.ArgumentParser):
     Its help, if it cannot be printed, is an error: argparse's own passes over that.
     """
 
+    elsewhere: Callable[[str], str] = staticmethod(lambda _word: "")
+    """Suggests the commands of other groups that a word names; set by the module that knows all."""
+
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **{"allow_abbrev": False, **named})
         for store in (None, "store"):
@@ -58,7 +61,7 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
-            hint = _commands_called(value) or meant(value, action.choices) or f"{self.prog} --help lists them"
+            hint = self.elsewhere(value) or meant(value, action.choices) or f"{self.prog} --help lists them"
             raise argparse.ArgumentError(None, f"no command {value!r}: {hint}")
         if "--format" in action.option_strings and value == "json" and "--json" in self._option_string_actions:
             raise argparse.ArgumentError(action, "JSON is printed by --json")
@@ -155,16 +158,6 @@ def every_parser(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     """Return a parser and those of all its commands, each group before its commands."""
     groups = [action.choices.values() for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     return [parser, *(below for group in groups for command in group for below in every_parser(command))]
-
-
-def _commands_called(word: str) -> str:
-    """Suggest the commands of any group that have a name; empty if none has: ``audit`` is ``live audit``."""
-    from prologue.cli.parser import build_parser
-
-    parser = build_parser()
-    fill_all(parser)
-    called = [each.prog for each in every_parser(parser) if each.prog.split()[1:][-1:] == [word]]
-    return f"did you mean {' or '.join(called)}?" if called else ""
 
 
 def fill_all(parser: argparse.ArgumentParser, *, complete: bool = False) -> None:

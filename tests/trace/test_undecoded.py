@@ -95,7 +95,7 @@ def test_text_of_the_packet_lister(tmp_path: Path, capsys: pytest.CaptureFixture
         write_snapshot(walk(ROUNDS), text, directory, levels=(1,))
         data = (directory / "cpu0.bin").read_bytes()
         (directory / "cpu0.bin").write_bytes(data[cut:])
-        command = ["trc_pkt_lister", "-ss_dir", directory, "-decode", "-logfilename", directory / "text"]
+        command = ["trc_pkt_lister", "-ss_dir", str(directory), "-decode", "-logfilename", str(directory / "text")]
         subprocess.run([*command, "-src_name", "buffer0"], check=True, capture_output=True)
         assert main(["trace", "check", str(directory / "text"), "--vmlinux", str(vmlinux)]) == 0
         by_text = capsys.readouterr().out
