@@ -158,7 +158,7 @@ def is_earlier(time: int, other: int) -> bool:
     return time != 0 and (other == 0 or time < other)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Tally:
     """Counts of all that a reader met besides ranges, by name: input that it cannot use is not dropped in silence."""
 

@@ -63,8 +63,8 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_what_perf_prints_is_read(directory: Path, data: str, fields: str, suite: str) -> None:
     """Columns differ: pid and tid are five wide in 6.1, seven in 6.12 and 7.2."""
-    command = [str(needs_perf(suite)), "script", "-f", "-i", str(directory / data), "-k", str(directory / "vmlinux")]
-    text = subprocess.run(command + ["-F", fields] * bool(fields), capture_output=True, check=True).stdout
+    files = ["-i", str(directory / data), "-k", str(directory / "vmlinux"), *["-F", fields] * bool(fields)]
+    text = subprocess.run([str(needs_perf(suite)), "script", "-f", *files], capture_output=True, check=True).stdout
     account = Tally()
     found = spans(read_perf_script(Peekable(io.BytesIO(text), "perf"), account))
     assert account.lines() == []
