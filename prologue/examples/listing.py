@@ -25,7 +25,7 @@ _TYPES: Final = {"function": STT_FUNC, "object": STT_OBJECT, "label": STT_NOTYPE
 _GLOBAL: Final = 1 << 4  # STB_GLOBAL, in st_info
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class ListedSection:
     """A section of a listing: its flags as ELF has them, its address, and its bytes."""
 
@@ -102,7 +102,9 @@ class KernelListing:
         if verb == "section":
             self._close()
             name, flags, vaddr = rest.split()
-            self.sections.append(ListedSection(name, sum(_FLAGS[flag] for flag in flags), int(vaddr, 0)))
+            self.sections.append(
+                ListedSection(name=name, flags=sum(_FLAGS[flag] for flag in flags), vaddr=int(vaddr, 0))
+            )
         elif verb in _TYPES:
             self._close()
             self._begin(rest, _TYPES[verb])
