@@ -12,7 +12,7 @@ from prologue.errors import UNDECIDED
 from prologue.live.audit.run import LIVE_RULES
 from prologue.live.hooks.expected import expected_by, load_expected
 from prologue.live.hooks.judge import OF_LISTENERS
-from prologue.live.hooks.listing import Listing
+from prologue.live.hooks.listing import HookListing
 from prologue.live.hooks.run import REPORTED, findings_of, read_hooks
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.running_kernel import RunningKernel, open_running
@@ -45,17 +45,17 @@ def run(args: Namespace) -> int:
     return status
 
 
-def _listing(kernel: RunningKernel) -> Listing:
+def _listing(kernel: RunningKernel) -> HookListing:
     """Read what is attached, and judge it as an audit does."""
     inventory, judged = read_hooks(kernel, OF_LISTENERS)
     rules = {rule.code: rule for rule in LIVE_RULES if rule.code in REPORTED}
     findings, undecided = findings_of(inventory, judged, rules)
     gaps = [gap for gap in judged.not_known if gap.is_open]
     not_known = dict.fromkeys([*map(str, inventory.not_known), *map(str, gaps), *undecided])
-    return Listing(inventory=inventory, findings=tuple(findings), not_known=tuple(not_known))
+    return HookListing(inventory=inventory, findings=tuple(findings), not_known=tuple(not_known))
 
 
-def _rendered(args: Namespace, listing: Listing) -> str:
+def _rendered(args: Namespace, listing: HookListing) -> str:
     if args.format == "json":
         return json.dumps(hooks_data(listing), indent=2)
     if args.format == "text":

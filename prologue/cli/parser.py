@@ -77,7 +77,7 @@ def build_parser(chosen: str = "") -> argparse.ArgumentParser:
 
 
 def _commands_called(word: str) -> str:
-    """Suggest the commands of any group that have a name; empty if none has: ``audit`` is ``live audit``."""
+    """Return a question about the commands of any group that have a name, or nothing: ``audit`` is ``live audit``."""
     parser = build_parser()
     fill_all(parser)
     called = [each.prog for each in every_parser(parser) if each.prog.split()[1:][-1:] == [word]]

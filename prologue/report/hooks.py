@@ -7,7 +7,7 @@ from typing import Any, Final
 from prologue.live.hooks.by_function import EVERYWHERE, Called, CalledFunction, functions_of
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.listener import Listener
-from prologue.live.hooks.listing import Listing
+from prologue.live.hooks.listing import HookListing
 from prologue.report.findings import finding_data
 from prologue.report.findings import finding_lines as lines_of_findings
 from prologue.report.printable import printable
@@ -19,7 +19,7 @@ _FEW: Final = 3  # functions of a listener that a line names
 _LINES: Final = 40  # functions that the second table names
 
 
-def hooks_data(listing: Listing) -> dict[str, Any]:
+def hooks_data(listing: HookListing) -> dict[str, Any]:
     """Return the report as documented in docs/json.md; addresses are run-time ones."""
     inventory, expected = listing.inventory, listing.expected
     return {
@@ -79,7 +79,7 @@ LISTENER_HEAD: Final = ("what", "name", "where", "calls")
 FUNCTION_HEAD: Final = ("when it is called", "in this order")
 
 
-def hooks_text(listing: Listing, *, show_all: bool) -> str:
+def hooks_text(listing: HookListing, *, show_all: bool) -> str:
     """Return two tables, by listener and by function, what is wrong or new, and facts that are not known."""
     inventory = listing.inventory
     lines = table_lines(listener_rows(inventory), (*LISTENER_HEAD, ""))
@@ -93,7 +93,7 @@ def hooks_text(listing: Listing, *, show_all: bool) -> str:
     return "\n".join([*map(printable, lines), *ending])
 
 
-def finding_lines(listing: Listing) -> list[str]:
+def finding_lines(listing: HookListing) -> list[str]:
     """Return lines for findings, for listeners that are new, and for entries that no listener has."""
     new = [" ".join(part for part in _row(listing.inventory, each) if part) for each in listing.new]
     lines = lines_of_findings(list(listing.findings), show_all=True)
@@ -103,12 +103,12 @@ def finding_lines(listing: Listing) -> list[str]:
     ]
 
 
-def unknown_lines(listing: Listing) -> list[str]:
+def unknown_lines(listing: HookListing) -> list[str]:
     """Return a line for each gap of the listing."""
     return [printable(f"not known: {fact}") for fact in listing.not_known]
 
 
-def hooks_closing(listing: Listing) -> str:
+def hooks_closing(listing: HookListing) -> str:
     """Return the last line: the source, counts, and what the structs were read by."""
     inventory = listing.inventory
     modules = counted(len(inventory.owners.modules), "module")

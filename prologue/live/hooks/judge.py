@@ -25,8 +25,8 @@ class HooksJudged(NamedTuple):
     not_known: tuple[NotKnown, ...]
 
 
-Check = tuple[str, Callable[[Inventory], Iterator[Suspect]]]
-OF_LISTENERS: Final[tuple[Check, ...]] = (
+HookCheck = tuple[str, Callable[[Inventory], Iterator[Suspect]]]
+OF_LISTENERS: Final[tuple[HookCheck, ...]] = (
     ("owners of callbacks", without_owner),
     ("users of functions", miscounted),
     ("direct calls", disputed_direct_calls),
@@ -34,18 +34,18 @@ OF_LISTENERS: Final[tuple[Check, ...]] = (
     ("modules of callbacks", of_tainted_modules),
 )
 """Checks of what an inventory lists."""
-OF_LISTS: Final[tuple[Check, ...]] = (
+OF_LISTS: Final[tuple[HookCheck, ...]] = (
     *OF_LISTENERS,
     ("hidden modules", hidden_modules),
     ("executable memory", unowned),
     ("code of BPF and kprobes", foreign_code),
 )
 """All checks, except that of read-only data."""
-EVERY: Final[tuple[Check, ...]] = (*OF_LISTS, ("read-only data", changed_data))
+EVERY: Final[tuple[HookCheck, ...]] = (*OF_LISTS, ("read-only data", changed_data))
 """All checks."""
 
 
-def judge(inventory: Inventory, checks: tuple[Check, ...] = EVERY) -> HooksJudged:
+def judge(inventory: Inventory, checks: tuple[HookCheck, ...] = EVERY) -> HooksJudged:
     """Run checks; one that cannot be made is named."""
     suspects: list[Suspect] = []
     not_known: list[NotKnown] = []

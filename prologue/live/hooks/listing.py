@@ -1,4 +1,4 @@
-"""What ``live hooks`` reports: an inventory, what is wrong in it, and which listeners are new."""
+"""The report of ``live hooks``: an inventory, what is wrong in it, and which listeners are new."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prologue.rules.base import Finding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class HookListing:
     """An inventory; ``not_known`` are its gaps, and what could not be decided.
 
     ``expected`` has by number of the listener the entry that covers it, None if nothing was said to be expected;
@@ -25,7 +25,7 @@ class Listing:
     expected: Mapping[int, Expected] | None = None
     unused: tuple[Expected, ...] = ()
 
-    def compared(self, entries: Sequence[Expected], expected: Mapping[int, Expected]) -> Listing:
+    def compared(self, entries: Sequence[Expected], expected: Mapping[int, Expected]) -> HookListing:
         """Return the listing with what was expected of it."""
         used = set(expected.values())
         return replace(self, expected=expected, unused=tuple(entry for entry in entries if entry not in used))

@@ -10,7 +10,7 @@ from typing import Final
 from prologue.errors import InputError, Location
 from prologue.live.audit.run import KERNEL, LIVE_RULES, Audit, Look, audit_of, look_at, mismatch_audit
 from prologue.live.hooks.inventory import Inventory, Suspect, SuspectKind, take_inventory
-from prologue.live.hooks.judge import EVERY, Check, HooksJudged, judge
+from prologue.live.hooks.judge import EVERY, HookCheck, HooksJudged, judge
 from prologue.live.memory.base import Memory
 from prologue.live.memory.capture import Capture
 from prologue.live.system.own_text import AnotherKernelError
@@ -96,7 +96,7 @@ def findings_of(
     return findings, undecided
 
 
-def read_hooks(kernel: RunningKernel, checks: tuple[Check, ...] = EVERY) -> tuple[Inventory, HooksJudged]:
+def read_hooks(kernel: RunningKernel, checks: tuple[HookCheck, ...] = EVERY) -> tuple[Inventory, HooksJudged]:
     """Read and judge what is attached; on a running kernel again, while lists are being changed."""
     for _ in range(_TRIES):
         inventory = take_inventory(kernel)
@@ -106,7 +106,7 @@ def read_hooks(kernel: RunningKernel, checks: tuple[Check, ...] = EVERY) -> tupl
     return inventory, judged
 
 
-def _judged(kernel: RunningKernel, inventory: Inventory, checks: tuple[Check, ...]) -> HooksJudged:
+def _judged(kernel: RunningKernel, inventory: Inventory, checks: tuple[HookCheck, ...]) -> HooksJudged:
     """Judge hooks; on a running kernel, keep what is wrong in a second reading, too: lists change meanwhile."""
     judged = judge(inventory, checks)
     if not judged.suspects or not kernel.memory.live:

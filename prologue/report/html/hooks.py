@@ -10,7 +10,7 @@ import numpy as np
 from prologue.arrays import U64
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.listener import Listener
-from prologue.live.hooks.listing import Listing
+from prologue.live.hooks.listing import HookListing
 from prologue.report.hooks import (
     FUNCTION_HEAD,
     LISTENER_HEAD,
@@ -28,7 +28,7 @@ _MOST: Final = 20_000  # rows of it; a page has a limit
 _MASK: Final = (1 << 64) - 1
 
 
-def hooks_page(listing: Listing, command: Sequence[str]) -> Page:
+def hooks_page(listing: HookListing, command: Sequence[str]) -> Page:
     """Make the page; ``command`` has the words that make it again."""
     inventory = listing.inventory
     rows = listener_rows(inventory)
