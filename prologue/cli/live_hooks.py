@@ -50,7 +50,8 @@ def _listing(kernel: RunningKernel) -> HookListing:
     inventory, judged = read_hooks(kernel, OF_LISTENERS)
     rules = {rule.code: rule for rule in LIVE_RULES if rule.code in REPORTED}
     findings, undecided = findings_of(inventory, judged, rules)
-    gaps = [gap for gap in judged.not_known if gap.is_open]
+    # Of a list that was being changed, the inventory says it.
+    gaps = [gap for gap in judged.not_known if gap.is_open and gap.what == OF_LISTENERS[0][0]]
     not_known = dict.fromkeys([*map(str, inventory.not_known), *map(str, gaps), *undecided])
     return HookListing(inventory=inventory, findings=tuple(findings), not_known=tuple(not_known))
 
