@@ -17,8 +17,7 @@ _BOUND: Final = re.compile(r"(>=|<)([\d.]+)")
 _MODULES: Final = {"elftools": ("live", "pyelftools"), "shtab": ("reports", "shtab")}
 # Libraries without a wheel for some machine, and what to do there.
 _WITHOUT_WHEEL: Final = {
-    "drgn": "apt-get install python3-drgn, in a venv that was made with --system-site-packages; or build it: "
-    "apt-get install gcc make pkg-config python3-dev libelf-dev libdw-dev, then pip install drgn"
+    "drgn": "apt-get install gcc make pkg-config python3-dev libelf-dev libdw-dev, then pip install drgn builds it"
 }
 
 

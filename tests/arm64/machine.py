@@ -20,8 +20,8 @@ from prologue_bench.host import cache
 from tests.support.needs import missing, needs_tools
 
 ROOT: Final = Path(__file__).parent.parent.parent
-# Debian 13 has drgn, which has no wheel for aarch64; its usr-merged links are in base-files.
-_PACKAGES: Final = ("base-files", "libstdc++6", "python3", "python3-drgn")
+# Links of the merged /usr are in base-files.
+_PACKAGES: Final = ("base-files", "libstdc++6", "python3")
 _SUITE: Final = "trixie"
 _PYTHON: Final = "3.13"
 _EXTRAS: Final = ("live", "reports")

@@ -105,6 +105,7 @@ class Vmcore:
             return program, info
         if mapped:
             return mapped[0]
+        check_installation()
         raise InputError(_NO_VMCOREINFO, path=self.name)
 
     def read(self, vaddr: int, size: int) -> bytes:
