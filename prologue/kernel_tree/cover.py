@@ -21,6 +21,7 @@ SUBJECTS: Final[dict[Mode, str]] = {
 }
 _COUNTS: Final = "prologue.exact-counts/1"
 _SCAN: Final = "prologue.scan/1"
+_MEASURED: Final = "prologue.bench-figures/1"
 # Trees on which the patches were made, as Debian has them: no commit of them is known.
 _BASES: Final = {"6.1": "6.1.192", "6.12": "6.12.117", "7.2": "7.2.13", "7.3": "7.3.4"}
 _NEWEST: Final = "7.3"
@@ -102,10 +103,10 @@ def _base(release: str) -> str:
 
 
 def read_figures(path: Path) -> list[str]:
-    """Read figures, as lines of the letter, of ``bench/exact_counts.py --json`` or ``prologue scan --json``.
+    """Read figures, as lines of the letter, of ``bench/exact_counts.py``, ``prologue scan`` or ``bench export``.
 
     Raises:
-        InputError: the file cannot be read, or is neither.
+        InputError: the file cannot be read, or is none of their JSON.
 
     """
     try:
@@ -115,13 +116,17 @@ def read_figures(path: Path) -> list[str]:
             return _counted(data)
         if schema == _SCAN:
             return _scanned(data)
+        if schema == _MEASURED:
+            return [str(line) for line in data["lines"]]
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path=path) from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(
-            "has no figures: give the output of bench/exact_counts.py --json or of prologue scan --json", path=path
+            "has no figures: give the output of bench/exact_counts.py --json, prologue scan --json or prologue bench"
+            " export --for-mail",
+            path=path,
         ) from error
-    raise InputError(f"has figures of another kind ({schema}): give {_COUNTS} or {_SCAN}", path=path)
+    raise InputError(f"has figures of another kind ({schema}): give {_COUNTS}, {_SCAN} or {_MEASURED}", path=path)
 
 
 def _counted(data: dict[str, Any]) -> list[str]:

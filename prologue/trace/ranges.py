@@ -174,7 +174,13 @@ class Tally:
 
     def apart(self) -> Tally:
         """Return a tally of the same counts with reports of its own: a guest's are about the guest's image."""
-        return Tally(self.counts, self._singulars, versions=self.versions, traced=self.traced, undecoded=self.undecoded)
+        return Tally(
+            counts=self.counts,
+            _singulars=self._singulars,
+            versions=self.versions,
+            traced=self.traced,
+            undecoded=self.undecoded,
+        )
 
     def count_bytes(self, cpu: int, size: int, lost: int) -> None:
         """Count the bytes of a recording of a CPU, and of these the ones that were not decoded."""

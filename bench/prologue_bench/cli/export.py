@@ -31,7 +31,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
         "--benchstat", action="store_true", help="Go's benchmark format, a line a boot: benchstat -col /variant FILE"
     )  # fmt: skip
     formats.add_argument(
-        "--figures", action="store_true",
+        "--for-mail", action="store_true",
         help="lines for a patch's mail, each with kernel, compiler, machine and file (JSON: prologue.bench-figures/1)",
     )  # fmt: skip
     added.add_argument(
@@ -70,7 +70,7 @@ def run(args: Namespace) -> int:
         from prologue_bench.report.kcidb import Source, to_kcidb
 
         text = to_kcidb(sets, Source(**source))
-    elif args.figures:
+    elif args.for_mail:
         text = to_figures(compare(merge(sets)), args.results)
     else:
         text = (samples_csv if args.csv else to_benchstat)(merge(sets))

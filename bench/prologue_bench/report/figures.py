@@ -24,7 +24,7 @@ def to_figures(report: Report, files: list[str]) -> str:
     """
     campaign = report.results.campaign
     if campaign.evidence == "smoke":
-        raise BenchError("--figures: smoke evidence gives no figure: it measures the translator")
+        raise BenchError("--for-mail: smoke evidence gives no figure: it measures the translator")
     source = {
         "kernel": dict(campaign.kernel),
         "compiler": _compiler(report),

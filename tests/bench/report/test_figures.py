@@ -18,7 +18,7 @@ def test_a_figure_names_its_kernel_compiler_machine_and_file(tmp_path: Path, cap
     made = Made(effects={BUILD: 0.03})
     recorded = [replace(boot, gate_before={"compiler": "gcc 14.2.0, GNU ld 2.44"}) for boot in boots(made)]
     directory = str(write(tmp_path / "results", campaign(made), recorded))
-    assert main(["bench", "export", directory, "--figures"]) == 0
+    assert main(["bench", "export", directory, "--for-mail"]) == 0
     data = json.loads(capsys.readouterr().out)
     (figure,) = data["figures"]
     assert (figure["variant"], figure["base"], figure["verdict"]) == (BUILD, BASE, "different")
@@ -33,8 +33,8 @@ def test_a_figure_names_its_kernel_compiler_machine_and_file(tmp_path: Path, cap
 
 
 def test_exact_counts_are_figures_and_smoke_is_none(tmp_path: Path, capsys: Said) -> None:
-    assert main(["bench", "export", str(make_exact(tmp_path / "exact", {BASE: 48, BUILD: 32})), "--figures"]) == 0
+    assert main(["bench", "export", str(make_exact(tmp_path / "exact", {BASE: 48, BUILD: 32})), "--for-mail"]) == 0
     (figure,) = json.loads(capsys.readouterr().out)["figures"]
     assert (figure["difference"], figure["compiler"]) == (-16, None)
-    assert main(["bench", "export", str(make(tmp_path / "smoke", Made(evidence="smoke"))), "--figures"]) == 2
+    assert main(["bench", "export", str(make(tmp_path / "smoke", Made(evidence="smoke"))), "--for-mail"]) == 2
     assert "smoke evidence gives no figure" in capsys.readouterr().err
