@@ -25,8 +25,8 @@ TEXT = 0xFFFF800080010000
         ("", "empty word count"),
         (Path("some/vmlinux"), "vmlinux"),
         (("nop", TEXT, False), "nop 0xffff800080010000 False"),
-        (object(), None),
-        (("nop", object()), None),
+        pytest.param(object(), None, id="an object"),
+        pytest.param(("nop", object()), None, id="a text and an object"),
     ],
     ids=str,
 )
