@@ -47,15 +47,24 @@ def expect_error(path: Path, message: str, capsys: pytest.CaptureFixture[str], *
         (b"\x00\x01\x02\x03" * 99, "not ELF"),
         (b"!<arch>\ndebian-binary   1700000000", "a Debian package: unpack it first (dpkg-deb -x)"),
         (b"\xed\xab\xee\xdb\3\0", "an RPM package: unpack it first (rpm2cpio)"),
-        (b"\x1f\x8b\x08" + b"\0" * 99, "damaged"),
-        (b"\x28\xb5\x2f\xfd" + b"\0" * 99, "damaged"),
-        (b"\xfd7zXZ\0" + b"\0" * 99, "damaged"),
     ],
 )
 def test_not_elf(tmp_path: Path, content: bytes, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "vmlinux"
     path.write_bytes(content)
     expect_error(path, message, capsys)
+
+
+@pytest.mark.parametrize(
+    ("magic", "name"),
+    [(b"\x1f\x8b\x08", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\xfd7zXZ\0", "xz")],
+    ids=["gzip", "zstd", "xz"],
+)
+def test_compressed_and_cut_off(tmp_path: Path, magic: bytes, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "vmlinux"
+    path.write_bytes(magic + b"\0" * 99)
+    expect_error(path, "compressed data", capsys, "scan", "patch", "verify")
+    expect_error(path, f"a file compressed with {name}: unpack it first", capsys, "image")
 
 
 def header(offset: int, form: str, value: int) -> Change:
@@ -265,7 +274,7 @@ def test_kernel_without_ftrace_is_left_alone(mini: Mini, capsys: pytest.CaptureF
     capsys.readouterr()
     assert main(["verify", str(vmlinux)]) == 0
     assert (
-        "no dynamic ftrace, no sites to verify (no pairs at 43 function entries looked at)" in capsys.readouterr().out
+        "no dynamic ftrace, no sites to verify (no pairs at 46 function entries looked at)" in capsys.readouterr().out
     )
     assert vmlinux.read_bytes() == before
 

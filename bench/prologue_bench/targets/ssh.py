@@ -46,8 +46,8 @@ class SshTarget(BoardTarget):
     def __init__(
         self, host: str, install: str = "kexec", reboot: str = "reboot", ssh_options: Sequence[str] = ()
     ) -> None:
+        self._install = parse_install(install, reboot)  # what was typed wrong comes before what is not installed
         self._remote = Remote(host, ssh_options)
-        self._install = parse_install(install, reboot)
         self._facts: dict[str, str] | None = None
 
     def facts(self) -> Mapping[str, str]:

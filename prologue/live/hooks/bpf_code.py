@@ -46,8 +46,9 @@ def bpf_names(objects: Objects) -> tuple[BpfName, ...]:
         return ()
     return tuple(
         BpfName(
-            objects.get(place, "bpf_ksym.start"), objects.get(place, "bpf_ksym.end"),
-            objects.text(place + objects.offset("bpf_ksym.name")), place, bool(objects.get(place, "bpf_ksym.prog", 1)),
+            start=objects.get(place, "bpf_ksym.start"), end=objects.get(place, "bpf_ksym.end"),
+            name=objects.text(place + objects.offset("bpf_ksym.name")), place=place,
+            is_program=bool(objects.get(place, "bpf_ksym.prog", 1)),
         )
         for place in objects.entries(objects.place("bpf_kallsyms"), "bpf_ksym.lnode")
     )  # fmt: skip

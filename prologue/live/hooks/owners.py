@@ -107,7 +107,9 @@ class Owners:
         for code in held:
             named = self._names_of_bpf.get(code.start)
             shown = code.name if named is None else named.name
-            yield OwnedRange(code.start, code.end, BPF, shown, code.kind, code.current)
+            yield OwnedRange(
+                start=code.start, end=code.end, owner=BPF, name=shown, kind=code.kind, current=code.current
+            )
 
     def _is_in_memory_of_bpf(self, code: BpfCode) -> bool:
         """Return whether BPF got the memory, as far as that is known; a struct may say that any memory is code."""

@@ -108,6 +108,7 @@ def test_other_lines_are_refused(line: str, said: str) -> None:
         parse_counters(["cycles 1 2 2", line], "here")
 
 
+@pytest.mark.beyond  # busybox is one of the shells
 @pytest.mark.parametrize("shell", shells())
 def test_the_program_arrives_whole(shell: str, tmp_path: Path) -> None:
     program = bytes(range(256)) * 2 + b"\0007%d\\n\\0\\c'\n\n"

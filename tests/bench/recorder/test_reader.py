@@ -369,7 +369,7 @@ def test_what_a_boot_says_once_is_not_taken_from_another(tmp_path: Path) -> None
     (tmp_path / "boots.log").write_text(died + torn)
     (record,) = read_records([tmp_path / "boots.log"]).boots
     assert (record.variant, record.values) == ("boot", {})
-    assert record.void == "the recorder's output is of two boots: readback comes twice"
+    assert record.void == "lost: the recorder's output is of two boots: readback comes twice"
 
 
 @pytest.mark.thorough

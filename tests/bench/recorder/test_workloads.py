@@ -41,7 +41,7 @@ def environment(directory: Path) -> dict[str, str]:
 def test_a_kernel_build_cleans_its_own_tree_only(tmp_path: Path) -> None:
     """A make of the kernel would do `mrproper` in KBUILD_OUTPUT."""
     (tmp_path / "Makefile").write_text(
-        "mrproper defconfig vmlinux:\n\t@test -z '$(KBUILD_OUTPUT)$(KBUILD_EXTMOD)$(O)'\n"
+        "mrproper defconfig vmlinux:\n\t@sleep 0.05; test -z '$(KBUILD_OUTPUT)$(KBUILD_EXTMOD)$(O)'\n"
     )
     task = Task(workloads=(parse_workload(f"kernel-build:{tmp_path},j=2"),), runs=1)
     hostile = {"KBUILD_OUTPUT": "/other/build", "KBUILD_EXTMOD": "/a/module", "MAKEFLAGS": " -- O=/other/build"}
