@@ -76,7 +76,7 @@ def test_no_patch_adds_a_warning(release: str, compiled: OneObject, tmp_path: Pa
             assert _warnings(compiled, contents, on, tmp_path) == warnings, (patch.step, on)
             if patch.step == "marker" and {WITH["REGS"], WITH["ARGS"]} & {*on}:
                 assert _warnings(compiled, contents, (*on, OPTION), tmp_path) == warnings, (OPTION, on)
-    assert steps == ["literals", "loop", "accept", "marker"]
+    assert steps == ["literals", "records", "loop", "accept", "marker"]
 
 
 def test_a_function_without_use_would_be_seen(release: str, compiled: OneObject, tmp_path: Path) -> None:
