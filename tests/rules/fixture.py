@@ -32,6 +32,7 @@ class Fixture:
     contract: Contract = "native"
     command: tuple[str, ...] = ("verify",)
     status: int | None = None  # of the command; the severity's, if None
+    fix: str = ""  # the advice for that place, if it is not the rule's
     finished: bool = False  # by `patch`, which takes it for the work of an interrupted run
 
 

@@ -24,4 +24,8 @@ def healthy(mini: Mini) -> Arguments:
     return [mini(Spec())]
 
 
-FIXTURE = Fixture(broken, healthy, symbol="work_leaf")
+FIX = (
+    "find what wrote there after the compiler, or compile that object with the flags of the kernel (CC_FLAGS_FTRACE in"
+    " arch/arm64/Makefile): objects of -fpatchable-function-entry=1 look like that; link again"
+)
+FIXTURE = Fixture(broken, healthy, symbol="work_leaf", fix=FIX)

@@ -43,7 +43,7 @@ def test_the_fixture_fires_exactly_its_rule(mini: Mini, rule: Rule, capsys: pyte
     finding = said["findings"][0]
     assert finding["slug"] == rule.slug
     assert finding["message"]
-    assert finding["fix"] == (FINISH if fixture.finished else rule.fix)
+    assert finding["fix"] == (FINISH if fixture.finished else fixture.fix or rule.fix)
     if fixture.symbol is not None:
         assert finding["symbol"] == fixture.symbol
 
