@@ -68,7 +68,7 @@ def test_a_compressed_module_is_named_as_it_is_stored(files: dict[str, Path], ca
     verify(files["mini.ko.xz"], "--vmlinux", files["vmlinux"], "--json")
     data = json.loads(capsys.readouterr().out)
     assert data["checked"][0]["sha256"] == sha256(files["mini.ko.xz"])
-    assert data["checked"][0]["release"] == "6.1.0-mini"
+    assert data["checked"][0]["release"] == "6.12.0-mini"
     assert [(each["role"], each["sha256"]) for each in data["compared"]] == [("vmlinux", sha256(files["vmlinux"]))]
 
 

@@ -22,7 +22,7 @@ class ModuleSpec:
     compiler: Literal["gcc", "clang"] = "gcc"
     linked: bool = True  # with the script; else as compiled, every function in a section of its own
     merged: bool = True  # by the script; else LLD leaves every function and its record in sections of their own
-    release: str = "6.1.0-mini"
+    release: str = "6.12.0-mini"  # that of the mini kernel: mini.h
 
     def __str__(self) -> str:
         extras = ["bti"] * self.bti + ([] if self.linked else ["unlinked"])

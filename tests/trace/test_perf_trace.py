@@ -170,7 +170,7 @@ def test_the_file_that_did_not_run_is_named(raw: bool, tmp_path: Path, capsys: p
     [
         ({"magic": 0x3030303030303030}, "an ETMv3 or PTM"),
         ({"magic": 0x7070}, "is of an unknown kind"),
-        ({"version": 3}, "described in version 3"),
+        ({"version": 3}, "trace units in version 3"),
         ({"cpus": [2, 3]}, "has no"),
     ],
     ids=str,
@@ -239,7 +239,7 @@ def test_virtual_machines_are_refused(tmp_path: Path, vmlinux: Path, capsys: pyt
 def test_no_trace_in_it(tmp_path: Path) -> None:
     data = write(tmp_path / "a", CsTrace(streams={0: stream(1)}, text=(KERNEL.base, 4))).read_bytes()
     (tmp_path / "b").write_bytes(data.replace((70).to_bytes(4, "little"), (68).to_bytes(4, "little"), 1))
-    with pytest.raises(InputError, match="recorded with -e cs_etm//"), open_trace(str(tmp_path / "b")):
+    with pytest.raises(InputError, match="record one with perf record -e cs_etm//"), open_trace(str(tmp_path / "b")):
         pass
 
 
