@@ -62,7 +62,8 @@ def campaign_over_links(tmp_path: Path) -> Path:
 def test_pairs_of_one_link_only_are_called_that(campaign_over_links: Path, label: str) -> None:
     results = open_results([str(campaign_over_links)])
     boots_left = tuple(boot for boot in results.boots if boot.link == "link-01" or boot.variant != label)
-    for part in compare(replace(results, boots=boots_left)).workloads:
+    planned = replace(results.campaign, boots_planned=PAIRS)
+    for part in compare(replace(results, campaign=planned, boots=boots_left)).workloads:
         (comparison,) = (each for each in part.comparisons if each.variant == BUILD)
         assert comparison.verdict == "too few boots"
         assert comparison.reason == f"{PAIRS} pairs of boots, all of one link; an effect over layouts needs two links"
@@ -71,7 +72,8 @@ def test_pairs_of_one_link_only_are_called_that(campaign_over_links: Path, label
 def test_too_few_pairs_of_several_links_are_not_called_pairs_of_one(campaign_over_links: Path) -> None:
     results = open_results([str(campaign_over_links / f"link-0{number}") for number in (1, 2)])
     early = tuple(boot for boot in results.boots if (boot.block or 0) % PAIRS < 2)
-    for comparison in compare(replace(results, boots=early)).workloads[0].comparisons:
+    planned = replace(results.campaign, boots_planned=4)
+    for comparison in compare(replace(results, campaign=planned, boots=early)).workloads[0].comparisons:
         assert comparison.verdict == "too few boots"
         assert comparison.reason == f"4 pairs of boots; a verdict needs at least {LEAST}"
 
