@@ -62,6 +62,7 @@ def files(directory: Path) -> dict[str, str]:
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(3600)  # seconds of emulation for each command
 def test_examples(tmp_path: Path) -> None:
     (tmp_path / "inputs").mkdir()
     compare(SMALL, tmp_path / "inputs", tmp_path)
