@@ -16,7 +16,7 @@ from prologue.kernel.marker_reader import FLAGS
 from tests.mutation.mutation import NONE, Mutation
 from tests.mutation.world import World
 
-READER = "arch_ftrace_prepare_records"
+READER = "arch_ftrace_begin_records"
 CALLER = "ftrace_make_core_records"  # in ftrace_init, unless the compiler inlined it
 _SIZE = 24
 
