@@ -62,7 +62,7 @@ def overwritten(place: int, target: int) -> list[int]:
 Form = Callable[[int, int], list[int]]
 
 
-def formed(mini: Mini, form: Form, function: str = "say", back: int = 0) -> tuple[int, list[tuple[int, int]]]:
+def formed(mini: Mini, form: Form, function: str = "start_kernel", back: int = 0) -> tuple[int, list[tuple[int, int]]]:
     """Address where the form begins, and what is found, with the form written over a function."""
     vmlinux = mini(Spec())
     elf = ElfEdit(vmlinux)
