@@ -324,7 +324,7 @@ def test_a_log_of_many_boots(tmp_path: Path) -> None:
         ("nop", None, {"hackbench": (5.0, 5.0)}),
         ("mov", None, {"hackbench": (5.1, 5.1)}),
         ("nop", "hackbench: run 1: exit status 2; last line of its output: no memory", {}),
-        ("mov", "the recorder's output is not complete: no value of hackbench in 1 of 2 runs", {}),
+        ("mov", "lost: the recorder's output is not complete: no value of hackbench in 1 of 2 runs", {}),
     ]
     assert results.campaign.machine["cpu"] == "410fd034 x3, 411fd072 x1"
 
@@ -343,7 +343,7 @@ def test_a_torn_line_in_a_log_keeps_its_boot_apart_from_the_next(tmp_path: Path)
     results = open_results([str(tmp_path / "boots.log")])
     assert [(boot.variant, boot.void, dict(boot.values)) for boot in results.boots] == [
         ("boot", None, {"hackbench": (5.0, 5.0)}),
-        ("boot", "the recorder's output is not complete: no value of hackbench in 1 of 2 runs", {}),
+        ("boot", "lost: the recorder's output is not complete: no value of hackbench in 1 of 2 runs", {}),
         ("build", None, {"hackbench": (5.2, 5.2)}),
     ]
 
