@@ -32,6 +32,8 @@ def test_the_kernel_that_was_given_decides(
         elf.rename_symbol("ftrace_call_adjust", "inlined")
         if release is not None:
             set_release(elf, release)
+    if release is None:
+        vmlinux.write_bytes(vmlinux.read_bytes().replace(b"Linux version ", b"Another texts "))
     subprocess.run(["aarch64-linux-gnu-as", "-o", ko], input=_SOURCE, text=True, check=True)
     capsys.readouterr()
     assert main(["verify", str(ko), "--vmlinux", str(vmlinux), "--json"]) == (1 if severity == "fatal" else 0)
