@@ -36,7 +36,7 @@ SHOWN = "vfs_read"  # the function of the real one that is shown and traced
 WORKLOAD = "hackbench:process,sockets,g=1,l=50"
 RUNS = 3  # of it in each boot
 ELSE = "it needs a Debian archive, or a kernel of your own: make demo VMLINUX=FILE MODULES=DIR"
-SMALL_TIMEOUT = 120  # seconds: it takes one on an idle machine
+SMALL_TIMEOUT = 600  # seconds: it takes one on an idle machine
 
 
 class Steps:
