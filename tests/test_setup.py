@@ -113,7 +113,7 @@ def test_an_arm64_machine_takes_its_own_compiler(setup: Setup, machine: str, com
 
 def test_without_network_one_line_says_so(setup: Setup) -> None:
     needs_tools("sudo") if os.getuid() else None
-    refuses = "echo \"Err:1 http://deb.debian.org/debian: Temporary failure resolving 'deb.debian.org'\"; exit 100"
+    refuses = "echo \"Err:1 http://mirror.test/debian: Temporary failure resolving 'mirror.test'\"; exit 100"
     done = setup("demo", apt_get=refuses, dpkg_query="exit 0")
     said, log = done.stderr.splitlines()[-1].split(" (log: ")
     assert done.returncode == 2
