@@ -178,7 +178,7 @@ class Btf:
         """
         number = self._only(name, self._functions)
         if number is not None and self.type(number).kind != BtfKind.FUNC_PROTO:
-            raise self._damaged(f"type {number} is no prototype")
+            raise self._damaged(f"type {number} is not a function prototype")
         return number
 
     def variable(self, name: str) -> int | None:

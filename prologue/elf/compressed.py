@@ -124,7 +124,9 @@ def _stream(
         at = min(at + _STEP, len(data))
         room -= len(piece)
         if room < 0:
-            raise InputError(f"unpacks to more than {MAX_OUTPUT >> 20} MiB: no kernel and no module", path=path)
+            raise InputError(
+                f"unpacks to more than {MAX_OUTPUT >> 20} MiB, more than any kernel or module has", path=path
+            )
         yield piece
     return at - len(decoder.unused_data), room
 

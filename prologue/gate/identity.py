@@ -101,5 +101,5 @@ def verification_date() -> str:
     try:
         date = datetime.now(tz=UTC) if not seconds else datetime.fromtimestamp(int(seconds), tz=UTC)
     except (ValueError, OverflowError, OSError) as error:
-        raise UsageError(f"{_EPOCH}={seconds} is no time in seconds") from error
+        raise UsageError(f"{_EPOCH}={seconds} is not a time in seconds") from error
     return date.strftime("%Y-%m-%dT%H:%M:%SZ")

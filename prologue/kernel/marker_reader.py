@@ -44,7 +44,7 @@ def find_problem(kernel: Binary, bounds: Bounds | None, marker: Marker) -> Reade
         return ReaderProblem(f"it is in {section.name if section else 'no section'}, not in {SECTION}", marker.vaddr)
     other = _other_object(kernel, bounds, marker)
     if other:
-        return ReaderProblem(f"its bytes are those of {other}, too", marker.vaddr)
+        return ReaderProblem(f"it shares its bytes with {other}", marker.vaddr)
     entry = kernel.symbols.require(ENTRY)
     search = LoadSearch(kernel.text, kernel.symbols, marker.vaddr + FLAGS)
     for function in reached(kernel.text, kernel.symbols, entry.vaddr, _DEEPEST, _MOST):

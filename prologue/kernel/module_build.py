@@ -45,7 +45,7 @@ def why_other_build(module: Module, kernel: Kernel) -> str:
         compared = len(check.differing) + len(check.same)
         names = ", ".join(check.differing[:3]) + (", ..." if len(check.differing) > 3 else "")
         built = f"built for {module.release}" if other else "of another build"
-        return f"{built}: {len(check.differing)} of {compared} CRCs of symbols are not those of {kernel.path}: {names}"
+        return f"{built}: {len(check.differing)} of {compared} CRCs of symbols differ from {kernel.path}'s: {names}"
     if other and (not check.same or (check.elsewhere and not module.modinfo.get("depends"))):
         lacks = f", which does not export {check.elsewhere[0]}" if check.elsewhere else ""
         return f"{differs}{lacks}"
@@ -58,7 +58,4 @@ def versions_note(module: Module, kernel: Kernel) -> str:
     if check is None:
         return ""
     others = f"; {len(check.elsewhere)} are of other modules, and were not compared" if check.elsewhere else ""
-    return (
-        f"built for {module.release}, judged for {kernel.release}: CRCs of "
-        f"{len(check.same)} symbols are those of {kernel.path}{others}"
-    )
+    return f"built for {module.release}, judged for {kernel.release}: CRCs of {len(check.same)} symbols agree{others}"

@@ -47,7 +47,7 @@ def verify(  # noqa: PLR0913 - all others are optional, and named
         raise UsageError("image= is for PL404, which would not run: remove it from ignore, or select it")
     binary = open_binary(path_of(file), unpack=True)
     if vmlinux is not None and not isinstance(binary, Module):
-        raise InputError("vmlinux= is for modules, and this is none", path=binary.path)
+        raise InputError("vmlinux= names the kernel of a module, and this file is a kernel", path=binary.path)
     verified = verify_binary(
         Request(
             tuple(rule.code for rule in rules),

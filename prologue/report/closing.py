@@ -30,7 +30,7 @@ def closing_line(verdict: Verdict) -> str:
         outcome.append(f"{len(verdict.unreadable)} could not be verified")
     if verdict.baselined:
         known = counted(len(verdict.baselined), "known finding")
-        outcome = [*outcome, known] if outcome else [f"clean but for {known}"]
+        outcome = [*outcome, known] if outcome else [f"clean except for {known}"]
     looked = [_looked_at(list(verdict.facts.values())), _kernels(verdict), _signatures(verdict)]
     looked += [_compared(verdict), _left_out(verdict)]
     scope = "; ".join(part for part in looked if part)

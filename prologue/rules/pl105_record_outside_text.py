@@ -25,7 +25,7 @@ def check(subject: Subject) -> Iterator[Hit]:
         words: tuple[int, ...] = (value,)
         if subject.binary.relocatable:  # the address is ours: the module has none yet
             where = subject.binary.symbols.locate(value)
-            place, words = str(where) if where.section else "a place in no section", ()
+            place, words = str(where) if where.section else "outside of every section", ()
         yield Hit(int(vaddrs[k]), f"record points at {place}, which is not text", words)
 
 

@@ -34,7 +34,7 @@ RULE = Rule(
     inputs=("K",),
     what="A module with several sections `__patchable_function_entries`, of which the first does not hold all records; "
     "or with more than 65,279 sections.",
-    why="The module loader takes the first section of that name and says nothing of the others: their functions cannot "
+    why="The module loader takes the first section of that name and ignores the others: their functions cannot "
     "be traced, and a livepatch or BPF program cannot attach to them. Numbers of sections that need more than 16 bits "
     "it does not know at all, and refuses the module.",
     example="5 sections __patchable_function_entries, of which the first has 1 of 5 records",

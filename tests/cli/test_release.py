@@ -213,7 +213,7 @@ def test_known_findings_of_pl3_are_accepted_and_named(native: Path, tmp_path: Pa
     assert release(native, "--baseline", known) == 0
     said = capsys.readouterr().out
     assert f"1 known finding (baseline {known}): PL304 x 1: read twice (a maintainer)" in said
-    assert "clean but for 1 known finding (" in said
+    assert "clean except for 1 known finding (" in said
     assert release(native, "--baseline", known, "--quiet") == 0
     assert "read twice (a maintainer)" in capsys.readouterr().err
 

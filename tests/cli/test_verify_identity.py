@@ -149,7 +149,7 @@ def test_a_form_and_a_file_are_needed(form: str, capsys: Said) -> None:
 def test_a_date_that_is_none_is_refused(mini: Mini, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
     assert verify(mini(Spec())) == 2
-    assert "SOURCE_DATE_EPOCH=yesterday is no time in seconds" in capsys.readouterr().err
+    assert "SOURCE_DATE_EPOCH=yesterday is not a time in seconds" in capsys.readouterr().err
 
 
 def test_a_file_that_changes_while_it_is_read_has_no_verdict(

@@ -319,7 +319,7 @@ def test_a_marker_on_another_object(mini: Mini, distance: int, size: int, info: 
         at = elf.symbol_offset("ftrace_records")
         elf.data[at + 6 : at + 8] = elf.data[elf.symbol_offset(SYMBOL) + 6 : elf.symbol_offset(SYMBOL) + 8]  # st_shndx
         struct.pack_into("<Q", elf.data, at + 16, size)
-    assert problem(elf.path) == ("its bytes are those of ftrace_records, too" if owned else None)
+    assert problem(elf.path) == ("it shares its bytes with ftrace_records" if owned else None)
 
 
 def test_a_boot_without_its_symbol(mini: Mini) -> None:

@@ -111,7 +111,7 @@ def test_known_findings_are_counted(tmp_path: Path) -> None:
     baseline.write_text(f'[[known]]\nrule = "{known.rule}"\nreason = "r"\nowner = "o"\n')
     one = file("a", NATIVE, finding(ERROR, "a"), finding(ERROR, "a", offset=8))
     verdict = judge([one._replace(settings=settings(baseline=baseline))], release=False)
-    assert closing_line(verdict) == "1 file: clean but for 2 known findings (43,880 sites, processed, native)"
+    assert closing_line(verdict) == "1 file: clean except for 2 known findings (43,880 sites, processed, native)"
     assert verdict.passed
     one = file("a", NATIVE, finding(ERROR, "a"), finding(WARN, "a"))
     verdict = judge([one._replace(settings=settings(baseline=baseline))], release=False)
