@@ -1,4 +1,4 @@
-"""kdump-compressed dumps for tests, written with struct: that of makedumpfile, flattened or not."""
+"""kdump-compressed dumps for tests, written with struct as makedumpfile writes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import zstandard
 _HEADER = 424  # signature, version, utsname, time stamp
 
 
-def kdump(start: int, memory: bytes, block: int, *, note: bytes = b"", flags: int = 1, flat: bool = False) -> bytes:
+def kdump(start: int, memory: bytes, block: int, *, note: bytes = b"", flags: int = 1) -> bytes:
     """Physical memory from ``start`` on, in blocks, with a VMCOREINFO note; ``flags``: 0 plain, 1 zlib, 32 zstd."""
     assert start % block == 0
     first, count = start // block, -(-len(memory) // block)
@@ -39,12 +39,4 @@ def kdump(start: int, memory: bytes, block: int, *, note: bytes = b"", flags: in
         table += struct.pack("<QIIQ", at + len(pages), len(data), flags, 0)
         pages += data
     whole += table + note + pages
-    return flattened(bytes(whole)) if flat else bytes(whole)
-
-
-def flattened(whole: bytes, piece: int = 5000) -> bytes:
-    """The file in pieces, the last one first; with big-endian headers."""
-    head = struct.pack(">16sqq", b"makedumpfile", 1, 1).ljust(4096, b"\0")
-    starts = reversed(range(0, len(whole), piece))
-    parts = (struct.pack(">qq", at, len(whole[at : at + piece])) + whole[at : at + piece] for at in starts)
-    return head + b"".join(parts) + struct.pack(">qq", -1, -1)
+    return bytes(whole)

@@ -6,10 +6,8 @@ tables do not map (freed init text) is not there, although the dump has some pag
 
 from __future__ import annotations
 
-import logging
 import mmap
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,8 +15,8 @@ from prologue.elf.files import open_regular
 from prologue.errors import InputError, PrologueError
 from prologue.installation import check_installation, how_to_install
 from prologue.live.memory.base import KernelInfo, read_vmcoreinfo
-from prologue.live.memory.core import CoreFile, kernel_pcs, walk_notes
-from prologue.live.memory.kdump import FLATTENED, MAGIC, CompressedDump
+from prologue.live.memory.core import CoreFile, kernel_pcs
+from prologue.live.memory.kdump import FLATTENED, MAGIC, read_kdump_header
 from prologue.live.memory.ranges import Range, UnmappedError
 from prologue.live.memory.state import KernelState, KernelTask, LoadedModule
 
@@ -52,34 +50,22 @@ class Vmcore:
         self.name = str(path)
         self._path = path
         self._drgn = _import_drgn(self.name)
-        compressed = CompressedDump(path) if core is None else None
-        self._compressed = compressed if compressed is not None and _needs_ours(compressed) else None
-        noted = core.note("VMCOREINFO") if core is not None else compressed.vmcoreinfo if compressed else None
+        noted = read_kdump_header(path) if core is None else core.note("VMCOREINFO")
         if noted:
             self._program = self._open(noted)
             self.info = read_vmcoreinfo(noted, self.name)
         else:
-            notes = core.notes if core is not None else walk_notes(compressed.notes) if compressed else ()
-            self._program, self.info = self._open_by_scan(kernel_pcs(notes))
+            self._program, self.info = self._open_by_scan(kernel_pcs(core.notes if core is not None else ()))
 
     def _open(self, vmcoreinfo: bytes) -> Any:
         drgn = self._drgn
         # Without a platform drgn asks the notes of the CPUs, which not every dump has.
         try:
             program = drgn.Program(drgn.Platform(drgn.Architecture.AARCH64), vmcoreinfo=vmcoreinfo)
-            if self._compressed is None:
-                program.set_core_dump(str(self._path))
-            else:
-                for piece in self._compressed.ranges:
-                    program.add_memory_segment(*piece, self._read_compressed, physical=True)
-                program.set_linux_kernel_custom(vmcoreinfo, is_live=False)
+            program.set_core_dump(str(self._path))
         except Exception as error:  # drgn raises plain Exception for what its libraries say
             raise InputError(f"drgn cannot read it: {_first_line(error)}", path=self.name) from error
         return program
-
-    def _read_compressed(self, paddr: int, size: int, _offset: int, _physical: bool) -> bytes:
-        assert self._compressed is not None  # noqa: S101 - only then drgn calls this
-        return self._compressed.read(paddr, size)
 
     def _open_by_scan(self, pcs: tuple[int, ...]) -> tuple[Any, KernelInfo]:
         """Find VMCOREINFO in memory; kernels that were there before may have left others, and their page tables.
@@ -87,10 +73,7 @@ class Vmcore:
         The tables of the one that runs map all code that CPUs execute (``pcs``).
         """
         seen, mapped = set(), list[tuple[Any, KernelInfo]]()
-        memories: Iterable[bytes | mmap.mmap] = (
-            _mapped(self._path) if self._compressed is None else self._compressed.blocks
-        )
-        for text in chain.from_iterable(map(_texts, memories)):  # it lies in one page, and so in one block
+        for text in _texts(self._path):
             if text in seen:
                 continue
             seen.add(text)
@@ -193,32 +176,18 @@ def _import_drgn(name: str) -> Any:
         raise InputError(
             f"dumps of a machine's memory are read by drgn: {how_to_install('live', 'drgn')}", path=name
         ) from error
-    # It complains of flattened dumps on standard error; they are slower, nothing else.
-    logging.getLogger("drgn").setLevel(logging.ERROR)
     return drgn
 
 
-def _mapped(path: Path) -> Iterator[mmap.mmap]:
+def _texts(path: Path) -> Iterator[bytes]:
+    """Find every text in a dump that looks like VMCOREINFO."""
     with open_regular(path) as (fd, _), mmap.mmap(fd, 0, access=mmap.ACCESS_READ) as data:
-        yield data
-
-
-def _texts(data: bytes | mmap.mmap) -> Iterator[bytes]:
-    """Find every text in memory that looks like VMCOREINFO."""
-    at = data.find(_BEGIN)
-    while at >= 0:
-        text = data[at : at + _LONGEST].partition(b"\0")[0]
-        if all(key in text for key in _NEEDED):
-            yield text
-        at = data.find(_BEGIN, at + 1)
-
-
-def _needs_ours(dump: CompressedDump) -> bool:
-    """Return whether we read the blocks: libkdumpfile maps the file, and damage kills the process (SIGBUS).
-
-    It alone knows LZO and snappy, and finds memory only if blocks are the kernel's pages.
-    """
-    return dump.is_known or f"\nPAGESIZE={dump.block}\n".encode() not in dump.vmcoreinfo
+        at = data.find(_BEGIN)
+        while at >= 0:
+            text = data[at : at + _LONGEST].partition(b"\0")[0]
+            if all(key in text for key in _NEEDED):
+                yield text
+            at = data.find(_BEGIN, at + 1)
 
 
 def _is_loadable(module: Any) -> bool:

@@ -1,10 +1,9 @@
-"""kdump-compressed dumps: those that QEMU writes, whose blocks are no pages, and those of makedumpfile's form."""
+"""kdump-compressed dumps as makedumpfile writes them, and those that have to be written as ELF."""
 
 from __future__ import annotations
 
 import io
 import random
-import struct
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,7 +16,6 @@ from elftools.elf.elffile import ELFFile
 
 from prologue.cli.main import main
 from prologue.errors import InputError
-from prologue.live.memory.kdump import CompressedDump
 from prologue.live.memory.ranges import UnmappedError
 from prologue.live.memory.sources import open_memory
 from prologue_bench.host.child import die_with_parent
@@ -25,7 +23,7 @@ from tests.mini_kernel.build import Spec
 from tests.support import cores, qmp
 from tests.support.built import Mini
 from tests.support.elf_edit import MOV, ElfEdit
-from tests.support.kdump import flattened, kdump
+from tests.support.kdump import kdump
 from tests.support.needs import needs_common_tools
 
 START = 0x40200000  # in QEMU's machine, after the device tree; a multiple of 64 KiB
@@ -86,67 +84,39 @@ def stopped_machine(memory: bytes, directory: Path) -> Iterator[Path]:
 @pytest.mark.thorough
 @pytest.mark.qemu
 def test_dumps_of_qemu(vmlinux: Path, memory: bytes, tmp_path: Path) -> None:
-    """``dump-guest-memory``, plain and with -z: no note, and for -z blocks of 64 KiB in a flattened file."""
+    """``dump-guest-memory``, plain and with -z: that has blocks of 64 KiB in a flattened file."""
     needs_common_tools("qemu-system-aarch64")
     with stopped_machine(memory, tmp_path) as monitor:
         for kind in ("elf", "kdump-zlib"):
-            place = tmp_path / kind
-            qmp.execute(monitor, "dump-guest-memory", paging=False, protocol=f"file:{place}", format=kind)
-            assert overlaid(vmlinux, place) == expected(vmlinux), kind
-    assert CompressedDump(tmp_path / "kdump-zlib").block == 1 << 16
+            qmp.execute(monitor, "dump-guest-memory", paging=False, protocol=f"file:{tmp_path / kind}", format=kind)
+    assert overlaid(vmlinux, tmp_path / "elf") == expected(vmlinux)
+    with pytest.raises(InputError, match="dump it as ELF"):
+        open_memory(str(tmp_path / "kdump-zlib"))
 
 
-@pytest.mark.parametrize("flat", [False, True], ids=["plain", "flattened"])
-@pytest.mark.parametrize(
-    ("block", "noted", "flags"),
-    [(4096, True, 1), (4096, False, 1), (4096, True, 0), (1 << 16, True, 1), (1 << 16, True, 32)],
-)
-def test_compressed_dumps(vmlinux: Path, memory: bytes, block: int, flags: int, *, noted: bool, flat: bool) -> None:
-    """With pages as blocks and a note libkdumpfile reads them, as it reads makedumpfile's."""
+@pytest.mark.parametrize("flags", [0, 1, 32])
+def test_compressed_dumps(vmlinux: Path, memory: bytes, flags: int) -> None:
     source = vmlinux.with_name("dump")
-    note = note_of(memory) if noted else b""
-    source.write_bytes(kdump(START, memory, block, note=note, flags=flags, flat=flat))
+    source.write_bytes(kdump(START, memory, 4096, note=note_of(memory), flags=flags))
     assert overlaid(vmlinux, source) == expected(vmlinux)
-    found = open_memory(str(source))
+    kernel = open_memory(str(source))
     with pytest.raises(UnmappedError):
-        found.read(found.info.anchors["_stext"] + (1 << 30), 4)
+        kernel.read(kernel.info.anchors["_stext"] + (1 << 30), 4)
 
 
-def test_a_dump_without_a_kernel(vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("block", [1 << 16, 4096], ids=["no pages", "no VMCOREINFO"])
+def test_dumps_that_have_to_be_elf(memory: bytes, tmp_path: Path, block: int) -> None:
     source = tmp_path / "dump"
-    source.write_bytes(kdump(START, bytes(1 << 17), 1 << 16))
-    assert main(["live", "overlay", str(vmlinux), str(source), "-o", str(tmp_path / "out")]) == 2
-    assert "no VMCOREINFO in this dump" in capsys.readouterr().err
-
-
-def test_a_block_that_is_not_in_the_file(
-    vmlinux: Path, memory: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Blocks of a page: libkdumpfile would read this one, and die of SIGBUS."""
-    source = tmp_path / "dump"
-    source.write_bytes(kdump(START, memory, 4096, note=note_of(memory), flags=0)[:-100])
-    assert main(["live", "overlay", str(vmlinux), str(source), "-o", str(tmp_path / "out")]) == 2
-    assert "1 of its" in (said := capsys.readouterr().err)
-    assert "blocks are not in the file: truncated" in said
-
-
-def test_an_unknown_compression(memory: bytes, tmp_path: Path) -> None:
-    source = tmp_path / "dump"
-    whole = kdump(START, memory, 1 << 16, note=note_of(memory), flags=0).replace(b"", b"")
-    dump = bytearray(whole)
-    table = 4 << 16  # after header, sub-header and two bitmaps of a block each
-    dump[table + 12] = 2  # LZO
-    source.write_bytes(dump)
-    with pytest.raises(InputError, match="neither zlib nor zstd"):
-        CompressedDump(source).read(START, 4)
+    source.write_bytes(kdump(START, memory, block, note=note_of(memory) if block != 4096 else b""))
+    with pytest.raises(InputError, match=r"blocks of .* the kernel's pages: dump it as ELF"):
+        open_memory(str(source))
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("flags", [1, 32])
-@pytest.mark.parametrize("flat", [False, True])
-def test_damaged_dumps(vmlinux: Path, memory: bytes, tmp_path: Path, flags: int, *, flat: bool) -> None:
-    """Cut off, or with wrong bytes: one line and exit code 2, or an overlay where it does not matter."""
-    whole = kdump(START, memory, 1 << 16, note=note_of(memory), flags=flags, flat=flat)
+@pytest.mark.parametrize("flags", [0, 1, 32])
+def test_damaged_dumps(vmlinux: Path, memory: bytes, tmp_path: Path, flags: int) -> None:
+    """Cut off, or with wrong bytes: one line and exit code 2, or an overlay where it does not matter; no SIGBUS."""
+    whole = kdump(START, memory, 4096, note=note_of(memory), flags=flags)
     source, chance = tmp_path / "dump", random.Random(1)  # noqa: S311 - not a secret
     ends = []
     for k in range(60):
@@ -164,28 +134,15 @@ def test_damaged_dumps(vmlinux: Path, memory: bytes, tmp_path: Path, flags: int,
     assert ends.count(2) > 20
 
 
-def test_pieces_that_overlap_do_not_fill_a_hole(memory: bytes, tmp_path: Path) -> None:
-    """makedumpfile writes headers twice into a flattened dump; bytes that no piece has are missing all the same."""
-    source, whole = tmp_path / "dump", kdump(START, memory, 4096, note=note_of(memory), flags=0)
-    flat = flattened(whole, 4096)
-    first = struct.pack(">qq", 0, 4096)
-    source.write_bytes(flat[:4096] + first + whole[:4096] + flat[4096:])
-    assert CompressedDump(source).is_known
-    second = 8192 + int.from_bytes(whole[436:440], "little") * 4096 // 2  # the bitmap that counts
-    start = flat.index(struct.pack(">qq", second, 4096))
-    twice = flat[:4096] + 2 * (struct.pack(">qq", 8192, 4096) + whole[8192:12288]) + flat[4096:start]
-    source.write_bytes(twice + flat[start + 16 + 4096 :])
-    with pytest.raises(InputError, match="of the dump: truncated"):
-        CompressedDump(source)
-
-
-def test_bitmaps_of_many_places(memory: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They have a bit for each block up to the end of RAM, which servers have beyond 1 TiB."""
+def test_a_block_that_is_not_in_the_file(
+    vmlinux: Path, memory: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Blocks of a page: libkdumpfile would read this one, and die of SIGBUS."""
     source = tmp_path / "dump"
-    source.write_bytes(kdump(START, memory, 4096, note=note_of(memory), flags=0))
-    whole = list(CompressedDump(source).ranges)
-    monkeypatch.setattr("prologue.live.memory.kdump._MOST", 4096)
-    assert list(CompressedDump(source).ranges) == whole == [(START, len(memory))]
+    source.write_bytes(kdump(START, memory, 4096, note=note_of(memory), flags=0)[:-100])
+    assert main(["live", "overlay", str(vmlinux), str(source), "-o", str(tmp_path / "out")]) == 2
+    assert "1 of its" in (said := capsys.readouterr().err)
+    assert "blocks are not in the file: truncated" in said
 
 
 def test_a_dump_that_a_full_disk_ended(
@@ -208,4 +165,4 @@ def test_a_part_of_a_split_dump(memory: bytes, tmp_path: Path) -> None:
     whole[4096 + 12] = 1
     source.write_bytes(whole)
     with pytest.raises(InputError, match="--reassemble"):
-        CompressedDump(source)
+        open_memory(str(source))
