@@ -15,7 +15,7 @@ Version = tuple[int, int]
 COMPARED: Final[tuple[Version, ...]] = ((5, 10), (6, 1), (6, 12), (7, 2), (7, 3))
 """Debian's, with their sources: linux-source-5.10 to 7.3."""
 PROBES_COMPARED: Final[tuple[Version, ...]] = ((6, 1), (6, 12), (7, 2), (7, 3))
-"""Those whose kernels were asked where they take kprobes (docs/probe.md)."""
+"""Those whose kernels were asked where they take kprobes (docs/evidence/probe.md)."""
 
 OLDEST: Final[Version] = (5, 5)  # before it, ftrace of arm64 has no two slots
 DECODES_MOPS: Final[Version] = (6, 12)  # arch/arm64/kernel/probes/decode-insn.c: CPY and SET; not in 6.1

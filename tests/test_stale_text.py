@@ -1,6 +1,6 @@
 """One host thread for all CPUs of QEMU executes text as it was written; one for each does not always.
 
-``python -m tests.test_stale_text`` prints how often, as docs/live-writes.md has it.
+``python -m tests.test_stale_text`` prints how often, as docs/evidence/writes.md has it.
 """
 
 from __future__ import annotations

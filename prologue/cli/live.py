@@ -31,7 +31,7 @@ def add_live(group: Subcommand) -> None:
     capture.add_argument("-o", "--output", type=Path, required=True, metavar="OUT",
                          help="an ELF core, readable by its owner only; compressed if it ends in .zst")  # fmt: skip
     capture.add_argument("--vmlinux", type=Path, metavar="VMLINUX",
-                         help="its kernel: keeps what is attached, too (prologue help live.md)")  # fmt: skip
+                         help="its kernel: keeps what is attached, too (prologue help live-hooks)")  # fmt: skip
     _add_how(capture, "live-capture")
     _add_timeout(capture)
     overlay = add_command(

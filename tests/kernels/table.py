@@ -31,7 +31,7 @@ _TEXT: Final = """\
 
 `make kernels` writes this table, and says of a kernel that it was not run yet. It builds each kernel from Debian's
 source with the native contract, in one minimal configuration, and boots it in QEMU (TCG, two CPUs, [one
-thread of the host](live-writes.md#what-qemu-executes-after-a-write)), not processed and processed.
+thread of the host](evidence/writes.md#what-qemu-executes-after-a-write)), not processed and processed.
 `python -m tests.kernels NAME...` does some of them. What a cell says was seen in every boot of its row. Where something
 went wrong, the cell says FAILED, and what.
 

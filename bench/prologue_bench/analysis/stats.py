@@ -2,7 +2,7 @@
 
 The unit of replication is the boot: a boot counts once, as the logarithm of the median of its runs. Everything here
 works along the last axis, so that one call judges thousands of simulated campaigns: the calibration measures the very
-code that judges real ones. Why these methods: docs/decisions/0007; what they were measured to do: docs/bench.md.
+code that judges real ones. Why these: docs/decisions/0007; how they do: docs/evidence/bench.md.
 """
 
 from __future__ import annotations

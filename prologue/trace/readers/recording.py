@@ -1,7 +1,7 @@
 """Recordings: ranges as ``trace record`` streams them. 64 bytes of header, then 32 bytes for each range, until the end.
 
 There is no end mark and no need to seek: a recording may come through a pipe, and the recording of a machine that was
-killed reads up to its last whole record. All is little-endian. docs/trace.md describes the fields.
+killed reads up to its last whole record. All is little-endian. docs/recordings.md describes the fields.
 """
 
 from __future__ import annotations

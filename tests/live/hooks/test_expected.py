@@ -92,8 +92,8 @@ def test_a_listener_of_an_unsigned_module_is_a_warning(vmlinux: Path, capsys: py
 
 
 def test_reports_of_several_machines_merge(vmlinux: Path, tmp_path: Path) -> None:
-    """The script of docs/live.md, on two machines of which one has another callback."""
-    page = (ROOT / "docs" / "live.md").read_text(encoding="utf-8")
+    """The script of docs/live-hooks.md, on two machines of which one has another callback."""
+    page = (ROOT / "docs" / "live-hooks.md").read_text(encoding="utf-8")
     lines = page[page.index("    import collections, json, sys") :].splitlines()
     script = dedent("\n".join(takewhile(str.strip, lines)))
     reports = []

@@ -1,4 +1,4 @@
-"""The comparison at length, by hand; prints the table of docs/probe.md.
+"""The comparison at length, by hand; prints the table of docs/evidence/probe.md.
 
 ``python -m tests.real_kernels.kprobes --places 20500``
 """

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The files of a recording: docs/trace.md describes them. Each CPU fills a
+ * The files of a recording: docs/recordings.md describes them. Each CPU fills a
  * buffer of its own, and writes it out as one block.
  */
 #pragma once
