@@ -191,8 +191,8 @@ def _functions(vmlinux: Path, count: int) -> list[str]:
 
     With the inlined copies they are ``count`` places.
     """
-    from prologue.live.probe.language import parse_request
-    from prologue.live.probe.prober import Prober
+    from prologue.probe.language import parse_request
+    from prologue.probe.prober import Prober
 
     prober = Prober(Kernel(vmlinux))
     target = prober.kernel

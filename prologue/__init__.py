@@ -56,15 +56,15 @@ if TYPE_CHECKING:
     from prologue.kernel.sites import Sites
     from prologue.library.files import open  # noqa: A004 - users write prologue.open
     from prologue.library.patching import plan, write
-    from prologue.library.probing import probe
-    from prologue.library.systems import System, system
-    from prologue.library.traces import KernelTrace, StaleText, TraceCheck, trace
     from prologue.library.verifying import verify
     from prologue.live.audit.run import Audit
-    from prologue.live.probe.verdict import ProbeVerdict
+    from prologue.live.library import System, system
     from prologue.plan.edits import PatchPlan
+    from prologue.probe.library import probe
+    from prologue.probe.verdict import ProbeVerdict
     from prologue.rules.base import Finding
     from prologue.rules.engine import ApprovedPlan
+    from prologue.trace.library import KernelTrace, StaleText, TraceCheck, trace
 
 _HOMES = {
     "prologue.errors": (
@@ -77,12 +77,12 @@ _HOMES = {
     "prologue.kernel.sites": ("Sites",),
     "prologue.library.files": ("open",),
     "prologue.library.patching": ("plan", "write"),
-    "prologue.library.probing": ("probe",),
-    "prologue.library.systems": ("System", "system"),
-    "prologue.library.traces": ("KernelTrace", "StaleText", "TraceCheck", "trace"),
+    "prologue.probe.library": ("probe",),
+    "prologue.live.library": ("System", "system"),
+    "prologue.trace.library": ("KernelTrace", "StaleText", "TraceCheck", "trace"),
     "prologue.library.verifying": ("verify",),
     "prologue.live.audit.run": ("Audit",),
-    "prologue.live.probe.verdict": ("ProbeVerdict",),
+    "prologue.probe.verdict": ("ProbeVerdict",),
     "prologue.plan.edits": ("PatchPlan",),
     "prologue.rules.base": ("Finding",),
     "prologue.rules.engine": ("ApprovedPlan",),

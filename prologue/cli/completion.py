@@ -146,7 +146,7 @@ _WORDS: Final[dict[object, Callable[[], list[str]]]] = {
 
 
 def _mnemonics() -> list[str]:
-    from prologue.cli.transition import known_mnemonics
+    from prologue.protocol.cli.transition import known_mnemonics
 
     return list(known_mnemonics())
 

@@ -136,18 +136,18 @@ _COMMANDS: Final = (
         "prologue.cli.rules:add_explain_options",
     ),
     (
-        "transition", "prologue.cli.transition:run", "may this instruction become that one while CPUs run it?",
+        "transition", "prologue.protocol.cli.transition:run", "may this instruction become that one while CPUs run it?",
         "  prologue transition nop bl\n  prologue transition 0xd503201f 0xaa1e03e9\n"
         "  prologue transition 'b.eq' nop --issue new",
-        "prologue.cli.transition:add_options",
+        "prologue.protocol.cli.transition:add_options",
     ),
     (
-        "probe", "prologue.cli.probe:run", "say whether a kprobe can be put at a place, or why not",
+        "probe", "prologue.probe.cli.probe:run", "say whether a kprobe can be put at a place, or why not",
         "  prologue probe vmlinux vfs_read vfs_read+4 0xffff800080444118\n"
         "  prologue probe vmlinux vfs_read 'vfs_read%return' --event >> /sys/kernel/tracing/kprobe_events\n"
         "  prologue probe vmlinux 'do_wait wo->wo_type' fsnotify_access --event --group mine\n"
         "  prologue probe vmlinux schedule+0x10 --json | jq .places[].answer",
-        "prologue.cli.probe:add_options",
+        "prologue.probe.cli.probe:add_options",
     ),
     (
         "variant", "prologue.cli.variant:run", "make a variant of a vmlinux for the bench, from the same link",
@@ -165,20 +165,20 @@ _COMMANDS: Final = (
         "  prologue live capture ssh:root@board -o board.capture.zst\n"
         "  prologue live overlay vmlinux board.capture.zst -o vmlinux.live\n"
         "  prologue live overlay vmlinux vmcore -o vmlinux.live\n",
-        "prologue.cli.live:add_live",
+        "prologue.live.cli.live:add_live",
     ),
     (
         "writes", "", "record writes to kernel text, and judge which were live and unsafe",
         "  prologue writes boot vmlinux -o boot.writes     # each store, from reset to power-off\n"
         "  prologue writes record ssh:root@board -o board.writes     # those that kprobe events see, on a board\n"
         "  prologue writes judge board.writes\n",
-        "prologue.cli.writes:add_writes",
+        "prologue.live.cli.writes:add_writes",
     ),
     (
         "trace", "", "read, check and record what a kernel really executed",
         "  prologue trace record vmlinux -o read.ptrace --begin vfs_read --count 10000000     # in QEMU\n"
         "  perf script --itrace=b -F +addr | prologue trace disasm - --vmlinux vmlinux.live\n",
-        "prologue.cli.trace:add_trace",
+        "prologue.trace.cli.trace:add_trace",
     ),
     (
         "kernel", "", "put the build step into a kernel tree, and see whether it works",
@@ -196,7 +196,7 @@ _COMMANDS: Final = (
         "  prologue protocol check two-writes-live/either  # a variant of it\n"
         "  prologue protocol check mov-at-boot --all-variants --barriers\n"
         "  prologue protocol explain stop-machine\n",
-        "prologue.cli.protocol:add_options",
+        "prologue.protocol.cli.protocol:add_options",
     ),
     (
         "bench", "", "measure variants of one link, and say what the samples prove",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from prologue.cli.trace_progress import progress_on_terminal
+from prologue.trace.cli.progress import progress_on_terminal
 from prologue.trace.readers.recording import RecordingHeader
 from tests.support.cs_recording import ROUND
 from tests.trace.made import KERNEL, recording

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from prologue.elf.btf import Btf
+from prologue.dwarf.btf import Btf
 from prologue.errors import InputError
 from tests.support.btf import made_btf
 

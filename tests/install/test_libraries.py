@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from prologue.elf.dwarf_entries import readable_dwarf
+from prologue.dwarf.dwarf_entries import readable_dwarf
 from prologue.errors import InputError, InstallationError
 from prologue.installation import check_installation, how_to_install
 from tests.mini_kernel.build import Spec

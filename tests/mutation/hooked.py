@@ -6,8 +6,8 @@ import struct
 from functools import cache
 from pathlib import Path
 
+from prologue.dwarf.struct_types import StructTypes, struct_types
 from prologue.elf.image import ElfImage
-from prologue.elf.struct_types import StructTypes, struct_types
 from prologue.live.hooks.run import audit
 from tests.mutation.booted import BootedWorld
 from tests.mutation.world import World

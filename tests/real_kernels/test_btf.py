@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from prologue.elf.btf import Btf
+from prologue.dwarf.btf import Btf
 from prologue.errors import InputError
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import open_binary
-from prologue.live.probe.arguments import Argument, VariablesAt, find_arguments
-from prologue.live.probe.event import EventOptions
-from prologue.live.probe.probe_target import ProbeTarget
-from prologue.live.probe.prober import Prober
-from prologue.live.probe.scopes import Scope
-from prologue.live.probe.storage import NOT_SET_YET
+from prologue.probe.arguments import Argument, VariablesAt, find_arguments
+from prologue.probe.event import EventOptions
+from prologue.probe.probe_target import ProbeTarget
+from prologue.probe.prober import Prober
+from prologue.probe.scopes import Scope
+from prologue.probe.storage import NOT_SET_YET
 from prologue_bench.guest.kbuild import CROSS
 from tests.support.needs import needs_kernel, needs_modules, needs_tools
 

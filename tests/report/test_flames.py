@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 import pytest
 
 from prologue.cli.main import main
-from prologue.report import flames
-from prologue.report.flames import place_bars, plot_flames
 from prologue.report.pictures import OWN, PictureLook
+from prologue.trace.report import flames
+from prologue.trace.report.flames import place_bars, plot_flames
 from tests.support.needs import needs_module, needs_tools
 from tests.trace.made import KERNEL, perf_text
 

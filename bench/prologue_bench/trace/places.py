@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from prologue.dwarf.struct_types import struct_types
 from prologue.elf.image import ElfImage
 from prologue.elf.notes import gnu_build_id
-from prologue.elf.struct_types import struct_types
 from prologue.elf.symbols import Symbols
 from prologue.trace.path.programs import VECTOR_SYMBOLS, VECTOR_TABLE
 from prologue.words import meant

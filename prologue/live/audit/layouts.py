@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from prologue.dwarf.struct_types import StructTypes, struct_types
 from prologue.elf.image import ElfImage
-from prologue.elf.struct_types import StructTypes, struct_types
 
 # Structs whose sizes are wanted, and members; those that have other names in the types, by all of these.
 _PLAIN: Final = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from prologue.elf.btf import Btf
+from prologue.dwarf.btf import Btf
 from prologue.errors import InputError
 from prologue.kernel.kernel import Kernel
 from prologue.live.audit.breakpoints import find_breakpoints

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from prologue.elf.btf import Btf
-from prologue.elf.struct_types import StructTypes, struct_types
+from prologue.dwarf.btf import Btf
+from prologue.dwarf.struct_types import StructTypes, struct_types
 from prologue.live.audit.variables import Variables
 from prologue.live.memory.ranges import KERNEL_HALF
 from prologue.live.system.running_kernel import RunningKernel

@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prologue.arrays import I64, U64
-from prologue.elf.debug_addresses import debug_addresses
 from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, RELA, relocated
 from prologue.elf.image import ElfImage, unaligned
 from prologue.elf.symbols import SYM
+from prologue.live.overlay.debug_addresses import debug_addresses
 
 # Offsets in Elf64_Ehdr, Elf64_Shdr and Elf64_Phdr, and sizes of the last two (System V gABI, "ELF Header", "Sections",
 # "Program Header").

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
 
 import prologue
 from prologue.errors import InputError
 from prologue.installation import how_to_install
-from prologue.report.flames import FlameBar
 from prologue.report.printable import printable
 
 if TYPE_CHECKING:
@@ -59,6 +58,15 @@ class Picture:
     light: bytes
     dark: bytes
     words: str  # its content, for readers that see no pictures
+
+
+class FlameBar(NamedTuple):
+    """A function under its callers: instructions drawn left of it, and its own with those of its callees."""
+
+    name: str
+    depth: int
+    left: int
+    instructions: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from prologue.arrays import I64, U64
-from prologue.elf.dwarf_entries import readable_dwarf
+from prologue.dwarf.debug_info import DebugInfo, Unit, open_debug
+from prologue.dwarf.dwarf_entries import readable_dwarf
+from prologue.dwarf.statements import file_names
 from prologue.errors import InputError
-from prologue.live.probe.debug_info import DebugInfo, Unit, open_debug
-from prologue.live.probe.statements import file_names
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.programs import Owner
 from prologue.trace.ranges import TOP

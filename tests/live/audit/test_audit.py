@@ -14,8 +14,8 @@ from prologue.live.audit.run import audit
 from prologue.live.memory.capture import Piece, write_capture
 from prologue.live.memory.sources import open_memory
 from prologue.live.memory.state import KernelState
-from prologue.report.audit import render_audit
-from prologue.report.html.audit import audit_page
+from prologue.live.pages.audit import audit_page
+from prologue.live.report.audit import render_audit
 from prologue.report.html.page import render_page
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import AUDIT, as_running, process

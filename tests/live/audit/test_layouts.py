@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
+from prologue.dwarf.struct_types import struct_types
 from prologue.elf.image import ElfImage
-from prologue.elf.struct_types import struct_types
 from prologue.errors import UNDECIDED
 from prologue.kernel.kernel import Kernel
 from prologue.live.audit.layouts import by_release, by_types, layouts_of

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from prologue.elf.debug_addresses import debug_addresses
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError
+from prologue.live.overlay.debug_addresses import debug_addresses
 from prologue.live.overlay.runtime import carry_out, find_moves
 from tests.mini_kernel import build as mini_build
 from tests.mini_kernel.build import Form, Spec, build, link, run_command

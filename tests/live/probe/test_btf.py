@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from prologue.elf.btf import Btf, BtfKind
+from prologue.dwarf.btf import Btf, BtfKind
 from prologue.errors import InputError
-from prologue.live.probe.btf_types import c_type_of_btf
-from prologue.live.probe.btf_variables import BtfVariables
-from prologue.live.probe.storage import ENTRY_ONLY, InMemory, InRegister, Missing, Pieces
+from prologue.probe.btf_types import c_type_of_btf
+from prologue.probe.btf_variables import BtfVariables
+from prologue.probe.storage import ENTRY_ONLY, InMemory, InRegister, Missing, Pieces
 from tests.support.btf import BtfMaker
 
 SIGNED = 1 << 24

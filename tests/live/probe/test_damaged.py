@@ -9,8 +9,8 @@ import pytest
 
 from prologue.errors import InputError
 from prologue.kernel.kernel import Kernel
-from prologue.live.probe.language import parse_request
-from prologue.live.probe.prober import Prober
+from prologue.probe.language import parse_request
+from prologue.probe.prober import Prober
 from tests.live.probe.made_kernel import TOOLS, make
 from tests.support.needs import needs_tools
 

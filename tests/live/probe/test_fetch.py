@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from prologue.live.probe.c_types import CType, Member, pointer_to
-from prologue.live.probe.fetch import FetchedValue, FetchError, fetch, follow
-from prologue.live.probe.language import parse_argument
-from prologue.live.probe.storage import InMemory, InRegister, Missing, Pieces, Storage, Sum
+from prologue.dwarf.c_types import CType, Member, pointer_to
+from prologue.probe.fetch import FetchedValue, FetchError, fetch, follow
+from prologue.probe.language import parse_argument
+from prologue.probe.storage import InMemory, InRegister, Missing, Pieces, Storage, Sum
 
 U32 = CType(kind="int", name="u32", size=4)
 U64 = CType(kind="int", name="u64", size=8)

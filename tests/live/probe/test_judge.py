@@ -10,13 +10,13 @@ import pytest
 from prologue.errors import InputError, UsageError
 from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED
 from prologue.kernel.kernel import Kernel
-from prologue.live.probe.event import EventOptions
-from prologue.live.probe.judge import Judge, Reason
-from prologue.live.probe.language import parse_request
-from prologue.live.probe.places import ProbePlace, find_places
-from prologue.live.probe.probe_target import ProbeTarget
-from prologue.live.probe.prober import Prober
-from prologue.live.probe.verdict import ProbeVerdict, verdict_on
+from prologue.probe.event import EventOptions
+from prologue.probe.judge import Judge, Reason
+from prologue.probe.language import parse_request
+from prologue.probe.places import ProbePlace, find_places
+from prologue.probe.probe_target import ProbeTarget
+from prologue.probe.prober import Prober
+from prologue.probe.verdict import ProbeVerdict, verdict_on
 from tests.live.probe.made_kernel import TOOLS, Form, make
 from tests.support.needs import needs_tools
 

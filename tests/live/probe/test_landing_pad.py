@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from prologue.elf.dwarf_entries import readable_dwarf
+from prologue.dwarf.debug_info import open_debug
+from prologue.dwarf.dwarf_entries import readable_dwarf
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
-from prologue.live.probe.arguments import find_arguments
-from prologue.live.probe.debug_info import open_debug
-from prologue.live.probe.scopes import CodeBefore, Scope
+from prologue.probe.arguments import find_arguments
+from prologue.probe.scopes import CodeBefore, Scope
 from tests.live.probe.test_scopes import NO_DATA
 from tests.mini_kernel.build import run_command
 from tests.support.needs import needs_tools

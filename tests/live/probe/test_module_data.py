@@ -10,13 +10,13 @@ from prologue.errors import InputError
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import open_binary
 from prologue.kernel.module import Module
-from prologue.live.probe.arguments import find_arguments
-from prologue.live.probe.event import EventOptions, make_event
-from prologue.live.probe.language import parse_argument, parse_request
-from prologue.live.probe.module_judge import judge_module
-from prologue.live.probe.places import ProbePlace, find_places
-from prologue.live.probe.probe_target import ProbeTarget, kernel_target
-from prologue.live.probe.verdict import verdict_on
+from prologue.probe.arguments import find_arguments
+from prologue.probe.event import EventOptions, make_event
+from prologue.probe.language import parse_argument, parse_request
+from prologue.probe.module_judge import judge_module
+from prologue.probe.places import ProbePlace, find_places
+from prologue.probe.probe_target import ProbeTarget, kernel_target
+from prologue.probe.verdict import verdict_on
 from tests.live.probe.made_kernel import TOOLS, make
 from tests.mini_kernel.build import run_command
 from tests.support.needs import needs_tools

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prologue.kernel.kernel import Kernel
-from prologue.live.probe.storage import OVERWRITTEN
+from prologue.probe.storage import OVERWRITTEN
 from tests.live.probe.test_scopes import arguments_at, described
 
 _SOURCE = """

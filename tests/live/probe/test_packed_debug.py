@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from prologue.dwarf.packed_debug import unpack_debug
 from prologue.elf.image import ElfImage
-from prologue.elf.packed_debug import unpack_debug
 from prologue.errors import InputError
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import open_binary
 from prologue.kernel.module import Module
-from prologue.live.probe.language import parse_request
-from prologue.live.probe.module_judge import judge_module
-from prologue.live.probe.places import find_places
-from prologue.live.probe.probe_target import ProbeTarget, kernel_target
+from prologue.probe.language import parse_request
+from prologue.probe.module_judge import judge_module
+from prologue.probe.places import find_places
+from prologue.probe.probe_target import ProbeTarget, kernel_target
 from tests.live.probe.made_kernel import TOOLS, make
 from tests.live.probe.test_inlined import compiled
 from tests.mini_kernel.build import run_command

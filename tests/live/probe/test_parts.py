@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from prologue.dwarf.debug_info import open_debug
+from prologue.dwarf.statements import declared, function_statements, inlined_into
 from prologue.elf.image import ElfImage
 from prologue.kernel.kernel import Kernel
-from prologue.live.probe.debug_info import open_debug
-from prologue.live.probe.statements import declared, function_statements, inlined_into
 from tests.live.probe.test_scopes import arguments_at, described
 
 # GCC separates all after the first return, and puts it back, as nothing else calls it.

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from prologue.live.probe.arguments import Argument
-from prologue.live.probe.c_types import CType, array_of
-from prologue.live.probe.event import ProbeEvent
-from prologue.live.probe.read_trace import FieldValue, TracedEvent, TraceReader, resolved, wire_event
-from prologue.report.probe_trace import hit_data, hit_text
+from prologue.dwarf.c_types import CType, array_of
+from prologue.probe.arguments import Argument
+from prologue.probe.event import ProbeEvent
+from prologue.probe.read_trace import FieldValue, TracedEvent, TraceReader, resolved, wire_event
+from prologue.probe.report.trace import hit_data, hit_text
 
 INT = CType(kind="int", name="int", size=4, signed=True)
 ENUM = CType(kind="int", name="enum pid_type", size=4, find_enumerators=lambda: {0: "PIDTYPE_PID", 4: "PIDTYPE_MAX"})

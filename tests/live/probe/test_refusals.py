@@ -8,12 +8,12 @@ import pytest
 
 from prologue.errors import UsageError
 from prologue.kernel.kernel import Kernel
-from prologue.live.probe.arguments import find_arguments
-from prologue.live.probe.event import EventOptions, make_event, size_of, without_others
-from prologue.live.probe.language import parse_argument, parse_request
-from prologue.live.probe.prober import Prober
-from prologue.live.probe.read_trace import wire_event
-from prologue.live.probe.refusals import fetch_refusal, symbol_of, type_refusal
+from prologue.probe.arguments import find_arguments
+from prologue.probe.event import EventOptions, make_event, size_of, without_others
+from prologue.probe.language import parse_argument, parse_request
+from prologue.probe.prober import Prober
+from prologue.probe.read_trace import wire_event
+from prologue.probe.refusals import fetch_refusal, symbol_of, type_refusal
 from tests.live.probe.made_kernel import TEXT, TOOLS, make
 from tests.live.probe.test_scopes import NoData
 from tests.support.needs import needs_tools

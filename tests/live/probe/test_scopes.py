@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from prologue.elf.dwarf_entries import readable_dwarf
+from prologue.dwarf.debug_info import open_debug
+from prologue.dwarf.dwarf_entries import readable_dwarf
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError
 from prologue.kernel.kernel import Kernel
-from prologue.live.probe.arguments import find_arguments
-from prologue.live.probe.debug_info import open_debug
-from prologue.live.probe.language import parse_argument
-from prologue.live.probe.scopes import Scope
-from prologue.live.probe.storage import ADDRESS_ONLY, ENTRY_ONLY, LEFT, NO_FRAME
+from prologue.probe.arguments import find_arguments
+from prologue.probe.language import parse_argument
+from prologue.probe.scopes import Scope
+from prologue.probe.storage import ADDRESS_ONLY, ENTRY_ONLY, LEFT, NO_FRAME
 from tests.live.probe.made_kernel import TEXT, TOOLS, make
 from tests.mini_kernel.build import run_command
 from tests.support.needs import needs_tools

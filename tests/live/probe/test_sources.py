@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
+from prologue.dwarf.statements import Sources, declares
 from prologue.errors import InputError
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import open_binary
 from prologue.kernel.module import Module
-from prologue.live.probe.language import parse_listed, parse_request
-from prologue.live.probe.listing import list_lines
-from prologue.live.probe.module_judge import judge_module
-from prologue.live.probe.places import find_places
-from prologue.live.probe.probe_target import ProbeTarget, kernel_target
-from prologue.live.probe.statements import Sources, declares
+from prologue.probe.language import parse_listed, parse_request
+from prologue.probe.listing import list_lines
+from prologue.probe.module_judge import judge_module
+from prologue.probe.places import find_places
+from prologue.probe.probe_target import ProbeTarget, kernel_target
 from tests.live.probe.made_kernel import TOOLS, make
 from tests.mini_kernel.build import run_command
 from tests.support.needs import needs_tools

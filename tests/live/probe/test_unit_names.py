@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from prologue.elf.dwarf_entries import text_of
+from prologue.dwarf.debug_info import open_debug
+from prologue.dwarf.dwarf_entries import text_of
 from prologue.elf.image import ElfImage
-from prologue.live.probe.debug_info import open_debug
 from tests.live.probe.made_kernel import TEXT, TOOLS
 from tests.mini_kernel.build import run_command
 from tests.support.needs import needs_tools

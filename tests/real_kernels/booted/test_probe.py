@@ -11,9 +11,9 @@ import pytest
 from prologue.arrays import U64
 from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED
 from prologue.kernel.kernel import Kernel
-from prologue.live.probe.event import EventOptions
-from prologue.live.probe.judge import Judge, Reason
-from prologue.live.probe.prober import Prober
+from prologue.probe.event import EventOptions
+from prologue.probe.judge import Judge, Reason
+from prologue.probe.prober import Prober
 from tests.real_kernels.kprobes.compare import compare
 from tests.real_kernels.kprobes.guest import SLOTS_IN_PAGE, TOOLS, ask
 from tests.real_kernels.kprobes.places import batches, choose

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from prologue.kernel.kernel import Kernel
-from prologue.live.probe.judge import Judge
+from prologue.probe.judge import Judge
 from prologue_bench.guest.kernels import fetch_kernel
 from tests.real_kernels.kprobes.compare import DEPENDS, compare
 from tests.real_kernels.kprobes.guest import SLOTS_IN_PAGE, ask

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from prologue.insn.kprobes import REFUSED
-from prologue.live.probe.judge import KERNEL_REASONS, Judge, Reason
+from prologue.probe.judge import KERNEL_REASONS, Judge, Reason
 from tests.real_kernels.kprobes.guest import Answer, Batch
 
 DEPENDS = "d"

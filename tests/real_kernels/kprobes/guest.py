@@ -14,7 +14,7 @@ import numpy as np
 from prologue.arrays import U64
 from prologue.elf.flat import write_flat
 from prologue.insn import a64
-from prologue.live.probe.judge import Judge
+from prologue.probe.judge import Judge
 from prologue_bench.guest.initramfs import pack
 from prologue_bench.guest.kbuild import CROSS
 from prologue_bench.guest.vm import Job, Machine, boot

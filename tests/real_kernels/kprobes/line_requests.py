@@ -17,15 +17,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from prologue.elf.dwarf_entries import number_of, text_of
+from prologue.dwarf.c_types import CType
+from prologue.dwarf.debug_info import Unit
+from prologue.dwarf.dwarf_entries import number_of, text_of
+from prologue.dwarf.statements import Statement, declared, function_statements
 from prologue.kernel.load import open_binary
-from prologue.live.probe.c_types import CType
-from prologue.live.probe.debug_info import Unit
-from prologue.live.probe.judge import Reason
-from prologue.live.probe.places import ProbePlace
-from prologue.live.probe.prober import Prober
-from prologue.live.probe.scopes import Variable
-from prologue.live.probe.statements import Statement, declared, function_statements
+from prologue.probe.judge import Reason
+from prologue.probe.places import ProbePlace
+from prologue.probe.prober import Prober
+from prologue.probe.scopes import Variable
 
 FETCH: Final = "fetch argument"
 REFUSED_FETCH: Final = "fetch argument, refused"

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from prologue.kernel.kernel import Kernel
-from prologue.live.probe.event import EventOptions
-from prologue.live.probe.prober import Failure, Probe, Prober
-from prologue.report.probe import event_lines
+from prologue.probe.event import EventOptions
+from prologue.probe.prober import Failure, Probe, Prober
+from prologue.probe.report.verdicts import event_lines
 from prologue_bench.guest.kernels import fetch_kernel, fetch_modules
 from prologue_bench.guest.packages import download
 from prologue_bench.guest.source import unpacked_source

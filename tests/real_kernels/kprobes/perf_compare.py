@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from prologue.live.probe.arguments import Argument
-from prologue.live.probe.prober import Probe
-from prologue.live.probe.storage import ADDRESS_ONLY, COMPUTED, NO_FRAME, OVERWRITTEN
+from prologue.probe.arguments import Argument
+from prologue.probe.prober import Probe
+from prologue.probe.storage import ADDRESS_ONLY, COMPUTED, NO_FRAME, OVERWRITTEN
 from tests.real_kernels.kprobes.perf_lines import PerfAnswer
 
 EQUAL: Final = "equal"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from prologue.live.probe.probe_target import ProbeTarget
+from prologue.probe.probe_target import ProbeTarget
 
 _LINE: Final = re.compile(r"([pr]):\S+ ([\w.$]+)\+(\d+)(?: (.*))?")
 

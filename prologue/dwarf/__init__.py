@@ -1,0 +1,1 @@
+"""Debug information of ELF files, unit by unit."""

@@ -1,0 +1,83 @@
+"""C types of a whole file, in any of its units: drgn reads all of DWARF, which takes seconds for a kernel."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from prologue.dwarf.c_types import VOID, CType, Member, array_of, pointer_to
+from prologue.errors import InputError
+from prologue.installation import how_to_install
+
+
+class DrgnTypes:
+    """The types and variables of one file, which is opened at the first look-up."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._program: Any = None
+
+    def struct(self, name: str) -> CType | None:
+        """Find a struct or union by its name, such as ``struct file``; None if nothing defines it."""
+        return self._find(lambda program: program.type(name))
+
+    def variable(self, name: str) -> CType | None:
+        """Return the type of a global variable; None if there is none of that name."""
+        return self._find(lambda program: program.variable(name).type_)
+
+    def _find(self, look_up: Callable[[Any], Any]) -> CType | None:
+        try:
+            import drgn
+        except ImportError as missing:
+            message = f"types of variables are read by drgn, which is not installed: {how_to_install('live', 'drgn')}"
+            raise InputError(message, path=self._path) from missing
+        if self._program is None:
+            logging.getLogger("drgn").setLevel(logging.CRITICAL)  # the caller reports what is missing
+            self._program = drgn.Program(drgn.Platform(drgn.Architecture.AARCH64))
+            made: Any = self._program.extra_module("file", create=True)
+            module = made[0] if isinstance(made, tuple) else made
+            module.try_file(str(self._path), force=True)
+        try:
+            return c_type_of_drgn(look_up(self._program))
+        except Exception:  # drgn raises plain Exception for what its libraries say of damage
+            return None
+
+
+def c_type_of_drgn(type_: Any) -> CType:
+    """Make a CType of a type of drgn's."""
+    import drgn
+
+    kinds, name = drgn.TypeKind, type_.type_name()
+    while type_.kind == kinds.TYPEDEF:
+        type_ = type_.type
+    if type_.kind in (kinds.INT, kinds.BOOL):
+        signed = type_.kind == kinds.INT and type_.is_signed
+        return CType(kind="int", name=name, size=type_.size, signed=signed)
+    if type_.kind == kinds.ENUM:
+        inner = type_.type
+        return CType(
+            kind="int", name=name, size=inner.size if inner else None, signed=bool(inner and inner.is_signed),
+            find_enumerators=lambda: {value: name for name, value in reversed(type_.enumerators or ())},
+        )  # fmt: skip
+    if type_.kind == kinds.POINTER:
+        target = type_.type
+        return pointer_to(lambda: c_type_of_drgn(target), target.type_name(), name)
+    if type_.kind in (kinds.STRUCT, kinds.UNION):
+        size = type_.size if type_.is_complete() else None
+        return CType(kind="struct", name=name, size=size, find_members=lambda: _members(type_))
+    if type_.kind == kinds.ARRAY:
+        return array_of(c_type_of_drgn(type_.type), type_.length or 0)
+    if type_.kind == kinds.FLOAT:
+        return CType(kind="float", name=name, size=type_.size)
+    return CType(kind="function", name=name) if type_.kind == kinds.FUNCTION else VOID
+
+
+def _members(struct: Any) -> tuple[Member, ...]:
+    if not struct.is_complete():
+        return ()
+    return tuple(
+        Member(member.name or "", c_type_of_drgn(member.type), member.bit_offset, member.bit_field_size or 0)
+        for member in struct.members
+    )

@@ -1,0 +1,1 @@
+"""Commands on running kernels and on writes to their text."""

@@ -1,0 +1,1 @@
+"""Pages of audits and hooks for a browser."""

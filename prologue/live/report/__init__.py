@@ -1,0 +1,1 @@
+"""Reports of audits, hooks and judged writes."""

@@ -1,0 +1,275 @@
+"""The judge of kprobes: every word of the kernel's text, judged at once by the rules of the kernel.
+
+Two callers ask the kernel. ``register_kprobe`` (kernel/kprobes.c, ``check_kprobe_address_safe`` and arm64's
+``arch_prepare_kprobe``) is what modules call. kprobe events, and with them perf and BPF, ask first whether ftrace could
+trace the function (kernel/trace/trace_kprobe.c, ``within_notrace_func``). Read in 6.1.192, 6.12.107 and 7.2.13.
+"""
+
+from __future__ import annotations
+
+from enum import IntFlag
+from functools import cached_property
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue.arrays import I64, U64, Bool
+from prologue.elf.sections import Section
+from prologue.errors import InputError
+from prologue.insn.kprobes import MAX_ATOMIC_CONTEXT, REFUSED, Outcomes
+from prologue.kernel.kallsyms import Kallsyms
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.module import Module
+from prologue.kernel.tables import bug_words, exception_words, jump_labels
+from prologue.probe.blacklist import Area, blacklisted
+from prologue.probe.booted_text import BootedText, Switch, booted_text
+from prologue.probe.release import decoding_of
+
+Answer = Literal["yes", "no", "depends"]
+Reasons = npt.NDArray[np.uint16]
+_NOTRACE_CHECK: Final = b"Could not probe notrace function"
+
+
+class Reason(IntFlag):
+    """A reason against a probe, in the order in which the kernel checks; it does not check the last one."""
+
+    NOTRACE = 1
+    SECOND_SLOT = 2
+    NOT_TEXT = 4
+    BLACKLIST = 8
+    JUMP_LABEL = 16
+    BUG = 32
+    CFI_PREAMBLE = 64
+    EXCEPTION_TABLE = 128
+    INSTRUCTION = 256
+    EXCLUSIVE = 512
+    DATA = 1024
+
+
+KERNEL_REASONS: Final = Reason.DATA - 1  # all for which a kernel refuses a kprobe event
+
+
+class Judge:
+    """The judge of one kernel's text.
+
+    Raises:
+        InputError: a kernel without kprobes or kallsyms, of an unknown release, or older than 5.5.
+
+    """
+
+    kernel: Kernel | Module
+    kallsyms: Kallsyms
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.decoding = decoding_of(kernel)
+        self.kallsyms = Kallsyms(kernel)
+        start, stop = kernel.symbols.find("_stext"), kernel.symbols.find("_etext")
+        section = kernel.image.section_at(start.vaddr) if start else None
+        if start is None or stop is None or section is None or start.vaddr != section.addr:
+            raise InputError("_stext and _etext do not bound its text: damaged?", path=kernel.path)
+        self.text: Section = section
+        self.text_range = range(start.vaddr, stop.vaddr)
+        self._count = section.size // 4
+
+    def judge(self, vaddrs: U64) -> tuple[Reasons, Outcomes]:
+        """Return the reasons against a probe at each link-time address, and what the kernel would do with the word.
+
+        Both have the shape of ``vaddrs``; ``Reason`` has the bits of a uint16, ``insn.kprobes`` those of a uint8. An
+        outcome of several bits, REFUSED among them, means that the machine decides. Outside of the text from _stext to
+        _etext the reason is NOT_TEXT.
+        """
+        index = (vaddrs - np.uint64(self.text.addr)) >> np.uint64(2)
+        inside = (vaddrs >= np.uint64(self.text.addr)) & (index < np.uint64(self._count))
+        at = np.where(inside, index, np.uint64(0)).astype(np.int64)
+        reasons = np.where(inside, self.reasons[at], np.uint16(Reason.NOT_TEXT))
+        return reasons, np.where(inside, self.outcomes[at], np.uint8(REFUSED))
+
+    def answer(self, vaddr: int) -> Answer:
+        """Say whether a probe can be there."""
+        reasons, outcomes = self.judge(np.array([vaddr], np.uint64))
+        return "no" if reasons[0] else "depends" if outcomes[0] & REFUSED else "yes"
+
+    def word(self, vaddr: int) -> int:
+        """Return the word there when the kernel has booted, if no alternative replaces it."""
+        at = self._index(np.array([vaddr], np.uint64))
+        return int(self.booted.words[at[0]] if len(at) else self.kernel.text.words(np.array([vaddr], np.uint64))[0])
+
+    def replaced(self, vaddr: int) -> bool:
+        """Return whether boot may put an alternative there."""
+        return bool(self.booted.replaced[self._index(np.array([vaddr], np.uint64))].any())
+
+    @cached_property
+    def booted(self) -> BootedText:
+        """Text as it is when the kernel has booted."""
+        return booted_text(self.kernel, self.text, self.decoding)
+
+    @cached_property
+    def outcomes(self) -> Outcomes:
+        """Outcome of every word of the text, with the exclusive sequence that it may be in; shape (n,)."""
+        result = self.booted.outcomes.copy()
+        result[self._exclusive[1]] |= np.uint8(REFUSED)
+        return result
+
+    @cached_property
+    def reasons(self) -> Reasons:
+        """Reasons of every word of the text, shape (n,)."""
+        reasons_of = np.zeros(self._count, np.uint16)
+        labels, bugs, faults = jump_labels(self.kernel).code, bug_words(self.kernel)[0], exception_words(self.kernel)[0]
+        named = ((Reason.JUMP_LABEL, labels), (Reason.BUG, bugs), (Reason.EXCEPTION_TABLE, faults))
+        for reason, vaddrs in (*named, (Reason.SECOND_SLOT, self._second_slots)):
+            reasons_of[self._index(vaddrs)] |= np.uint16(reason)
+        reasons_of[self._words(self.text_range.stop, self.text.addr + self.text.size)] |= np.uint16(Reason.NOT_TEXT)
+        for area in self.blacklist:
+            reasons_of[self._words(area.start, area.stop)] |= np.uint16(Reason.BLACKLIST)
+        for reason, symbols in ((Reason.NOTRACE, self._notrace), (Reason.CFI_PREAMBLE, self._preambles)):
+            reasons_of[symbols[self._symbol]] |= np.uint16(reason)
+        reasons_of[self.booted.outcomes == REFUSED] |= np.uint16(Reason.INSTRUCTION)
+        reasons_of[self._exclusive[0] & (self.booted.outcomes != REFUSED)] |= np.uint16(Reason.EXCLUSIVE)
+        reasons_of[~self.kernel.symbols.is_code(self.text)] |= np.uint16(Reason.DATA)
+        reasons_of[self._literals] |= np.uint16(Reason.DATA)
+        return reasons_of
+
+    @cached_property
+    def checks_notrace(self) -> bool:
+        """True if events of functions that ftrace cannot trace are refused: no KPROBE_EVENTS_ON_NOTRACE.
+
+        A kernel with the check has its message (kernel/trace/trace_kprobe.c, ``__register_trace_kprobe``).
+        """
+        image = self.kernel.image
+        data = (s for s in image.sections if s.allocated and s.has_bytes and s.name.startswith(".rodata"))
+        return any(image.find(_NOTRACE_CHECK, section) >= 0 for section in data)
+
+    @cached_property
+    def blacklist(self) -> list[Area]:
+        """Areas that are listed, and symbols with a suffix (``f.part.0``) of listed functions, which count as these."""
+        areas = self._listed()
+        starts = np.array([area.start for area in areas], np.uint64)
+        stops = np.array([area.stop for area in areas], np.uint64)
+        result = list(areas)
+        for row, base in self._suffixed.items():
+            if base and bool(((starts <= np.uint64(base)) & (np.uint64(base) < stops)).any()):
+                start, stop = self._span(row)
+                result.append(Area(start, stop, "the kprobe blacklist, under its name without the suffix"))
+        return result
+
+    def _listed(self) -> list[Area]:
+        assert isinstance(self.kernel, Kernel)  # noqa: S101 - a module has a judge of its own
+        return blacklisted(self.kernel, self.kallsyms, self.text_range)
+
+    @cached_property
+    def _exclusive(self) -> tuple[Bool, Bool]:
+        """Masks of words that are certainly, and perhaps, in an exclusive sequence: the CPUs' capabilities decide.
+
+        Of the capabilities that decide, none, each alone and all are looked at. The compared kernels have two at most:
+        LSE atomics, and an erratum that makes loads from devices LDAR.
+        """
+        text = self.booted
+        worlds: list[tuple[Switch, ...]] = [(), *((switch,) for switch in text.switches)]
+        if len(text.switches) > 1:
+            worlds.append(text.switches)
+        certain, perhaps = np.ones(self._count, np.bool_), np.zeros(self._count, np.bool_)
+        for world in worlds:
+            inside = self._in_sequence(world)
+            certain &= inside
+            perhaps |= inside
+        return certain, perhaps & ~certain
+
+    def _in_sequence(self, applied: tuple[Switch, ...]) -> Bool:
+        """Return which words come after an LDXR and no STXR, as far as the kernel looks (``is_probed_address_atomic``).
+
+        It looks back to the start of the symbol, and not further than 32 words.
+        """
+        begins, ends = self.booted.begins, self.booted.ends
+        if applied:
+            begins, ends = begins.copy(), ends.copy()
+        for switch in applied:
+            begins[switch.at], ends[switch.at] = switch.begins, switch.ends
+        place = np.arange(self._count, dtype=np.int32)
+        last = np.maximum.accumulate(np.where(begins | ends, place, np.int32(-1)))
+        last = np.concatenate([np.array([-1], np.int32), last[:-1]])
+        is_inside: Bool = (last >= place - self._look_back) & begins[last] & (last >= 0)
+        return is_inside
+
+    @cached_property
+    def _look_back(self) -> npt.NDArray[np.int32]:
+        """Number of words before each word in which the kernel looks for exclusives."""
+        start = (self.kallsyms.starts - np.uint64(self.text.addr)).view(np.int64)[self._symbol]
+        # Symbols need not begin at a word: the kernel divides the distance.
+        distance: npt.NDArray[np.int32] = (((np.arange(self._count) << 2) - start) >> 2).astype(np.int32)
+        return np.minimum(distance, np.int32(MAX_ATOMIC_CONTEXT))
+
+    @cached_property
+    def _second_slots(self) -> U64:
+        sites = self.kernel.sites
+        return sites.second if sites is not None else np.zeros(0, np.uint64)
+
+    @cached_property
+    def _literals(self) -> I64:
+        """The two words of each CALL_OPS literal, which boot writes."""
+        sites = self.kernel.sites
+        if sites is None or sites.layout != "4,2":
+            return np.zeros(0, np.int64)
+        return self._index(np.concatenate([sites.entry - np.uint64(8), sites.entry - np.uint64(4)]))
+
+    @cached_property
+    def _symbol(self) -> I64:
+        """Number of each word's symbol in ``kallsyms.starts``."""
+        starts = self.kallsyms.starts
+        words = (starts - np.uint64(self.text.addr) + np.uint64(3)) >> np.uint64(2)
+        inside = (starts > np.uint64(self.text.addr)) & (words < np.uint64(self._count))
+        steps = np.bincount(words[inside].astype(np.int64), minlength=self._count)
+        first = int(np.searchsorted(starts, np.uint64(self.text.addr), side="right")) - 1
+        numbers: I64 = np.cumsum(steps) + first
+        return numbers
+
+    @cached_property
+    def _suffixed(self) -> dict[int, int]:
+        """Symbols of the text whose name has a dot: number, and address of the name before the dot, 0 if unknown."""
+        kallsyms = self.kallsyms
+        low, high = np.searchsorted(kallsyms.starts, np.array([self.text_range.start, self.text_range.stop], np.uint64))
+        result = {}
+        for number in range(int(low), int(high)):
+            name = kallsyms.names[int(kallsyms.first_rows[number])]
+            if "." in name:
+                result[number] = kallsyms.by_name.get(name.partition(".")[0], [0])[0]
+        return result
+
+    @cached_property
+    def _notrace(self) -> Bool:
+        """Mask of the symbols that ftrace cannot trace, shape of ``kallsyms.starts``."""
+        starts = self.kallsyms.starts
+        if not self.checks_notrace:
+            return np.zeros(len(starts), np.bool_)
+        slots = np.sort(self._second_slots)
+        # When init text is freed, ftrace forgets its records.
+        low, high = np.array([self.text_range.start, self.text_range.stop], np.uint64)
+        slots = slots[(slots >= low) & (slots < high)]
+        traced = np.zeros(len(starts), np.bool_)
+        # A slot counts that has any byte in the symbol (ftrace_location_range).
+        traced[:-1] = np.searchsorted(slots, starts[1:]) > np.searchsorted(slots, starts[:-1] - np.uint64(3))
+        by_name = traced.copy()
+        for number, base in self._suffixed.items():
+            if base and not traced[number]:
+                by_name[number] = traced[int(np.searchsorted(starts, np.uint64(base)))]
+        return ~by_name
+
+    @cached_property
+    def _preambles(self) -> Bool:
+        """Mask of the symbols of preambles, which a compiler puts before functions (``is_cfi_preamble_symbol``)."""
+        names, rows = self.kallsyms.names, self.kallsyms.first_rows.tolist()
+        return np.array([names[row].startswith(("__cfi_", "__pfx_")) for row in rows], np.bool_)
+
+    def _span(self, number: int) -> tuple[int, int]:
+        starts = self.kallsyms.starts
+        return int(starts[number]), int(starts[min(number + 1, len(starts) - 1)])
+
+    def _index(self, vaddrs: U64) -> I64:
+        """Return the index of the word of each address that is in the text, in any order."""
+        index = (vaddrs - np.uint64(self.text.addr)) >> np.uint64(2)
+        return index[(vaddrs >= np.uint64(self.text.addr)) & (index < np.uint64(self._count))].astype(np.int64)
+
+    def _words(self, start: int, stop: int) -> slice:
+        low = max(start - self.text.addr, 0)
+        return slice(low // 4, max(stop - self.text.addr + 3, 0) // 4)

@@ -1,0 +1,1 @@
+"""Reports of verdicts, lines and traces of kprobes."""

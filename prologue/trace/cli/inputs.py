@@ -1,0 +1,236 @@
+"""Turns the options of ``prologue trace`` into traces, images and filters."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from prologue.cli.arguments import number, require_html
+from prologue.errors import UsageError
+from prologue.outputs import require_other
+from prologue.trace.cli.progress import progress_on_terminal
+from prologue.trace.path import kernel_images, merging
+from prologue.trace.path.assign import Kernels
+from prologue.trace.path.filters import Filters
+from prologue.trace.path.history import TextHistory, read_history
+from prologue.trace.path.kernel_images import GuestImage, HostImage
+from prologue.trace.path.merging import GuestTrace
+from prologue.trace.path.programs import Program
+from prologue.trace.readers.decoding import DecodedTrace
+from prologue.trace.readers.opencsd import Counter
+from prologue.trace.readers.sources import Trace
+from prologue.trace.readers.streams import STDIN
+
+_SKEW: Final = 10  # ms
+_HIGHEST_GUEST: Final = (1 << 31) - 1
+_FASTEST: Final = 10**12  # Hz
+_LATEST: Final = Decimal((1 << 64) - 1) / 10**9  # s
+_STDIN: Final = Path("/dev/stdin")  # leads to the file that a shell redirected from
+
+
+def require_no_input(out: Path | None, args: Namespace) -> None:
+    """Refuse an output that would replace one of the files that are read.
+
+    Raises:
+        OutputError: it would.
+
+    """
+    if out is not None:
+        require_other(out, *_input_files(args))
+
+
+def require_report(args: Namespace) -> None:
+    """Refuse, before the work, a report that cannot be written.
+
+    Raises:
+        UsageError: a file for text, which goes to standard output and standard error.
+        InputError: HTML without Jinja2.
+        OutputError: the report would replace an input.
+
+    """
+    if args.output is not None and args.format == "text":
+        raise UsageError("-o is for --json and --format html")
+    require_html(args.format)
+    require_no_input(args.output, args)
+
+
+def _input_files(args: Namespace) -> Iterator[Path]:
+    """Yield every file that the options name; not all need to be there."""
+    for text in (*args.trace, *map(_without_id, args.guest_trace), *args.guest_trace):
+        yield _STDIN if text == STDIN else Path(text)
+    if args.vmlinux is not None:
+        yield args.vmlinux
+    yield from map(Path, (*map(_without_id, args.guest_vmlinux), *args.guest_vmlinux))
+    if args.writes is not None:
+        yield args.writes
+    for source in (args.memory, getattr(args, "explain", None)):
+        if source is not None:
+            yield Path(source)
+    if args.modules is not None and args.modules.is_dir():
+        from prologue.kernel.load import find_modules
+
+        yield from find_modules(args.modules)
+
+
+def _without_id(text: str) -> str:
+    """Return the file of TRACE@ID or VMLINUX@ID; the text itself if there is no ID."""
+    path, at, _ = text.rpartition("@")
+    return path if at else text
+
+
+@contextmanager
+def open_traces(args: Namespace) -> Iterator[Trace]:
+    """Open the traces and the guests' traces that the options name; errors as ``merging.open_traces``."""
+    guests = [_guest_trace(text) for text in args.guest_trace]
+    if [*args.trace, *(guest.name for guest in guests)].count(STDIN) > 1:
+        raise UsageError(f"{STDIN} is named for more than one trace: standard input has one")
+    counter = None if args.timestamps is None else _counter(args.timestamps)
+    with merging.open_traces(args.trace, guests, counter, needs_times=args.writes is not None) as trace:
+        yield trace
+
+
+def _counter(text: str) -> Counter:
+    frequency, sign, start = text.partition("-" if "-" in text else "+")
+    ticks = number("--timestamps", frequency)
+    if not 0 < ticks <= _FASTEST:
+        raise UsageError(f"--timestamps {text}: expected HZ, HZ+NS or HZ-NS, HZ from 1 to {_FASTEST:,}")
+    return Counter(ticks, number("--timestamps", f"{sign}{start}") if sign else 0)
+
+
+def _guest_trace(text: str) -> GuestTrace:
+    path, _, rest = text.rpartition("@")
+    name, sign, behind = rest.partition("-" if "-" in rest else "+")
+    own = _guest_number(name)
+    if not path or own is None:
+        raise UsageError(f"--guest-trace {text}: expected TRACE@ID, TRACE@ID+NS or TRACE@ID-NS")
+    return GuestTrace(path, own, number("--guest-trace", f"{sign}{behind}") if sign else 0)
+
+
+def _guest_number(text: str) -> int | None:
+    """Parse a VMID or a process, which has at most 31 bits; None if it is neither."""
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(_HIGHEST_GUEST)):
+        return None
+    own = int(text)
+    return own if own <= _HIGHEST_GUEST else None
+
+
+def open_kernels(args: Namespace, trace: Trace, explained: int | None = None) -> Kernels:
+    """Open the kernels that the options name; ``explained`` is the host's slide in the memory of ``--explain``.
+
+    Raises:
+        InputError, UsageError: as ``kernel_images.open_kernels``, and for options that do not go together.
+
+    """
+    slide = None if args.slide is None else number("--slide", args.slide)
+    hyp = None if args.hyp_text is None else number("--hyp-text", args.hyp_text)
+    guests = [_guest_image(text) for text in args.guest_vmlinux]
+    if args.memory is None and slide is None and trace.decoded is not None and trace.decoded.kcore is not None:
+        args.memory = str(trace.decoded.kcore)
+    if args.vmlinux is None:
+        _require_no_file_options(args)
+    if args.memory is not None and (slide is not None or hyp is not None):
+        raise UsageError("--slide and --hyp-text are for --vmlinux without --memory, which says where it is")
+    if args.memory is None and args.modules is not None:
+        raise UsageError("--modules needs --memory: only memory says where modules were loaded")
+    if isinstance(trace.decoded, DecodedTrace):
+        trace.decoded.progress = progress_on_terminal()
+    known = None if explained is None else (explained, args.explain)
+    host = HostImage(
+        vmlinux=args.vmlinux,
+        memory=args.memory,
+        modules=args.modules,
+        slide=slide,
+        hyp_text=hyp,
+        explained=known,
+        level=args.host_el,
+        symfs=args.symfs,
+    )
+    return kernel_images.open_kernels(trace, host, guests)
+
+
+def _require_no_file_options(args: Namespace) -> None:
+    """Refuse what only a vmlinux answers."""
+    options = {"--slide": args.slide, "--hyp-text": args.hyp_text, "--modules": args.modules,
+               "--explain": getattr(args, "explain", None)}  # fmt: skip
+    given = [option for option, value in options.items() if value is not None]
+    if getattr(args, "format", None) == "srcline":
+        given.append("--format srcline")
+    if given:
+        raise UsageError(f"{given[0]} needs --vmlinux: memory and kallsyms do not say it")
+
+
+def open_history(args: Namespace, trace: Trace, kernels: Kernels) -> TextHistory | None:
+    """Read the writes to the host's text that ``--writes`` names, or that perf.data has; errors as ``read_history``."""
+    poked = _poked(trace.decoded, kernels.host) if isinstance(trace.decoded, DecodedTrace) else None
+    writes = poked if args.writes is None else args.writes
+    if writes is None:
+        if args.skew is not None:
+            raise UsageError("--skew is for --writes, which is not given, and the trace has no text pokes")
+        return None
+    skew = _SKEW if args.skew is None else args.skew
+    return read_history(writes, kernels.host, skew * 1_000_000, says_exceptions=trace.kind != "perf")
+
+
+def _poked(decoded: DecodedTrace, host: Program) -> Path | None:
+    """Return the file that has changes of this program's text."""
+    if decoded.changes is None:
+        return None
+    vaddrs = decoded.changes.vaddrs
+    return decoded.poked if (host.piece_of(vaddrs, vaddrs + np.uint64(4)) >= 0).any() else None
+
+
+def _guest_image(text: str) -> GuestImage:
+    path, at, rest = text.rpartition("@")
+    if not at or Path(text).exists():
+        return GuestImage(Path(text))
+    name, plus, slide = rest.partition("+")
+    own = _guest_number(name)
+    if own is None and name:
+        raise UsageError(f"--guest-vmlinux {text}: expected VMLINUX, VMLINUX@ID or VMLINUX@ID+SLIDE")
+    return GuestImage(Path(path), own, number("--guest-vmlinux", slide) if plus else None)
+
+
+def make_filters(args: Namespace, kernels: Kernels, *, samples: bool) -> Filters:
+    """Make the filters: what of the trace to look at; without ``samples``, no sampled instructions.
+
+    Raises:
+        InputError: a function that no image has.
+        UsageError: times that are none.
+
+    """
+    return Filters(
+        places=tuple(kernels.find_symbols(args.symbols)),
+        cpus=frozenset(args.cpu or ()),
+        times=_times(args.time),
+        levels=frozenset(args.level or ()),
+        pids=frozenset(args.pid or ()),
+        comms=frozenset(args.comm),
+        samples=samples,
+    )
+
+
+def _times(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    begin, comma, end = text.partition(",")
+    try:
+        first, last = _nanoseconds(begin.strip() or "0"), _nanoseconds(end.strip() or "Infinity")
+    except ArithmeticError:
+        comma = ""
+        first = last = 0
+    if not comma:
+        raise UsageError(f"--time {text}: expected FROM,TO in seconds")
+    if first > last:
+        raise UsageError(f"--time {text}: ends before it begins")
+    return first, last
+
+
+def _nanoseconds(seconds: str) -> int:
+    """Return the nearest time that a trace can have: 64 bits, and exact, which a float of seconds since 1970 is not."""
+    return int(min(max(Decimal(seconds), Decimal(0)), _LATEST) * 10**9)
