@@ -89,8 +89,8 @@ _HOMES = {
 }  # fmt: skip
 """Where each name is; a test compares it with the imports above."""
 
-# Two rooms are named as two functions are. Loading a room binds its name here, once: so it is done now, and undone.
-for _room in ("plan", "trace"):
+# Three rooms are named as functions are. Loading a room binds its name here, once: so it is done now, and undone.
+for _room in ("plan", "probe", "trace"):
     __import__(f"prologue.{_room}")
     del globals()[_room]
 del _room

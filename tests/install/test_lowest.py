@@ -23,7 +23,7 @@ TREE = Path(prologue.__file__).parent.parent
 EXTRAS = ("live", "reports", "bench", "test")
 # What reads, writes and draws by these libraries.
 TESTED = (
-    "tests/elf", "tests/patching", "tests/live/probe", "tests/live/overlay", "tests/report", "tests/trace/exports",
+    "tests/elf", "tests/patching", "tests/probe", "tests/live/overlay", "tests/report", "tests/trace/exports",
     "tests/cli/test_completion.py", "tests/bench/report", "tests/bench/analysis",
 )  # fmt: skip
 

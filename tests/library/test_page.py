@@ -11,9 +11,9 @@ import pytest
 
 import prologue
 from prologue.trace.readers.recording import RecordingHeader
-from tests.live.probe import made_kernel
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
+from tests.probe import made_kernel
 from tests.support.built import Mini
 from tests.support.cores import SLIDE, running
 from tests.support.elf_edit import MOV, ElfEdit

@@ -62,7 +62,7 @@ def test_rooms_do_not_hide_the_functions_of_their_names(first: str) -> None:
 
 def test_the_import_is_cheap() -> None:
     loaded = run("import sys; before = {*sys.modules}; import prologue; print({*sys.modules} - before)")
-    assert ast.literal_eval(loaded) <= {"prologue", "prologue.plan", "prologue.trace"}
+    assert ast.literal_eval(loaded) <= {"prologue", "prologue.plan", "prologue.probe", "prologue.trace"}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -12,8 +12,8 @@ from prologue.kernel.kernel import Kernel
 from prologue.live.audit.exports import symbols_of_others
 from prologue.live.memory.state import LoadedModule
 from prologue.live.system.module_files import ModuleFile
-from tests.live.probe.made_kernel import TEXT
 from tests.mini_kernel.build import run_command
+from tests.probe.made_kernel import TEXT
 from tests.support.needs import needs_tools
 
 AT = 0xFFFF800007000000

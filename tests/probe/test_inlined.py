@@ -13,9 +13,9 @@ from prologue.probe.language import parse_request
 from prologue.probe.module_judge import judge_module
 from prologue.probe.places import find_places
 from prologue.probe.probe_target import ProbeTarget, kernel_target
-from tests.live.probe.made_kernel import TOOLS, make
-from tests.live.probe.test_parts import DIVIDED
 from tests.mini_kernel.build import run_command
+from tests.probe.made_kernel import TOOLS, make
+from tests.probe.test_parts import DIVIDED
 from tests.support.needs import needs_tools
 
 # Line 10 is where split() is declared, and where one of its callers calls it, as if GCC had separated a part of it.

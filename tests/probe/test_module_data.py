@@ -17,8 +17,8 @@ from prologue.probe.module_judge import judge_module
 from prologue.probe.places import ProbePlace, find_places
 from prologue.probe.probe_target import ProbeTarget, kernel_target
 from prologue.probe.verdict import verdict_on
-from tests.live.probe.made_kernel import TOOLS, make
 from tests.mini_kernel.build import run_command
+from tests.probe.made_kernel import TOOLS, make
 from tests.support.needs import needs_tools
 
 # The kernel has functions of the names traced and far.

@@ -12,8 +12,8 @@ from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.probe.arguments import find_arguments
 from prologue.probe.scopes import CodeBefore, Scope
-from tests.live.probe.test_scopes import NO_DATA
 from tests.mini_kernel.build import run_command
+from tests.probe.test_scopes import NO_DATA
 from tests.support.needs import needs_tools
 
 _SOURCE = "long _start(long first, int second, long third)\n{\n\treturn first + third;\n}\n"

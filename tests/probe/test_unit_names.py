@@ -9,8 +9,8 @@ import pytest
 from prologue.dwarf.debug_info import open_debug
 from prologue.dwarf.dwarf_entries import text_of
 from prologue.elf.image import ElfImage
-from tests.live.probe.made_kernel import TEXT, TOOLS
 from tests.mini_kernel.build import run_command
+from tests.probe.made_kernel import TEXT, TOOLS
 from tests.support.needs import needs_tools
 
 _HEADER = """

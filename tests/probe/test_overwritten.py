@@ -8,7 +8,7 @@ import pytest
 
 from prologue.kernel.kernel import Kernel
 from prologue.probe.storage import OVERWRITTEN
-from tests.live.probe.test_scopes import arguments_at, described
+from tests.probe.test_scopes import arguments_at, described
 
 _SOURCE = """
 __attribute__((noinline)) void complain(long error)

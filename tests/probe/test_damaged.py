@@ -11,7 +11,7 @@ from prologue.errors import InputError
 from prologue.kernel.kernel import Kernel
 from prologue.probe.language import parse_request
 from prologue.probe.prober import Prober
-from tests.live.probe.made_kernel import TOOLS, make
+from tests.probe.made_kernel import TOOLS, make
 from tests.support.needs import needs_tools
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from tests.live.probe.made_kernel import TEXT, TOOLS, Form, make
 from tests.mini_kernel.build import run_command
+from tests.probe.made_kernel import TEXT, TOOLS, Form, make
 from tests.support.needs import needs_tools
 
 

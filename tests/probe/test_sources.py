@@ -18,8 +18,8 @@ from prologue.probe.listing import list_lines
 from prologue.probe.module_judge import judge_module
 from prologue.probe.places import find_places
 from prologue.probe.probe_target import ProbeTarget, kernel_target
-from tests.live.probe.made_kernel import TOOLS, make
 from tests.mini_kernel.build import run_command
+from tests.probe.made_kernel import TOOLS, make
 from tests.support.needs import needs_tools
 
 UNIT: Any = SimpleNamespace(directory="/build/linux-6.12", name="fs/read_write.c")

@@ -9,8 +9,8 @@ import pytest
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.probe.storage import OPTIMISED_OUT
-from tests.live.probe.test_scopes import arguments_at
 from tests.mini_kernel.build import run_command
+from tests.probe.test_scopes import arguments_at
 from tests.support.needs import needs_tools
 
 _SOURCE = """

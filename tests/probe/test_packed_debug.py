@@ -17,9 +17,9 @@ from prologue.probe.language import parse_request
 from prologue.probe.module_judge import judge_module
 from prologue.probe.places import find_places
 from prologue.probe.probe_target import ProbeTarget, kernel_target
-from tests.live.probe.made_kernel import TOOLS, make
-from tests.live.probe.test_inlined import compiled
 from tests.mini_kernel.build import run_command
+from tests.probe.made_kernel import TOOLS, make
+from tests.probe.test_inlined import compiled
 from tests.support.needs import needs_tools
 
 ASKED = ("outer", "split", "calls:2", "some.c:82")

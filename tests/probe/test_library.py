@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import prologue
-from tests.live.probe import made_kernel
 from tests.mini_module.build import ModuleSpec
+from tests.probe import made_kernel
 from tests.support.built import Mini
 from tests.support.needs import needs_mini_kernel_tools
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from tests.live.probe.made_kernel import TOOLS, make
 from tests.mini_kernel.build import run_command
+from tests.probe.made_kernel import TOOLS, make
 from tests.support.needs import needs_tools
 from tests.support.programs import place_python_program
 

@@ -17,7 +17,7 @@ from prologue.probe.places import ProbePlace, find_places
 from prologue.probe.probe_target import ProbeTarget
 from prologue.probe.prober import Prober
 from prologue.probe.verdict import ProbeVerdict, verdict_on
-from tests.live.probe.made_kernel import TOOLS, Form, make
+from tests.probe.made_kernel import TOOLS, Form, make
 from tests.support.needs import needs_tools
 
 

@@ -14,8 +14,8 @@ from prologue.probe.language import parse_argument, parse_request
 from prologue.probe.prober import Prober
 from prologue.probe.read_trace import wire_event
 from prologue.probe.refusals import fetch_refusal, symbol_of, type_refusal
-from tests.live.probe.made_kernel import TEXT, TOOLS, make
-from tests.live.probe.test_scopes import NoData
+from tests.probe.made_kernel import TEXT, TOOLS, make
+from tests.probe.test_scopes import NoData
 from tests.support.needs import needs_tools
 
 

@@ -16,8 +16,8 @@ from prologue.probe.arguments import find_arguments
 from prologue.probe.language import parse_argument
 from prologue.probe.scopes import Scope
 from prologue.probe.storage import ADDRESS_ONLY, ENTRY_ONLY, LEFT, NO_FRAME
-from tests.live.probe.made_kernel import TEXT, TOOLS, make
 from tests.mini_kernel.build import run_command
+from tests.probe.made_kernel import TEXT, TOOLS, make
 from tests.support.needs import needs_tools
 
 _SOURCE = """

@@ -10,7 +10,7 @@ from prologue.dwarf.debug_info import open_debug
 from prologue.dwarf.statements import declared, function_statements, inlined_into
 from prologue.elf.image import ElfImage
 from prologue.kernel.kernel import Kernel
-from tests.live.probe.test_scopes import arguments_at, described
+from tests.probe.test_scopes import arguments_at, described
 
 # GCC separates all after the first return, and puts it back, as nothing else calls it.
 DIVIDED = """
