@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
+from prologue.cli.examples import OrExample, example_files
 from prologue.cli.subcommands import Subcommand
 from prologue.elf.flat import write_flat
 from prologue.kernel.kernel import Kernel
@@ -14,7 +15,9 @@ from prologue.report.printable import printable
 
 def add_options(command: Subcommand) -> None:
     """Give ``image`` its options."""
-    command.add_argument("file", type=Path, metavar="VMLINUX", help="processed or not")
+    command.add_argument(
+        "file", action=OrExample, type=Path, metavar="VMLINUX", help="processed or not, or example:NAME"
+    )
     command.add_argument(
         "-o", "--output", type=Path, required=True, metavar="OUT", help="the Image, as objcopy -O binary makes it"
     )
@@ -22,8 +25,9 @@ def add_options(command: Subcommand) -> None:
 
 def run(args: Namespace) -> int:
     """Write the flat Image."""
-    require_other(args.output, args.file)
-    image = Kernel(args.file).image
+    [file] = example_files([args.file])
+    require_other(args.output, file)
+    image = Kernel(file).image
     size = write_flat(image, args.output)
     if not args.quiet:
         print(printable(f"{args.output}: {size:,} bytes"))

@@ -36,6 +36,17 @@ def test_good_can_be_released(capsys: Said) -> None:
     assert capsys.readouterr().out == "21 steps, none impossible\n"
 
 
+@pytest.mark.parametrize("name", example_names())
+def test_the_image_of_an_example_is_read(name: str, tmp_path: Path, capsys: Said) -> None:
+    image = tmp_path / "Image"
+    assert main(["image", f"example:{name}", "-o", str(image)]) == 0
+    capsys.readouterr()
+    main(["verify", f"example:{name}", "--image", str(image)])
+    said = capsys.readouterr()
+    assert "PL404" not in said.out
+    assert "compared with the boot file" in said.out
+
+
 def test_broken_has_three_faults(capsys: Said) -> None:
     assert findings(capsys, "verify", "example:broken") >= {
         ("PL202", "rw_verify_area+0x0"), ("PL302", "ksys_read+0x1c"), ("PL304", "write_null+0x4"),
