@@ -14,7 +14,7 @@ from prologue.cli.arguments import add_jobs, add_json
 from prologue.cli.examples import OrExample, example_files
 from prologue.cli.subcommands import Subcommand
 from prologue.elf.identify import BOOT_FILES
-from prologue.errors import PrologueError
+from prologue.errors import InputError, PrologueError
 from prologue.kernel.load import boot_file, kernel_of, kernels_among, named_files
 from prologue.report.printable import printable
 from prologue.report.scan import SCHEMA, scan_data, scan_text
@@ -31,10 +31,10 @@ def add_options(command: Subcommand) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Print what each file is; the exit code is the worst one."""
+    """Print what each file is; the exit code is the worst one, 2 for a boot file: it says nothing of its sites."""
     paths = named_files(example_files(args.files))
     if len(paths) == 1 and not args.json:
-        print(_text(_scan(paths[0])))
+        print(scan_text(_kernel(_scan(paths[0]))))
         return 0
     return _scan_many(paths, args)
 
@@ -58,7 +58,8 @@ def _scan_many(paths: list[Path], args: Namespace) -> int:
         print(json.dumps({"schema": SCHEMA, "files": files, "failed": len(errors)}, indent=2))
     else:
         print(_summary(files, len(errors)))
-    return max((error.exit_code for error in errors), default=0)
+    codes = [InputError.exit_code for data in files if data["kind"] in BOOT_FILES]
+    return max((*codes, *(error.exit_code for error in errors)), default=0)
 
 
 def _scan_or_error(path: Path, *, kernels: tuple[Path, ...]) -> dict[str, Any] | PrologueError:
@@ -75,10 +76,12 @@ def _scan(path: Path, kernels: tuple[Path, ...] = ()) -> dict[str, Any]:
     return scan_data(binary, kernel_of(binary, kernels) if isinstance(binary, prologue.Module) else None)
 
 
-def _text(data: dict[str, Any]) -> str:
+def _kernel(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the data of a vmlinux or a module, and refuse those of a boot file."""
     if data["kind"] in BOOT_FILES:
-        return f"{printable(data['file'])}: {data['description']}: give the vmlinux that it was made from"
-    return scan_text(data)
+        advice = "scan the vmlinux that it was made from, and `prologue verify VMLINUX --image` compares the two"
+        raise InputError(f"{data['description']}, which names no sites: {advice}", path=data["file"])
+    return data
 
 
 def _line(data: dict[str, Any]) -> str:

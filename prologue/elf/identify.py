@@ -63,6 +63,8 @@ def identify(head: bytes, size: int) -> FileKind:
         return _identify_elf(head)
     if head[56:60] == b"ARM\x64":
         return FileKind("image", "a flat arm64 Image", _GIVE)
+    if head[0x202:0x206] == b"HdrS":  # Documentation/arch/x86/boot.rst
+        return FileKind("other-arch", "an x86 boot file (bzImage); prologue is for arm64 kernels")
     if head[:2] == b"MZ" and head[4:8] == b"zimg":
         return FileKind("zboot", "an EFI zboot image", _GIVE)
     for magic, name in COMPRESSED:

@@ -34,7 +34,7 @@ def test_many_files_and_directories(mini: Mini, tmp_path: Path, capsys: Said) ->
     assert main(["image", str(vmlinux), "-o", str(image)]) == 0
     capsys.readouterr()
     files = [str(vmlinux), str(modules), str(image)]
-    assert main(["scan", *files]) == 0
+    assert main(["scan", *files]) == 2  # for the Image, of whose sites nothing is known
     said = capsys.readouterr().out
     assert said.count("; untouched; ") == 11
     assert f"{image}: a flat arm64 Image\n" in said
@@ -120,9 +120,20 @@ def test_boot_files_that_verify_knows_are_named(
 ) -> None:
     path = tmp_path / "boot"
     path.write_bytes(pack(image()))
-    assert main(["scan", str(path)]) == 0
-    assert capsys.readouterr().out == f"{path}: {said}: give the vmlinux that it was made from\n"
-    assert main(["scan", str(path), "--json"]) == 0
+    assert main(["scan", str(path)]) == 2
+    assert capsys.readouterr() == (
+        "",
+        f"prologue: {path}: {said}, which names no sites: scan the vmlinux that it was made from, "
+        "and `prologue verify VMLINUX --image` compares the two\n",
+    )
+    assert main(["scan", str(path), "--json"]) == 2
     assert json.loads(capsys.readouterr().out)["files"][0]["kind"] == kind
     assert main(["verify", str(path)]) == 2
     assert "the vmlinux" in capsys.readouterr().err
+
+
+def test_a_boot_file_of_x86_is_named(tmp_path: Path, capsys: Said) -> None:
+    path = tmp_path / "vmlinuz"
+    path.write_bytes(b"MZ".ljust(0x202, b"\0") + b"HdrS" + bytes(512))
+    assert main(["scan", str(path)]) == 2
+    assert capsys.readouterr().err == f"prologue: {path}: an x86 boot file (bzImage); prologue is for arm64 kernels\n"
