@@ -15,8 +15,6 @@ from typing import Final, Literal
 from prologue.elf.files import open_regular
 from prologue.errors import InputError, UsageError
 from prologue.kernel.binary import Binary
-from prologue.kernel.kernel import Kernel
-from prologue.kernel.module import Module
 
 FileRole = Literal["judged", "vmlinux", "before", "image"]
 """``vmlinux``: the kernel that modules were judged for; ``before`` and ``image``: what a file was compared with."""
@@ -44,8 +42,7 @@ class FileIdentity:
 
 def identity_of(binary: Binary, role: FileRole) -> FileIdentity:
     """Return what an open file says of itself, without its hash."""
-    release = binary.release if isinstance(binary, Kernel | Module) else ""
-    return FileIdentity(path=binary.path, role=role, release=release, build_id=binary.build_id)
+    return FileIdentity(path=binary.path, role=role, release=binary.release, build_id=binary.build_id)
 
 
 class Hashes:

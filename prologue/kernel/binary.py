@@ -21,6 +21,7 @@ from prologue.kernel.sites import NO_SITES, EntryPairs, Layout, Sites, find_entr
 from prologue.kernel.slotmap import SlotMap
 from prologue.kernel.state import State
 from prologue.kernel.text import Text
+from prologue.releases import version_of
 
 
 class Pointers(NamedTuple):
@@ -69,8 +70,13 @@ class Binary(ABC):
 
     @property
     @abstractmethod
+    def release(self) -> str:
+        """The kernel release that it is, or was built for; empty if unknown."""
+
+    @cached_property
     def version(self) -> tuple[int, int] | None:
         """Major and minor of the kernel release; None if unknown."""
+        return version_of(self.release)
 
     @property
     @abstractmethod

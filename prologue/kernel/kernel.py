@@ -24,7 +24,7 @@ from prologue.kernel.marker_reader import ReaderProblem, find_problem
 from prologue.kernel.records import Bounds, Records, find_bounds, read_records
 from prologue.kernel.sites import Layout, find_layout
 from prologue.kernel.state import State, native_state, stock_state
-from prologue.releases import SORTS_RECORDS_AT_BUILD, TESTS_ZERO_RECORDS_FIRST, version_of
+from prologue.releases import SORTS_RECORDS_AT_BUILD, TESTS_ZERO_RECORDS_FIRST
 
 Contract = Literal["native", "stock"]
 
@@ -148,11 +148,6 @@ class Kernel(LinkedBinary):
         """The kernel release, as ``uname -r`` prints it; empty if the banner does not say."""
         match = re.match(r"Linux version (\S+)", self.banner)
         return match[1] if match else ""
-
-    @cached_property
-    def version(self) -> tuple[int, int] | None:
-        """Major and minor of the release; None if unknown."""
-        return version_of(self.release)
 
     @property
     def is_realtime(self) -> bool:

@@ -266,12 +266,17 @@ def mismatch(module: Binary, vmlinux: Kernel) -> str:
 
 def why_incomparable(before: Binary, after: Binary) -> str:
     """Say why the two were not made from one link; empty if they may have been."""
-    if before.build_id and after.build_id and before.build_id != after.build_id:
-        return f"another build: build-id {after.build_id}, before {before.build_id}"
+    ours, theirs = ((each.release, each.build_id) for each in (after, before))
+    if any(one and other and one != other for one, other in zip(ours, theirs, strict=True)):
+        return f"another build: {_build(*ours)}, before {_build(*theirs)}"
     sizes = proper_size(before), proper_size(after)
     if sizes[0] != sizes[1]:
         return f"the files have different sizes: {sizes[0]} and {sizes[1]} bytes"
     return ""
+
+
+def _build(release: str, build_id: str) -> str:
+    return ", ".join([release or "release unknown", *([f"build-id {build_id}"] if build_id else [])])
 
 
 def proper_size(binary: Binary) -> int:

@@ -21,7 +21,6 @@ from prologue.kernel.module_loader import RECORDS, record_sections, require_read
 from prologue.kernel.records import Records
 from prologue.kernel.sites import Layout
 from prologue.kernel.state import State, module_state
-from prologue.releases import version_of
 from prologue.words import at_offset
 
 if TYPE_CHECKING:  # a vmlinux does without them
@@ -141,11 +140,6 @@ class Module(Binary):
         from prologue.kernel.versions import imported_crcs
 
         return imported_crcs(self.image)
-
-    @cached_property
-    def version(self) -> tuple[int, int] | None:
-        """Major and minor of that release."""
-        return version_of(self.release)
 
     @cached_property
     def adjusts_zero_records(self) -> bool | None:

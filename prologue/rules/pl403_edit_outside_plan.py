@@ -25,11 +25,16 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     accounting = account(before, after)
     if accounting.incomparable:
-        yield Hit(0, accounting.incomparable)
+        fix = "compare with the file that this one was made from, of the same link"
+        yield Hit(0, accounting.incomparable, fix=fix)
         return
     others = _reported_by_other_rules(before, after, subject.codes)
     strange = accounting.unexplained[~among(accounting.unexplained, others)]
     if not len(strange):
+        return
+    if before.state == "processed" and not len(account(after, before).unexplained):
+        message = f"this file is the one from before: {before.path} has what processing writes, and this one has not"
+        yield Hit(0, message, fix="exchange the two: `prologue verify PROCESSED --against BEFORE`")
         return
     for run in np.split(strange, np.flatnonzero(np.diff(strange) > 1) + 1):
         yield _hit(before, after, int(run[0]), len(run))

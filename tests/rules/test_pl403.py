@@ -81,3 +81,30 @@ def test_another_build_is_one_finding(
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert (finding["code"], finding["follows_from"]) == ("PL403", [])
     assert finding["vaddr"] is None  # of the whole file: 0 is the address of nothing
+
+
+def test_another_kernel_is_named_by_its_release(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux, before = mini(Spec()), tmp_path / "before"
+    before.write_bytes(vmlinux.read_bytes().replace(b"Linux version 6.12.0-mini", b"Linux version 6.12.9-mini"))
+    assert main(["verify", str(vmlinux), "--against", str(before)]) == 1
+    said = capsys.readouterr().out
+    assert "PL403 edit-outside-plan (fatal): 1\n  (the file): another build: 6.12.0-mini, before 6.12.9-mini\n" in said
+    assert "to do: compare with the file that this one was made from, of the same link" in said
+
+
+@pytest.mark.parametrize("harmed", [False, True])
+def test_before_and_after_exchanged_is_one_finding(
+    mini: Mini, tmp_path: Path, harmed: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only if nothing else differs: then each difference is shown."""
+    vmlinux, processed = mini(Spec()), tmp_path / "processed"
+    assert main(["patch", str(vmlinux), "-o", str(processed)]) == 0
+    if harmed:
+        elf = ElfEdit(vmlinux)
+        elf.set_word(elf.value("work_nested") + 16, UNALLOCATED)
+        elf.save(vmlinux)
+    capsys.readouterr()
+    assert main(["verify", str(vmlinux), "--against", str(processed), "--json"]) == 1
+    findings = [f for f in json.loads(capsys.readouterr().out)["findings"] if f["code"] == "PL403"]
+    assert (len(findings) > 1) is harmed
+    assert any("this file is the one from before" in f["message"] for f in findings) is not harmed

@@ -79,9 +79,9 @@ class RunningModule(LinkedBinary):
         return module_state(self.sites) if self.sites is not None else "no sites"
 
     @property
-    def version(self) -> tuple[int, int] | None:
+    def release(self) -> str:
         """Not asked for here: it is the kernel's."""
-        return None
+        return ""
 
     @property
     def pointers(self) -> Pointers:
