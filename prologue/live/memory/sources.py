@@ -28,7 +28,7 @@ def open_kcore(source: str, ssh_options: Sequence[str] = (), patience: int | Non
         return RemoteKcore(source.removeprefix("ssh:"), ssh_options, patience)
     if source == KCORE:
         return Kcore()
-    raise InputError(f"is not a running kernel: expected {KCORE} or ssh:HOST", path=source)
+    raise InputError(f"is not a running kernel: expected {KCORE} or {_host_meant(source)}", path=source)
 
 
 def open_memory(source: str, ssh_options: Sequence[str] = (), patience: int | None = None) -> Memory:
@@ -41,6 +41,8 @@ def open_memory(source: str, ssh_options: Sequence[str] = (), patience: int | No
     if source.startswith("ssh:") or source == KCORE:
         return open_kcore(source, ssh_options, patience)
     path = Path(source)
+    if "@" in source and not path.exists():
+        raise InputError(f"there is no such file: a machine is named as {_host_meant(source)}", path=source)
     if path.is_dir():
         return PerfData(_kcore_dir(path))
     with open_regular(path) as (fd, _):
@@ -53,6 +55,11 @@ def open_memory(source: str, ssh_options: Sequence[str] = (), patience: int | No
         content = decompress(path.read_bytes(), path)
         return _of_core(path, core_of(source, content, len(content)))
     return _of_core(path, open_core(path))
+
+
+def _host_meant(source: str) -> str:
+    """Write the form of a machine's name, which a source without ``ssh:`` may have meant."""
+    return f"ssh:{source}" if "@" in source else "ssh:HOST"
 
 
 def _of_core(path: Path, core: CoreFile) -> Memory:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from prologue.errors import InputError
+from prologue.live.memory.base import Memory
 from prologue.live.memory.capture import Capture, Piece, write_capture
 from prologue.live.memory.core import core_of
 from prologue.live.memory.ranges import Range, UnmappedError
@@ -204,3 +206,9 @@ def test_perf_data_without_addresses(tmp_path: Path) -> None:
 def test_only_a_running_kernel_is_captured(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a running kernel: expected /proc/kcore or ssh:HOST"):
         open_kcore(saved(tmp_path, CORE))
+
+
+@pytest.mark.parametrize("opened", [open_kcore, open_memory])
+def test_a_host_without_its_ssh_is_asked_for(opened: Callable[[str], Memory]) -> None:
+    with pytest.raises(InputError, match="ssh:root@board"):
+        opened("root@board")
