@@ -56,7 +56,7 @@ def examine(kernel: Unusual, built: BuiltKernel, directory: Path, *, toggles: in
         if processed and kernel.damaged and not only:
             names, found = _damaged(form, kernel.machine)
             facts["damage"] = f"{len(names)} kinds of damage"
-            failed.setdefault("contract 2", []).extend(found)
+            failed.setdefault("marker 2", []).extend(found)
     return Seen(kernel, built, facts, tuple(boots), {key: value for key, value in failed.items() if value})
 
 

@@ -1,6 +1,6 @@
 """``python -m tests.kernels.soak``: boots one kernel many times, and says how many boots did not come to their end.
 
-    python -m tests.kernels.soak --mini 4,2 -n 1000 -o soak/            # the mini kernel of contract 2, processed
+    python -m tests.kernels.soak --mini 4,2 -n 1000 -o soak/            # the mini kernel with marker 2, processed
     python -m tests.kernels.soak --vmlinux vmlinux.new --minutes 15 -o soak/    # a real one, with the trace script
 
 Two CPUs, KASLR as the kernel has it. A boot is well if the guest did all that it is to do, complained of nothing, and

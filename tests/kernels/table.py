@@ -20,7 +20,7 @@ HEAD: Final = (
     "sites",
     "verify",
     "boot",
-    "contract 2",
+    "marker 2",
     "tracers",
     "self-tests",
     "audit",
@@ -29,30 +29,26 @@ _RULE: Final = "|".join(["---"] * (len(HEAD) + 1))
 _TEXT: Final = """\
 # Kernels with unusual configurations
 
-`make kernels` writes this table, and says of a kernel that it was not run yet. It builds each kernel from Debian's
-source with the native contract, in one minimal configuration, and boots it in QEMU (TCG, two CPUs, [one
-thread of the host](evidence/writes.md#what-qemu-executes-after-a-write)), not processed and processed.
-`python -m tests.kernels NAME...` does some of them. What a cell says was seen in every boot of its row. Where something
-went wrong, the cell says FAILED, and what.
+`make kernels` writes this table (`python -m tests.kernels NAME...` some rows). It builds each kernel from Debian's
+source with the native contract, in one minimal configuration, and boots it in QEMU (TCG, two CPUs, [one thread of the
+host](evidence/writes.md#what-qemu-executes-after-a-write)), not processed and processed. What a cell says was seen in
+every boot of its row. Where something went wrong, the cell says FAILED, and what.
 
 * *verify*: no finding on the vmlinux and its modules as linked. The processed ones pass `--release`, `--image` and
   `--against`, and `patch --reverse` gives the linked file back. A number beside PL206: functions that have lost their
-  record in the kernel's own build. scripts/sorttable.c (7.2) misreads the line of `nm -S` after an undefined symbol,
-  as Clang's thin LTO leaves some, takes the function there for an overridden one, and zeroes its record.
-* *boot*: how many boots, and on which CPU models of QEMU. No warning in the log, no taint, and both forms have the
-  same functions that can be traced. Data races that KCSAN reports in a boot are counted: they are the kernel's own.
-  One in what patches text (`ftrace`, `aarch64_insn`, `patch` in its functions) is a failure.
-* *contract 2*: what [version 2 of the marker](kernel-contract.md#version-2) promises. How many prologues the processed
-  kernel says that it took from the build, which are all sites; how many words of text ftrace has written in it when it
-  is ready to trace (an audit before the first trace; in the unprocessed kernel: every MOV, and no literal); a boot with
-  `ftrace=function`; how many kinds of damage `verify` refused, and the kernel found before it wrote a BL. A row whose
-  kernel was not run since says so: the rest of it was seen with version 1.
-* *tracers*: `function` and `function_graph` over all functions, one function alone, both at once, one of them in an
-  instance, kprobes on each word of an entry, before anything was traced and later, hot functions switched on and off
-  under load, modules loaded, traced and unloaded, a direct call (`ftrace-direct`), a live patch (`livepatch-sample`).
+  record in the kernel's own build, as scripts/sorttable.c (7.2) misreads the line of `nm -S` after an undefined
+  symbol.
+* *boot*: how many boots, and on which CPU models. No warning, no taint, and both forms can trace the same functions.
+  Data races that KCSAN reports are counted: they are the kernel's own; one in what patches text is a failure.
+* *marker 2*: what [version 2 of the marker](kernel-contract.md#version-2) promises: how many prologues the processed
+  kernel took from the build (all sites), how many words of text ftrace has written when it is ready to trace, a boot
+  with `ftrace=function`, and how many kinds of damage both `verify` refused and the kernel found before it wrote a
+  BL.
+* *tracers*: both over all functions, one function, in an instance; kprobes on each word of an entry; hot functions
+  switched under load; modules; a direct call (`ftrace-direct`); a live patch (`livepatch-sample`).
 * *self-tests*: how many times `CONFIG_FTRACE_STARTUP_TEST` says PASSED, and `func_arm64_prologue.tc`.
-* *audit*: `prologue live audit` of the machine's memory, dumped by QEMU before the first trace, while nothing is
-  traced, under each tracer with a kprobe, with a live patch, and after it. No word was left undecided.
+* *audit*: `prologue live audit` of the machine's memory before the first trace, idle, under each tracer with a
+  kprobe, with a live patch, and after it. No word was left undecided.
 
 """
 
@@ -96,7 +92,7 @@ def _booted(seen: Seen) -> dict[str, str]:
     changed = [max((sum(audit.changed.values()) for audit in one.audits), default=0) for one in seen.boots]
     races = [sum(event.data["count"] for event in run.all("races")) for run in runs]
     return {
-        "contract 2": _contract(seen),
+        "marker 2": _contract(seen),
         "boot": f"{len(runs)} ({', '.join(cpus)})" + f", {min(races)} to {max(races)} data races" * any(races),
         "tracers": f"function, function_graph; kprobes; {toggles} toggles; {', '.join(names)}",
         "self-tests": f"{passed} at boot, " * bool(passed) + "prologues",
