@@ -15,6 +15,8 @@ import prologue
 ROOT = Path(prologue.__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+# The reference of JSON, the figures of the series, and the page of all who build a kernel.
+LONG = {"architecture.md", "json.md", "kernel-evidence.md", "kernel-integration.md"}
 LINK = re.compile(r"\[[^\]\[]*\]\(([^)\s]+)\)")
 
 
@@ -38,6 +40,14 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not dead
     lost = [f"{file.name}#{anchor}" for file, anchor in links(page) if anchor and anchor not in anchors(file)]
     assert not lost
+
+
+def test_a_page_can_be_read_to_the_end() -> None:
+    """Figures go to docs/evidence, reasons to docs/decisions, and what an option means to its help."""
+    words = {
+        path.name: sum(bool(re.search(r"\w", word)) for word in path.read_text().split()) for path in DOCS.glob("*.md")
+    }
+    assert {name for name, count in words.items() if count > 1500} <= LONG
 
 
 def test_every_page_is_reached_from_the_first_one() -> None:
