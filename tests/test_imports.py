@@ -26,9 +26,9 @@ GATE_SIDE = (
 TOOL = (
     *GATE_SIDE,
     "examples", "library", "report", "cli", "perf", "dwarf", "live.memory", "live.system", "live.overlay",
-    "live.tracefs", "live.pokes", "live.audit", "live.hooks", "live.report", "live.pages", "live.library", "live.cli",
-    "probe", "trace.ranges", "trace.coresight", "trace.readers", "trace.etm", "trace.path", "trace.views",
-    "trace.exports", "trace.report", "trace.library", "trace.cli", "protocol",
+    "live.tracefs", "live.pokes", "live.structs", "live.audit", "live.hooks", "live.report", "live.pages",
+    "live.library", "live.cli", "probe", "trace.ranges", "trace.coresight", "trace.readers", "trace.etm", "trace.path",
+    "trace.views", "trace.exports", "trace.report", "trace.library", "trace.cli", "protocol",
 )  # fmt: skip
 LEAKS = {("live.cli", "probe"), ("live.library", "trace.path"), ("live.library", "trace.ranges"),
          ("cli", "protocol"), ("examples", "live.memory")}  # fmt: skip

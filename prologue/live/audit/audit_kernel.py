@@ -24,10 +24,10 @@ from prologue.live.audit.literals import claim_literals
 from prologue.live.audit.scene import Scene
 from prologue.live.audit.shadow_stacks import claim_shadow_stacks
 from prologue.live.audit.spectre_vectors import claim_spectre_vectors
-from prologue.live.audit.variables import Variables
 from prologue.live.memory.base import Memory
 from prologue.live.memory.capture import Capture
 from prologue.live.memory.state import KernelState
+from prologue.live.structs.variables import Variables
 from prologue.live.system.running_kernel import LiveText, RunningKernel
 from prologue.live.system.running_module import RunningModule
 from prologue.releases import not_known

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Final, NamedTuple
 
-import numpy as np
-
-from prologue.live.audit.variables import Variables
+from prologue.live.structs.kprobe_table import kprobes_on_table
+from prologue.live.structs.objects import NotKnownError, Objects
+from prologue.live.structs.variables import Variables
 
 KPROBE_BRK: Final = 0xD4200080  # BRK #4, KPROBES_BRK_IMM (arch/arm64/include/asm/brk-imm.h, 6.1-7.2)
 KGDB_BRK: Final = 0xD4208000  # BRK #0x400, KGDB_DYN_DBG_BRK_IMM
 _AFTER_COPY: Final = 0xD42000C0  # BRK #6, KPROBES_BRK_SS_IMM: follows a copied instruction
-_BUCKETS: Final = 64  # KPROBE_TABLE_SIZE (kernel/kprobes.c)
-_MEMBERS: Final = ("kprobe.next", "kprobe.addr", "kprobe.opcode", "kprobe.copy")
-_MOST: Final = 100_000  # kprobes: a longer list is damage
 _KGDB_ACTIVE: Final = 3  # BP_ACTIVE
 # "report_probe" in kernel/kprobes.c: address, k or r, symbol+offset, module, flags.
 _LISTED: Final = re.compile(r"([0-9a-f]+)\s+[kr]\s")
@@ -67,15 +65,16 @@ def find_breakpoints(variables: Variables, listed: Iterable[str]) -> Breakpoints
     """
     lines = list(listed)
     by_address = {int(match[1], 16): Breakpoint(int(match[1], 16), KPROBE_BRK, None) for match in _armed(lines)}
-    walked = _kprobes(variables)
-    if walked is not None:
-        by_address = {point.vaddr: point for point in walked}
+    complete = bool(lines)
+    with suppress(NotKnownError):
+        by_address = {point.vaddr: point for point in _kprobes(Objects(variables))}
+        complete = True
     kgdb = _kgdb(variables)
     for point in kgdb or ():
         # Over a kprobe's, kgdb saved that BRK; a kprobe cannot be put on kgdb's (INSN_REJECTED).
         below = by_address.get(point.vaddr) if point.original == KPROBE_BRK else None
         by_address[point.vaddr] = point if below is None else below._replace(brk=KGDB_BRK)
-    return Breakpoints(by_address, complete=walked is not None or bool(lines), kgdb_complete=kgdb is not None)
+    return Breakpoints(by_address, complete=complete, kgdb_complete=kgdb is not None)
 
 
 def _armed(listed: Iterable[str]) -> Iterator[re.Match[str]]:
@@ -85,29 +84,13 @@ def _armed(listed: Iterable[str]) -> Iterator[re.Match[str]]:
             yield match
 
 
-def _kprobes(variables: Variables) -> list[Breakpoint] | None:
-    """Walk ``kprobe_table``; None if it cannot be read, or leads to memory that cannot be read."""
-    place, members = variables.place("kprobe_table"), variables.layouts.all_of(*_MEMBERS)
-    table = None if place is None else variables.read(place, 8 * _BUCKETS)
-    if table is None or members is None:
-        return None
-    to_next, to_addr, to_opcode, to_copy = members
-    size = max(members) + 8
-    breakpoints: list[Breakpoint] = []
-    level = [int(node) for node in np.frombuffer(table, "<u8") if node]
-    while level:
-        variables.fetch({page for node in level for page in (node >> 12, node + size >> 12)})
-        following = []
-        for node in level:
-            data = variables.read(node, size)
-            if data is None or len(breakpoints) > _MOST:
-                return None
-            copy = _copy(variables, _quad(data, to_copy))
-            original = int.from_bytes(data[to_opcode : to_opcode + 4], "little")
-            breakpoints.append(Breakpoint(_quad(data, to_addr), KPROBE_BRK, original, copy))
-            following.append(_quad(data, to_next))
-        level = [node for node in following if node]
-    return breakpoints
+def _kprobes(objects: Objects) -> Iterator[Breakpoint]:
+    """Yield the breakpoint of every kprobe in the kernel's table; errors as ``Objects.read``."""
+    to_copy = objects.offset("kprobe.copy")
+    for probe in kprobes_on_table(objects):
+        copy = _copy(objects.variables, objects.number(probe + to_copy))
+        original = objects.get(probe, "kprobe.opcode", 4)
+        yield Breakpoint(objects.get(probe, "kprobe.addr"), KPROBE_BRK, original, copy)
 
 
 def _copy(variables: Variables, vaddr: int) -> int | None:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from prologue.insn import a64
 from prologue.kernel.tables import PATCHES_NOPS
-from prologue.live.audit.variables import Variables
+from prologue.live.structs.variables import Variables
 
 Originals = tuple[int, ...]
 

@@ -18,10 +18,10 @@ from prologue.insn import a64
 from prologue.insn.decode import BL, jump, jump_distance, matches
 from prologue.kernel.sites import Sites
 from prologue.live.audit.claims import Claims, halves, words_from
-from prologue.live.audit.ftrace_lists import ENABLED
 from prologue.live.audit.ftrace_state import FtraceState
 from prologue.live.audit.scene import Scene
 from prologue.live.memory.ranges import KERNEL_LOWEST
+from prologue.live.structs.ftrace_lists import ENABLED
 
 _LINKED: Final = np.uint64(a64.NOP | a64.NOP << 32)  # a literal, as the compiler left it
 
@@ -75,26 +75,29 @@ class _Slots:
         self._target: U64 = runs + jump_distance(self._live).view(np.uint64)
         known = np.array(sorted(state.trampolines), np.uint64)
         self._to_ftrace: Bool = self._calls & (among(self._target, known) | among(self._target, plts))
-        self._direct, self._moving = self._direct_calls(runs)
+        self._direct, self._moving, self._in_doubt = self._direct_calls(runs)
         self._traced, self._decided = self._should_call(runs)
         default = known[0] if len(known) else np.uint64(0)
         away = (default - runs).view(np.int64)
         self._to_default: U32 = jump(BL, away >> 2)
 
-    def _direct_calls(self, runs: U64) -> tuple[Bool, Bool]:
+    def _direct_calls(self, runs: U64) -> tuple[Bool, Bool, Bool]:
         """Find calls of the code that ftrace sends them to, which the kernel has to name.
 
         The second array has calls that ftrace may be at work on: ``modify_ftrace_direct`` moves them, and
-        ``unregister_ftrace_direct`` takes their ops off the list before it writes text.
+        ``unregister_ftrace_direct`` takes their ops off the list before it writes text. The third has those of which
+        ``direct_functions`` cannot be read.
         """
-        direct, moving = np.zeros((2, len(self._second)), np.bool_)
+        direct, moving, in_doubt = np.zeros((3, len(self._second)), np.bool_)
         for k in np.flatnonzero(self._calls & ~self._to_ftrace).tolist():
             sent, target = self._sent(k, int(runs[k])), int(self._target[k])
             if sent is not None and self._state.is_code(target):
                 direct[k], moving[k] = sent == target, sent != target and self._state.busy
+            elif self._state.direct_targets is None and self._state.is_code(target):
+                in_doubt[k] = True
             else:
                 moving[k] = self._is_leaving(k, target)
-        return direct, moving
+        return direct, moving, in_doubt
 
     def _is_leaving(self, k: int, target: int) -> bool:
         """Return whether a site may still call what an ops sent it to that was just taken off the list."""
@@ -117,7 +120,7 @@ class _Slots:
             sent = self._state.direct_call(ops) if ops in self._state.ops.places else None
             if sent is not None:
                 return sent
-        return self._state.direct_targets.get(place)
+        return (self._state.direct_targets or {}).get(place)
 
     def _should_call(self, runs: U64) -> tuple[Bool, Bool]:
         """Return which sites are traced, by ftrace's records or the literals, and for which of them that is known.
@@ -141,15 +144,16 @@ class _Slots:
 
     def seconds(self) -> Claims:
         """Claim the second slots."""
-        good_call = self._to_ftrace | self._direct | self._moving
+        good_call = self._to_ftrace | self._direct | self._moving | self._in_doubt
         is_nop = self._live == np.uint32(a64.NOP)
         wanted = np.where(self._traced & good_call & ~self._moving, self._live, self._to_default)
         expected = np.where(self._traced, wanted, np.uint32(a64.NOP))
         formed = is_nop | good_call
         busy = formed & self._state.busy
         return Claims(
-            "second slots", self._second, self._live, expected, reason=self._second_reason, kind="call", allowed=busy,
-            unsure=~self._decided, changing=busy, malformed=self._calls & ~good_call, busy=self._state.busy,
+            "second slots", self._second, self._live, expected, reason=self._second_reason, kind="call",
+            allowed=busy | self._in_doubt, unsure=~self._decided | self._in_doubt, changing=busy,
+            malformed=self._calls & ~good_call, busy=self._state.busy,
         )  # fmt: skip
 
     def _second_reason(self, k: int) -> str:

@@ -3,25 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
-from prologue.live.audit.ftrace_lists import (
+from prologue.live.memory.state import KernelState
+from prologue.live.structs.ftrace_lists import (
     ENABLED,
     LiveRecords,
-    Ops,
-    all_records,
     direct_call_offset,
     direct_targets,
-    registered_ops,
+    read_records,
+    registered,
 )
-from prologue.live.audit.variables import Variables
-from prologue.live.memory.state import KernelState
+from prologue.live.structs.objects import NotKnownError, Objects
+from prologue.live.structs.variables import Variables
 from prologue.live.system.running_kernel import RunningKernel
 
 # The function that writes all literals of a page: kernels that have it set those of their own text at the first trace,
 # in arch_ftrace_update_code(), and not in ftrace_init() (arch/arm64/kernel/patching.c with our patch).
 _SETS_ALL_LITERALS: Final = "aarch64_insn_write_literals_u64"
+
+
+class Ops(NamedTuple):
+    """Run-time addresses of the registered ``ftrace_ops``; not ``complete`` if the list cannot be read to its end.
+
+    An ops that is being unregistered counts: its sites are patched after it left the list.
+    """
+
+    places: frozenset[int]
+    complete: bool
+
+
+def registered_ops(objects: Objects, *, busy: bool) -> Ops:
+    """Read the list of ops; ``busy`` if ``ftrace_lock`` is held.
+
+    ``ftrace_shutdown`` (kernel/trace/ftrace.c, 5.5-7.2) takes an ops off the list, makes it ``removed_ops``, and
+    then patches.
+    """
+    places, complete = set[int](), False
+    with suppress(NotKnownError):
+        for place in registered(objects):
+            places.add(place)
+        complete = True
+    leaving = objects.variables.number("removed_ops") if busy else None
+    return Ops(frozenset(places | ({leaving} if leaving else set())), complete)
 
 
 class FtraceState:
@@ -39,7 +65,7 @@ class FtraceState:
         self._kernel = kernel
         self._state = state
         self._slide = kernel.slide
-        self._variables = variables
+        self._variables, self._objects = variables, Objects(variables)
         self.restless = restless
         self.busy = restless or variables.is_held("ftrace_lock")
         self.idle_ops = variables.place("ftrace_nop_ops")
@@ -54,7 +80,7 @@ class FtraceState:
     @cached_property
     def ops(self) -> Ops:
         """All registered ops."""
-        return registered_ops(self._variables, busy=self.busy)
+        return registered_ops(self._objects, busy=self.busy)
 
     @cached_property
     def sets_literals_late(self) -> bool:
@@ -90,7 +116,9 @@ class FtraceState:
     @cached_property
     def records(self) -> LiveRecords | None:
         """Every record; None if some cannot be read."""
-        return all_records(self._variables)
+        with suppress(NotKnownError):
+            return read_records(self._objects)
+        return None
 
     @cached_property
     def tracing(self) -> bool:
@@ -114,9 +142,12 @@ class FtraceState:
         return None if offset is None else self._variables.quad(ops + offset) or None
 
     @cached_property
-    def direct_targets(self) -> Mapping[int, int]:
-        """The table of direct calls, by run-time address of the second slot."""
-        return direct_targets(self._variables)
+    def direct_targets(self) -> Mapping[int, int] | None:
+        """The table of direct calls, by run-time address of the second slot; None if memory lacks a part of it."""
+        try:
+            return direct_targets(self._objects)
+        except NotKnownError:
+            return None if self._objects.knows("ftrace_func_entry.direct") else {}
 
     @cached_property
     def _direct_offset(self) -> int | None:

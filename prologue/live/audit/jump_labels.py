@@ -16,7 +16,7 @@ from prologue.insn.decode import B, jump
 from prologue.kernel.tables import jump_label_keys, jump_labels
 from prologue.live.audit.claims import Claims
 from prologue.live.audit.scene import Scene
-from prologue.live.audit.variables import MemoryWords
+from prologue.live.structs.variables import MemoryWords
 from prologue.words import at_offset
 
 _BEING_SET: Final = 0xFFFFFFFF

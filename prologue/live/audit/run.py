@@ -16,9 +16,9 @@ from prologue.live.audit.audit_kernel import audit_kernel, read_facts
 from prologue.live.audit.audit_modules import audit_modules
 from prologue.live.audit.audited import Audited, LiveWord, MechanismCount, Undecided, undecided
 from prologue.live.audit.findings import MISMATCH, audit_findings
-from prologue.live.audit.variables import Variables
 from prologue.live.memory.base import Memory
 from prologue.live.memory.state import KernelState
+from prologue.live.structs.variables import Variables
 from prologue.live.system.own_text import AnotherKernelError
 from prologue.live.system.running_kernel import RunningKernel
 from prologue.live.system.running_module import RunningModule

@@ -8,7 +8,7 @@ import numpy as np
 
 from prologue.arrays import U32, U64
 from prologue.kernel.binary import Binary
-from prologue.live.audit.variables import MemoryWords, Variables
+from prologue.live.structs.variables import MemoryWords, Variables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

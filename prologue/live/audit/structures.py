@@ -6,19 +6,22 @@ The audit's own code finds each structure, so a capture has all that an audit of
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from prologue.dwarf.btf import Btf
 from prologue.errors import InputError
 from prologue.kernel.kernel import Kernel
 from prologue.live.audit.breakpoints import find_breakpoints
-from prologue.live.audit.ftrace_lists import all_records, direct_call_offset, direct_targets, registered_ops
-from prologue.live.audit.layouts import Layouts, by_release, by_types, layouts_of
-from prologue.live.audit.variables import KeptVariables
+from prologue.live.audit.ftrace_state import registered_ops
 from prologue.live.memory.base import Memory
 from prologue.live.memory.ranges import KERNEL_HALF, UnmappedError
 from prologue.live.memory.state import BTF_BEGIN, BTF_END, FTRACE_CALLER, LIST_HEADS
 from prologue.live.memory.take import Structures
+from prologue.live.structs.ftrace_lists import LiveRecords, direct_call_offset, direct_targets, read_records
+from prologue.live.structs.layouts import Layouts, by_release, by_types, layouts_of
+from prologue.live.structs.objects import NotKnownError, Objects
+from prologue.live.structs.variables import KeptVariables
 from prologue.releases import version_of
 
 # Bytes of a struct ftrace_ops that are kept if its size is not known: it has some 250 (include/linux/ftrace.h,
@@ -91,10 +94,14 @@ def _direct_offsets(layouts: Layouts, caller: bytes | None) -> Sequence[int]:
 def find_structures(memory: Memory, starts: ListStarts) -> Structures:
     """Walk the lists."""
     variables = _Walked(memory, starts)
-    ops = registered_ops(variables, busy=True)
+    objects = Objects(variables)
+    ops = registered_ops(objects, busy=True)
     targets = frozenset(part for place in ops.places for part in _pointers(place, variables, starts))
-    records = all_records(variables)
-    direct_targets(variables)
+    records: LiveRecords | None = None
+    with suppress(NotKnownError):
+        records = read_records(objects)
+    with suppress(NotKnownError):
+        direct_targets(objects)
     kprobes = find_breakpoints(variables, ())
     whole = ops.complete and records is not None and kprobes.complete
     sites = None if records is None else (records.places.tobytes(), records.flags.tobytes())
@@ -125,3 +132,11 @@ class _Walked(KeptVariables):
     def place(self, name: str) -> int | None:
         """Return the run-time address of a variable; None if it is not known."""
         return self._places.get(name)
+
+    def is_named(self, name: str) -> bool:
+        """Return whether a variable's address is known."""
+        return name in self._places
+
+    def size(self, name: str) -> int:
+        """Return the size of the table of kprobes (KPROBE_TABLE_SIZE is 64): kallsyms has no sizes."""
+        return 8 * 64 if name == "kprobe_table" else 0

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prologue.arrays import Bool
-from prologue.live.hooks.objects import NotReadError, Objects
+from prologue.live.structs.objects import NotReadError, Objects
 
 CHUNK: Final = 64
 """Bytes of a pack for each bit of its bitmap (BPF_PROG_CHUNK_SIZE)."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 from prologue.live.hooks.bpf_places import trampolines
-from prologue.live.hooks.objects import NotKnownError, NotReadError, Objects
+from prologue.live.structs.objects import NotKnownError, NotReadError, Objects
 
 BpfKind = Literal["program", "trampoline", "image"]
 _DISPATCHER: Final = "bpf_dispatcher_xdp"  # the only one (net/core/filter.c)

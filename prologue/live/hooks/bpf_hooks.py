@@ -12,7 +12,7 @@ from typing import Final
 from prologue.live.hooks.bpf_places import Attachment, attachments
 from prologue.live.hooks.listener import ATTACHED, UNLISTED, Callback, Listener
 from prologue.live.hooks.modules import ListedModule
-from prologue.live.hooks.objects import Objects
+from prologue.live.structs.objects import Objects
 
 # enum bpf_prog_type (include/uapi/linux/bpf.h: numbers never change), of what the kernel calls by itself.
 _TYPES: Final = {

@@ -14,7 +14,6 @@ from typing import Final
 from prologue.live.hooks.ftrace_hooks import read_fprobes
 from prologue.live.hooks.listener import Point
 from prologue.live.hooks.modules import ListedModule
-from prologue.live.hooks.objects import NotKnownError, NotReadError, Objects
 from prologue.live.hooks.probe_hooks import (
     call_name,
     call_of,
@@ -24,6 +23,7 @@ from prologue.live.hooks.probe_hooks import (
     trace_kprobe_of,
 )
 from prologue.live.hooks.tracepoint_hooks import bpf_probes, tracepoints, used_tracepoints
+from prologue.live.structs.objects import NotKnownError, NotReadError, Objects
 
 _KINDS: Final = ("fentry", "fexit", "fmod_ret")  # BPF_TRAMP_FENTRY, ...; kinds after these are of replaced programs
 # Tables of trampolines, of 7.2 and later, and of releases before; and a function of every kernel with trampolines.

@@ -7,12 +7,12 @@ from typing import Final
 
 from prologue.live.hooks.inventory import Inventory, Suspect
 from prologue.live.hooks.listener import UNLISTED, Listener
-from prologue.live.hooks.objects import NotKnownError, NotReadError, Objects
 from prologue.live.hooks.owners import BPF, KERNEL, KPROBES, Owners
 from prologue.live.hooks.probe_hooks import misdirected_events
 from prologue.live.hooks.prototypes import misfit
 from prologue.live.memory.base import Memory
 from prologue.live.memory.capture import Capture
+from prologue.live.structs.objects import NotKnownError, NotReadError, Objects
 from prologue.words import counted
 
 # What may be BPF's code: callbacks by the kind of the listener and their role, and the kind of the code.

@@ -18,8 +18,8 @@ from prologue.arrays import U32, Bool, spans_of
 from prologue.insn import decode
 from prologue.live.hooks.areas import CHUNK, Pack
 from prologue.live.hooks.inventory import Inventory, Suspect
-from prologue.live.hooks.objects import NotKnownError, NotReadError
 from prologue.live.hooks.owners import BPF
+from prologue.live.structs.objects import NotKnownError, NotReadError
 
 _TRAPS: Final = (0, 0xD4202000)  # UDF #0, with which the dispatcher fills, and BRK #0x100 (AARCH64_BREAK_FAULT)
 _STEPPED: Final = 0xD42000C0  # BRK64_OPCODE_KPROBES_SS

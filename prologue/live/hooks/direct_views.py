@@ -13,11 +13,11 @@ from typing import Final
 
 import numpy as np
 
-from prologue.live.audit.ftrace_lists import LiveRecords
-from prologue.live.hooks.ftrace_hooks import read_hash, read_ops_hash, read_records, registered
+from prologue.live.hooks.ftrace_hooks import read_ops_hash
 from prologue.live.hooks.ftrace_views import OPS_ENABLED, is_skipped, suspect_of
 from prologue.live.hooks.inventory import Inventory, Suspect
-from prologue.live.hooks.objects import Objects
+from prologue.live.structs.ftrace_lists import LiveRecords, direct_targets, read_records, registered
+from prologue.live.structs.objects import Objects
 
 _OPS_DIRECT: Final = 1 << 17  # FTRACE_OPS_FL_DIRECT (include/linux/ftrace.h, 6.4-7.3)
 _DIRECT: Final = np.uint64(1 << 24)  # FTRACE_FL_DIRECT
@@ -36,8 +36,7 @@ def disputed_direct_calls(inventory: Inventory) -> Iterator[Suspect]:
     for lock in ("direct_mutex", "ftrace_lock"):
         objects.require_rest(lock, "direct calls were being changed")
     records = read_records(objects)
-    table = read_hash(objects, objects.variable("direct_functions"))
-    targets, by_ops = dict(zip(table.functions, table.direct, strict=True)), _by_ops(objects)
+    targets, by_ops = direct_targets(objects), _by_ops(objects)
     groups: dict[str, list[int]] = {}
     for place, is_flagged in _recorded(records, {*targets, *by_ops}):
         message = _dispute(targets.get(place), by_ops.get(place), is_flagged=is_flagged)

@@ -13,14 +13,14 @@ from typing import Final
 import numpy as np
 
 from prologue.arrays import Bool, runs_of
-from prologue.live.audit.ftrace_lists import all_records
 from prologue.live.hooks.areas import VmapArea
 from prologue.live.hooks.inventory import Inventory, Suspect
 from prologue.live.hooks.modules import MODULES_CHANGE
 from prologue.live.hooks.modules_leaving import InitText, init_text_leaving
-from prologue.live.hooks.objects import NotKnownError, NotReadError, Objects
 from prologue.live.hooks.owners import Owners
 from prologue.live.hooks.page_tables import ExecutablePages, PageTables
+from prologue.live.structs.ftrace_lists import read_records
+from prologue.live.structs.objects import NotKnownError, NotReadError, Objects
 from prologue.live.system.running_kernel import RunningKernel
 from prologue.words import counted
 
@@ -100,8 +100,9 @@ def _may_be_init(objects: Objects, owners: Owners, area: VmapArea) -> bool:
     """
     if not area.caller or not owners.name(area.caller).startswith(_LOADERS):
         return False
-    records = all_records(objects.variables)
-    if records is None:
+    try:
+        records = read_records(objects)
+    except NotKnownError:
         return True
     return not ((records.places >= np.uint64(area.start)) & (records.places < np.uint64(area.end))).any()
 

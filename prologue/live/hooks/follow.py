@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from prologue.live.audit.variables import KeptVariables
 from prologue.live.hooks.inventory import Inventory, take_inventory
 from prologue.live.hooks.judge import OF_LISTS, judge
-from prologue.live.hooks.objects import Objects, types_of
 from prologue.live.memory.base import Memory
+from prologue.live.structs.objects import Objects
+from prologue.live.structs.variables import KeptVariables
 from prologue.live.system.running_kernel import RunningKernel, open_running
 
 _AHEAD: Final = 16  # pages that are read together: another question takes longer than to send them
@@ -34,7 +34,6 @@ class FollowHooks:
         image = open_running(vmlinux, memory)
         # Whose code an address is depends on where text is, and not on its words.
         self._kernel = RunningKernel(image, memory, as_linked=True)
-        self._types = types_of(self._kernel)
         self._pages: frozenset[int] = frozenset()
 
     def __call__(self, memory: Memory) -> Sequence[tuple[int, bytes]]:
@@ -48,7 +47,7 @@ class FollowHooks:
         for look in range(1, _MOST_LOOKS + 1):
             variables = _Followed.of_kernel(kernel, memory)
             variables.fetch(self._pages)
-            inventory = take_inventory(kernel, Objects(variables, self._types))
+            inventory = take_inventory(kernel, Objects(variables))
             judged = judge(inventory, OF_LISTS)
             _name_all(inventory)
             self._pages = variables.pages

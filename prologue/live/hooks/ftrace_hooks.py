@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-import numpy as np
-
-from prologue.live.audit.ftrace_lists import LiveRecords, all_records
 from prologue.live.hooks.listener import Callback, Listener
-from prologue.live.hooks.objects import NotReadError, Objects
+from prologue.live.structs.ftrace_lists import MOST_PLACES, direct_targets, read_hash, registered
+from prologue.live.structs.objects import NotReadError, Objects
 
-_MOST_BITS: Final = 24  # FTRACE_HASH_MAX_BITS is 12; a hash with more buckets than 2^24 is damaged memory
 _FPROBE_DISABLED: Final = 1  # FPROBE_FL_DISABLED (include/linux/fprobe.h, 6.1-7.3)
 # FTRACE_OPS_FL_* (include/linux/ftrace.h, 5.10-7.3); what is of no interest to a user is left out. So is STUB: only the
 # function that goes through the list heeds it (``__ftrace_ops_list_func``), and an ops that is alone is called.
@@ -24,72 +21,7 @@ _FLAGS: Final = {
 }  # fmt: skip
 # ``ip`` of an entry whose module or init text is gone; the hash still counts it (``clear_mod_from_hash``).
 _GONE: Final = frozenset({0})
-_MOST_PLACES: Final = 1 << 20  # functions of one fprobe or hash
 _MOST_AT_ONE: Final = 1000  # fprobes of one function
-
-
-class Hash(NamedTuple):
-    """An ``ftrace_hash``: functions by the run-time address of their second slot, ascending, and what each leads to."""
-
-    functions: tuple[int, ...]
-    direct: tuple[int, ...]
-
-
-def read_records(objects: Objects) -> LiveRecords:
-    """Read every record of ftrace.
-
-    Raises:
-        NotKnownError: they cannot be read.
-
-    """
-    records = all_records(objects.variables)
-    if records is None:
-        objects.require("ftrace_pages_start", "ftrace_page.next", "dyn_ftrace.flags")
-        raise objects.lacking("the records of ftrace cannot be read")
-    return records
-
-
-def read_hash(objects: Objects, place: int) -> Hash:
-    """Return every bucket of the hash at ``place``; empty for none.
-
-    Raises:
-        NotKnownError: memory or types do not have it, or its count is not that of its entries.
-
-    """
-    if not place:
-        return Hash((), ())
-    bits, count = objects.get(place, "ftrace_hash.size_bits"), objects.get(place, "ftrace_hash.count")
-    if bits > _MOST_BITS or count > _MOST_PLACES:
-        raise NotReadError(f"an ftrace_hash of 2^{bits} buckets and {count:,} entries at {place:#x}")
-    if not count:
-        return Hash((), ())
-    buckets = np.frombuffer(objects.read(objects.get(place, "ftrace_hash.buckets"), 8 << bits), "<u8")
-    to_ip = objects.offset("ftrace_func_entry.ip")
-    to_direct = objects.offset("ftrace_func_entry.direct") if objects.knows("ftrace_func_entry.direct") else None
-    entries = []
-    for first in buckets[buckets != 0].tolist():
-        entry = first
-        while entry:
-            direct = 0 if to_direct is None else objects.number(entry + to_direct)
-            entries.append((objects.number(entry + to_ip), direct))
-            entry = objects.number(entry)
-            if len(entries) > count:
-                raise NotReadError(f"the ftrace_hash at {place:#x} counts {count:,} entries, and has more")
-    if len(entries) != count:
-        raise NotReadError(f"the ftrace_hash at {place:#x} counts {count:,} entries, and has {len(entries):,}")
-    entries.sort()
-    return Hash(tuple(ip for ip, _ in entries), tuple(direct for _, direct in entries))
-
-
-def registered(objects: Objects) -> Iterator[int]:
-    """Yield every ``ftrace_ops`` on the list, in the order in which they are called."""
-    here, end, seen = objects.variable("ftrace_ops_list"), objects.place("ftrace_list_end"), set[int]()
-    while here != end:
-        if here in seen or not here:
-            raise NotReadError(f"ftrace_ops_list leads in a circle, or to nothing, at {here:#x}")
-        seen.add(here)
-        yield here
-        here = objects.get(here, "ftrace_ops.next")
 
 
 def read_ops(objects: Objects) -> Iterator[Listener]:
@@ -150,11 +82,8 @@ def _after_pid_filter(objects: Objects, role: str, place: int, path: str) -> lis
 
 def read_direct_calls(objects: Objects) -> Iterator[Listener]:
     """Yield a listener for each trampoline in ``direct_functions``, with all functions that it is called for."""
-    if not objects.has("direct_functions"):
-        return
-    table = read_hash(objects, objects.variable("direct_functions"))
     targets: dict[int, list[int]] = {}
-    for function, target in zip(table.functions, table.direct, strict=True):
+    for function, target in direct_targets(objects).items():
         targets.setdefault(target, []).append(function)
     for target, functions in sorted(targets.items()):
         yield Listener(
@@ -241,7 +170,7 @@ def read_fprobes(objects: Objects) -> Iterator[Listener]:
 def _functions(objects: Objects, entry: int) -> Iterator[tuple[int, int]]:
     """Yield the functions of an ``fprobe_hlist``, and its turn at each; those that left with their module have none."""
     count = objects.get(entry, "fprobe_hlist.size", 4)
-    if count > _MOST_PLACES:
+    if count > MOST_PLACES:
         raise NotReadError(f"an fprobe with {count:,} functions at {entry:#x}")
     first, each = entry + objects.offset("fprobe_hlist.array"), objects.size("fprobe_hlist_node")
     for node in range(first, first + each * count, each):

@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 
 from prologue.arrays import I64, U64, Bool, among
-from prologue.live.audit.ftrace_lists import ENABLED, LiveRecords
-from prologue.live.hooks.ftrace_hooks import OpsHash, read_ops_hash, read_records, registered
+from prologue.live.hooks.ftrace_hooks import OpsHash, read_ops_hash
 from prologue.live.hooks.inventory import Inventory, Suspect
-from prologue.live.hooks.objects import NotReadError
+from prologue.live.structs.ftrace_lists import ENABLED, LiveRecords, read_records, registered
+from prologue.live.structs.objects import NotReadError
 from prologue.words import counted
 
 # FTRACE_REF_MAX: bits 22 to 0 until 6.2, 18 to 0 since 6.4 (include/linux/ftrace.h); no machine has 2^19 ftrace_ops.

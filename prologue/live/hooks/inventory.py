@@ -8,18 +8,18 @@ from importlib.util import find_spec
 from typing import Final, Literal, NamedTuple
 
 from prologue.installation import how_to_install
-from prologue.live.audit.variables import Variables
 from prologue.live.hooks.bpf_hooks import read_programs
 from prologue.live.hooks.ftrace_hooks import read_direct_calls, read_fprobes, read_graph, read_ops
 from prologue.live.hooks.listener import Listener
 from prologue.live.hooks.modules import ListedModule, find_unlisted, listed_modules
-from prologue.live.hooks.objects import NotKnown, Objects, noted, types_of
 from prologue.live.hooks.other_hooks import read_livepatches, read_tracers
 from prologue.live.hooks.owners import Owners
 from prologue.live.hooks.probe_hooks import read_kprobes
 from prologue.live.hooks.switches import mark_stopped
 from prologue.live.hooks.tracepoint_hooks import read_tracepoints
 from prologue.live.memory.capture import Capture
+from prologue.live.structs.objects import NotKnown, Objects, noted
+from prologue.live.structs.variables import Variables
 from prologue.live.system.running_kernel import RunningKernel
 
 SuspectKind = Literal["owner", "module", "executable", "data", "views", "tainted"]
@@ -74,7 +74,7 @@ class Suspect(NamedTuple):
 
 def take_inventory(kernel: RunningKernel, objects: Objects | None = None) -> Inventory:
     """Read every list of listeners, with another reader of structs if ``objects`` is given."""
-    objects = objects or Objects(Variables.of_kernel(kernel), types_of(kernel))
+    objects = objects or Objects(Variables.of_kernel(kernel))
     if not objects.has_types:  # nothing can be read, and one sentence says so
         structs = NotKnown("structs", _why_no_types())
         return Inventory(owners=Owners(kernel, objects, None), objects=objects, kernel=kernel, not_known=(structs,))

@@ -13,9 +13,9 @@ from prologue.live.hooks.ftrace_views import miscounted
 from prologue.live.hooks.inventory import Inventory, Suspect
 from prologue.live.hooks.livepatch_views import hidden_patches
 from prologue.live.hooks.module_views import hidden_modules
-from prologue.live.hooks.objects import NotKnown, noted
 from prologue.live.hooks.readonly import changed_data
 from prologue.live.hooks.tainted import of_tainted_modules
+from prologue.live.structs.objects import NotKnown, noted
 
 
 class HooksJudged(NamedTuple):

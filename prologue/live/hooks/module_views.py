@@ -12,11 +12,11 @@ from typing import Final
 import numpy as np
 
 from prologue.arrays import runs_of
-from prologue.live.hooks.ftrace_hooks import read_records
 from prologue.live.hooks.inventory import Inventory, Suspect
 from prologue.live.hooks.modules import MODULES_CHANGE, VIEWS, ListedModule
-from prologue.live.hooks.objects import NotKnownError, Objects, raise_all
 from prologue.live.hooks.owners import Owners
+from prologue.live.structs.ftrace_lists import read_records
+from prologue.live.structs.objects import NotKnownError, Objects, raise_all
 from prologue.words import counted
 
 _APART: Final = 1 << 12  # bytes between records that are those of different modules

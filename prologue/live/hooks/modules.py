@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 
 from prologue.elf.symbols import SHN_UNDEF, STT_FUNC, SYM
-from prologue.live.hooks.objects import NotKnownError, NotReadError, Objects
 from prologue.live.memory.ranges import KERNEL_HALF
+from prologue.live.structs.objects import NotKnownError, NotReadError, Objects
 
 _NAME: Final = 56  # MODULE_NAME_LEN (64-bit kernels)
 _MEMORIES: Final = 7  # MOD_MEM_NUM_TYPES (6.4-7.3)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from prologue.live.hooks.objects import NotKnownError, Objects
+from prologue.live.structs.objects import NotKnownError, Objects
 
 _PENDING: Final = 1  # WORK_STRUCT_PENDING (include/linux/workqueue.h)
 _LIVE: Final = 0  # MODULE_STATE_LIVE

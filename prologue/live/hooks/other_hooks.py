@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from prologue.live.hooks.listener import UNLISTED, Callback, Listener
-from prologue.live.hooks.objects import Objects
+from prologue.live.structs.objects import Objects
 
 
 def patches(objects: Objects) -> Iterator[int]:

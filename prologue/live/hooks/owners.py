@@ -15,7 +15,7 @@ import numpy as np
 from prologue.live.hooks.areas import Pack, VmapArea, areas, packs
 from prologue.live.hooks.bpf_code import BpfCode, BpfName, bpf_names, code_in_change, code_of_bpf
 from prologue.live.hooks.modules import ListedModule, symbols_of
-from prologue.live.hooks.objects import NotKnown, Objects, noted
+from prologue.live.structs.objects import NotKnown, Objects, noted
 from prologue.live.system.running_kernel import RunningKernel
 from prologue.words import at_offset
 

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prologue.arrays import U64, Bool
-from prologue.live.hooks.objects import NotKnownError, NotReadError, Objects
 from prologue.live.memory.base import KernelInfo
+from prologue.live.structs.objects import NotKnownError, NotReadError, Objects
 
 _VALID, _TABLE = np.uint64(1), np.uint64(2)
 _PXN, _PXN_TABLE = np.uint64(1 << 53), np.uint64(1 << 59)

@@ -11,8 +11,9 @@ from typing import Final, Literal
 
 from prologue.live.audit.breakpoints import KPROBE_BRK
 from prologue.live.hooks.listener import ARMED, Callback, Listener
-from prologue.live.hooks.objects import NotKnownError, Objects
 from prologue.live.hooks.tracepoint_hooks import tracepoint_name
+from prologue.live.structs.kprobe_table import kprobes_on_table
+from prologue.live.structs.objects import NotKnownError, Objects
 
 _FLAGS: Final = {0: "GONE", 1: "DISABLED", 3: "FTRACE"}  # KPROBE_FLAG_* (include/linux/kprobes.h)
 _GONE, _OFF = 1, 0b11  # GONE; it or DISABLED
@@ -25,13 +26,12 @@ def kprobe_structs(objects: Objects) -> Iterator[tuple[int, bool]]:
     if not objects.has("kprobe_table") and not objects.has("register_kprobe"):
         return  # a kernel without kprobes
     together = objects.maybe_place("aggr_pre_handler")
-    for bucket in objects.slots("kprobe_table"):
-        for probe in objects.hash_entries(bucket, "kprobe.hlist"):
-            if objects.get(probe, "kprobe.pre_handler") == together:
-                for each in objects.entries(probe + objects.offset("kprobe.list"), "kprobe.list"):
-                    yield each, True
-            else:
-                yield probe, False
+    for probe in kprobes_on_table(objects):
+        if objects.get(probe, "kprobe.pre_handler") == together:
+            for each in objects.entries(probe + objects.offset("kprobe.list"), "kprobe.list"):
+                yield each, True
+        else:
+            yield probe, False
 
 
 def place_of(objects: Objects, probe: int, *, shares: bool) -> int:

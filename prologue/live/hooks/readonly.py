@@ -19,8 +19,8 @@ from prologue.elf.sections import Section
 from prologue.errors import InputError
 from prologue.kernel.tables import ALTERNATIVE
 from prologue.live.hooks.inventory import Inventory, Suspect
-from prologue.live.hooks.objects import NotKnownError, raise_all
 from prologue.live.memory.ranges import KERNEL_LOWEST
+from prologue.live.structs.objects import NotKnownError, raise_all
 from prologue.words import counted
 
 _MASK: Final = (1 << 64) - 1

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from prologue.live.audit.ftrace_lists import ENABLED
-from prologue.live.hooks.ftrace_hooks import read_records
 from prologue.live.hooks.listener import STOPPED, Listener
-from prologue.live.hooks.objects import Objects
 from prologue.live.hooks.probe_hooks import is_armed
+from prologue.live.structs.ftrace_lists import ENABLED, read_records
+from prologue.live.structs.objects import Objects
 
 _BY_FTRACE: Final = frozenset({
     "ftrace_ops", "direct call", "function graph", "fprobe", "fentry", "fexit", "fmod_ret", "kprobe.multi",

@@ -13,7 +13,7 @@ import numpy as np
 
 from prologue.live.hooks.listener import Callback, Listener
 from prologue.live.hooks.modules import ListedModule
-from prologue.live.hooks.objects import NotReadError, Objects
+from prologue.live.structs.objects import NotReadError, Objects
 
 _MOST_PROBES: Final = 1000
 _MOST_TRACEPOINTS: Final = 1 << 16  # of one module

@@ -43,15 +43,16 @@ def read_kdump_header(path: Path) -> bytes:
             raise InputError(f"damaged dump: blocks of {block} bytes", path=path)
         if any(_part(data, block + _SPLIT_AT, 4, path)):
             raise InputError("is one file of a split dump: join them with makedumpfile --reassemble", path=path)
-        info = _part(data, *_SPAN.unpack(_part(data, block + _INFO_AT, _SPAN.size, path)), path)
+        at, size = _SPAN.unpack(_part(data, block + _INFO_AT, _SPAN.size, path))
+        info = _part(data, at, size, path)
         if f"\nPAGESIZE={block}\n".encode() not in info:
             what = f"has no VMCOREINFO, or blocks of {block:,} bytes, which are not the kernel's pages"
             raise InputError(f"{what}: {_AS_ELF}", path=path)
         half = bitmaps * block // 2
         count = int.from_bytes(_part(data, (1 + subs) * block + half, half, path), "little").bit_count()
         pages = np.frombuffer(_part(data, (1 + subs + bitmaps) * block, count * _PAGE.itemsize, path), _PAGE)
-        room, start, size = len(data), pages["offset"], pages["size"]
-        beyond = int(((start > room) | (size > room - np.minimum(start, room))).sum())
+        room, start = len(data), pages["offset"]
+        beyond = int(((start > room) | (pages["size"] > room - np.minimum(start, room))).sum())
         if beyond:
             raise InputError(f"{beyond:,} of its {count:,} blocks are not in the file: truncated", path=path)
         return info

@@ -9,16 +9,18 @@ import pytest
 
 from prologue.insn import a64
 from prologue.live.audit.breakpoints import KGDB_BRK, KPROBE_BRK, Breakpoint, find_breakpoints
-from prologue.live.audit.layouts import by_release
+from prologue.live.structs.layouts import by_release
 
 NOP = a64.NOP.to_bytes(4, "little")
-TABLE, NODE, PLACE = 0x1000, 0x8000, 0xFFFF800008001000
+TABLE, KPROBES = 0xFFFF800080001000, 0xFFFF800080002000
+NODE, PLACE = 0xFFFF000000008000, 0xFFFF800008001000
 
 
 class MadeVariables:
     """A kprobe table with one entry, whose memory may be missing; or a vmlinux that does not name the table."""
 
     layouts = by_release((6, 12), realtime=False)
+    partial = False
 
     def __init__(self, *, has_table: bool, has_heap: bool) -> None:
         self._memory = {TABLE: NODE.to_bytes(8, "little").ljust(8 * 64, b"\0")} if has_table else {}
@@ -31,10 +33,12 @@ class MadeVariables:
         return TABLE if name == "kprobe_table" and TABLE in self._memory else None
 
     def size(self, _: str) -> int:
-        return 0
+        return 8 * 64
 
     def read(self, vaddr: int, size: int) -> bytes | None:
-        return self._memory.get(vaddr, b"")[:size] or None
+        return next(
+            (data[vaddr - at :][:size] for at, data in self._memory.items() if at <= vaddr < at + len(data)), None
+        )
 
     def fetch(self, _: set[int]) -> None:
         """Nothing to do."""
@@ -62,6 +66,7 @@ class KgdbVariables:
     """``kgdb_break`` with four entries, one for each state of a breakpoint (``enum kgdb_bpstate``)."""
 
     layouts = by_release((6, 12), realtime=False)
+    partial = False
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -94,11 +99,15 @@ def test_kgdb_over_a_kprobe_covers_what_that_covers() -> None:
 
     class Both(KgdbVariables):
         def place(self, name: str) -> int | None:
-            return 0x2000 if name == "kprobe_table" else super().place(name)
+            return KPROBES if name == "kprobe_table" else super().place(name)
 
         def read(self, vaddr: int, size: int) -> bytes | None:
-            made = {0x2000: NODE.to_bytes(8, "little").ljust(8 * 64, b"\0"), NODE: bytes(probe)}
-            return made.get(vaddr, b"")[:size] or super().read(vaddr, size)
+            made = {KPROBES: NODE.to_bytes(8, "little").ljust(8 * 64, b"\0"), NODE: bytes(probe)}
+            parts = (data[vaddr - at :][:size] for at, data in made.items() if at <= vaddr < at + len(data))
+            return next(parts, None) or super().read(vaddr, size)
+
+        def size(self, name: str) -> int:
+            return 8 * 64 if name == "kprobe_table" else super().size(name)
 
     probe = bytearray(104)
     struct.pack_into("<Q", probe, 40, PLACE + 192)

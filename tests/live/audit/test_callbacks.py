@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from prologue.live.audit.callbacks import callback_name, forms
-from prologue.live.audit.variables import Variables
+from prologue.live.structs.variables import Variables
 from tests.support.assembler import assemble
 
 VA_MASK = ("and x1, x1, #1", "ror x1, x1, #1", "add x1, x1, #0", "add x1, x1, #0, lsl #12", "ror x1, x1, #63")

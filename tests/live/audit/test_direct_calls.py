@@ -12,11 +12,11 @@ import pytest
 from prologue.insn import a64
 from prologue.kernel.kernel import Kernel
 from prologue.live.audit.ftrace import claim_ftrace
-from prologue.live.audit.ftrace_lists import ENABLED, LiveRecords, Ops, direct_targets
-from prologue.live.audit.ftrace_state import FtraceState
+from prologue.live.audit.ftrace_state import FtraceState, Ops
 from prologue.live.audit.scene import Scene
-from prologue.live.audit.variables import Variables
 from prologue.live.memory.sources import open_memory
+from prologue.live.structs.ftrace_lists import ENABLED, LiveRecords
+from prologue.live.structs.variables import Variables
 from prologue.live.system.running_kernel import RunningKernel, open_running
 from tests.live.hooks.hooked import make, saved
 from tests.mini_kernel.build import Spec
@@ -35,10 +35,11 @@ _MANY = 0xFFFF_8000_0F00_0000  # an ops that has no target of its own
         ("4,2", _MANY, True, True),
         ("4,2", _MANY, False, False),
         ("4,2", _MANY + 8, True, False),  # no registered ops: the table does not vouch for it
+        ("2", None, None, True),  # memory lacks a part of the table: not decided
     ],
 )
 def test_the_table_says_where_a_direct_call_leads(
-    layout: Literal["2", "4,2"], literal: int | None, sent: bool, right: bool, mini: Mini
+    layout: Literal["2", "4,2"], literal: int | None, sent: bool | None, right: bool, mini: Mini
 ) -> None:
     kernel = Kernel(process(mini(Spec(layout=layout, form="relr"))))
     sites = kernel.sites
@@ -57,20 +58,23 @@ def test_the_table_says_where_a_direct_call_leads(
         trampolines=frozenset(),
         ops=Ops(frozenset({_MANY}), complete=True), records=LiveRecords(np.sort(sites.second), flags),
         may_be_leaving=lambda _: False, is_code=lambda _: True, direct_call=lambda _: None,
-        direct_targets={place: target if sent else target + 4},
+        direct_targets=None if sent is None else {place: target if sent else target + 4},
     )  # fmt: skip
     scene = Scene(binary=kernel, slide=0, variables=cast("Variables", None), kernel=kernel, kernel_slide=0)
     claims = claim_ftrace(scene, cast("FtraceState", state), np.zeros(0, np.uint64))
     (seconds,) = [each for each in claims if each.mechanism == "second slots"]
-    assert seconds.right[seconds.vaddrs == place].all() == right
+    chosen = seconds.vaddrs == place
+    assert seconds.right[chosen].all() == right
+    assert np.broadcast_to(seconds.unsure, chosen.shape)[chosen].all() == (sent is None)
 
 
 def test_the_table_is_read(tmp_path: Path) -> None:
     vmlinux = make(tmp_path)
     elf = ElfEdit(vmlinux)
-    memory = open_memory(str(saved(vmlinux, {"direct_functions": elf.value("sends")})))
-    kernel = RunningKernel(open_running(vmlinux, memory), memory)
-    assert direct_targets(Variables.of_kernel(kernel)) == {elf.value("vfs_read") + 4: elf.value("on_probe")}
+    for changes, expected in (({}, {elf.value("vfs_read") + 4: elf.value("on_probe")}), ({"sends+16": 9}, None)):
+        memory = open_memory(str(saved(vmlinux, {"direct_functions": elf.value("sends"), **changes})))
+        kernel = RunningKernel(open_running(vmlinux, memory), memory)
+        assert FtraceState(kernel, Variables.of_kernel(kernel)).direct_targets == expected, changes
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from typing import Any, cast
 import pytest
 
 from prologue.live.audit.ftrace_state import FtraceState
-from prologue.live.audit.layouts import by_release
-from prologue.live.audit.variables import Variables
 from prologue.live.memory.state import KernelState, LiveSymbol, LoadedModule
+from prologue.live.structs.layouts import by_release
+from prologue.live.structs.variables import Variables
 
-LIST, END, LOCK, REMOVED = 0x100, 0x200, 0x300, 0x400
-FIRST, LEAVING = 0x1000, 0x2000
+LIST, END, LOCK, REMOVED = (0xFFFF800080000000 + 0x100 * k for k in range(4))
+FIRST, LEAVING = 0xFFFF000000001000, 0xFFFF000000002000
 SLIDE, TEXT, CALLER = 0x10000, 0x5000, 0x6000
 OWNER = 0xFFFF000001234561  # a task, and a flag
 
@@ -30,12 +30,8 @@ class MadeVariables(Variables):
     def place(self, name: str) -> int | None:
         return self._places.get(name)
 
-    def quad(self, vaddr: int) -> int | None:
-        return self._words.get(vaddr)
-
-    def number(self, name: str, size: int = 8) -> int | None:
-        place = self.place(name)
-        return None if place is None else self.quad(place)
+    def read(self, vaddr: int, size: int) -> bytes | None:
+        return self._words[vaddr].to_bytes(8, "little")[:size] if vaddr in self._words else None
 
 
 def made(

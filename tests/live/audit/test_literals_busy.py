@@ -12,10 +12,10 @@ from prologue.insn import a64
 from prologue.kernel.kernel import Kernel
 from prologue.live.audit.claims import Claims
 from prologue.live.audit.ftrace import claim_ftrace
-from prologue.live.audit.ftrace_lists import ENABLED, LiveRecords, Ops
-from prologue.live.audit.ftrace_state import FtraceState
+from prologue.live.audit.ftrace_state import FtraceState, Ops
 from prologue.live.audit.scene import Scene
-from prologue.live.audit.variables import Variables
+from prologue.live.structs.ftrace_lists import ENABLED, LiveRecords
+from prologue.live.structs.variables import Variables
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import process
 from tests.support.built import Mini

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from prologue.live.audit.layouts import Layouts, by_release
 from prologue.live.audit.structures import ListStarts, find_structures
-from prologue.live.audit.variables import KeptVariables
 from prologue.live.memory.ranges import PAGE, UnmappedError
+from prologue.live.structs.layouts import Layouts, by_release
+from prologue.live.structs.variables import KeptVariables
 
 DIRECT = 0xFFFF800080123450
 DATA, END_OF_LIST, PLACE = 0xFFFF800080000000, 0xFFFF800080000100, 0xFFFF800081000000

@@ -14,8 +14,8 @@ from prologue.cli.main import main
 from prologue.errors import UNDECIDED, InputError
 from prologue.live.hooks import readonly, run
 from prologue.live.hooks.inventory import Inventory, take_inventory
-from prologue.live.hooks.objects import NotReadError
 from prologue.live.memory.core import NO_PADDR, CoreFile, PlainCore, open_core
+from prologue.live.structs.objects import NotReadError
 from prologue.live.system.running_kernel import RunningKernel
 from tests.live.hooks.hooked import make, saved
 from tests.support.cores import core, vmcoreinfo

@@ -12,7 +12,7 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.errors import UNDECIDED
-from prologue.live.audit.variables import Variables
+from prologue.live.structs.variables import Variables
 from prologue.rules.base import FAILING
 from tests.live.hooks.hooked import make, saved
 from tests.support.elf_edit import ElfEdit

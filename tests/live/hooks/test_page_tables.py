@@ -7,9 +7,9 @@ from typing import Any, Final, cast
 
 import pytest
 
-from prologue.live.hooks.objects import NotKnownError
 from prologue.live.hooks.page_tables import PageTables
 from prologue.live.memory.base import KernelInfo
+from prologue.live.structs.objects import NotKnownError
 
 _STEXT: Final = 0xFFFF_8000_0801_0000
 _LINEAR: Final = -(1 << 52) & (1 << 64) - 1

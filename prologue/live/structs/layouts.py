@@ -17,12 +17,11 @@ _PLAIN: Final = (
     "dyn_ftrace", "dyn_ftrace.flags", "dyn_ftrace.ip", "ftrace_func_entry.direct", "ftrace_func_entry.ip",
     "ftrace_hash.buckets", "ftrace_hash.size_bits", "ftrace_ops", "ftrace_ops.direct_call", "ftrace_ops.func",
     "ftrace_ops.next", "ftrace_page.index", "ftrace_page.next", "ftrace_page.records", "kgdb_bkpt",
-    "kgdb_bkpt.bpt_addr", "kgdb_bkpt.saved_instr", "kgdb_bkpt.state", "kprobe.addr", "kprobe.opcode",
+    "kgdb_bkpt.bpt_addr", "kgdb_bkpt.saved_instr", "kgdb_bkpt.state", "kprobe.addr", "kprobe.hlist", "kprobe.opcode",
     "module.percpu", "static_key.enabled",
 )  # fmt: skip
 _WANTED: Final[dict[str, tuple[str, ...]]] = {name: (name,) for name in _PLAIN} | {
     "kprobe.copy": ("kprobe.ainsn.xol_insn", "kprobe.ainsn.api.insn"),
-    "kprobe.next": ("kprobe.hlist.next",),
     "mutex.owner": ("mutex.owner", "mutex.rtmutex.owner", "mutex.lock.owner"),
 }
 
@@ -33,7 +32,7 @@ _ALWAYS: Final = {
     "ftrace_ops.func": 0, "ftrace_ops.next": 8,
     "ftrace_page.index": 16, "ftrace_page.next": 0, "ftrace_page.records": 8,
     "kgdb_bkpt": 24, "kgdb_bkpt.bpt_addr": 0, "kgdb_bkpt.saved_instr": 8, "kgdb_bkpt.state": 16,
-    "kprobe.addr": 40, "kprobe.next": 0,
+    "kprobe.addr": 40, "kprobe.hlist": 0,
     "mutex.owner": 0, "static_key.enabled": 0,
 }  # fmt: skip
 _REALTIME: Final = {"mutex.owner": 24}
@@ -56,6 +55,7 @@ class Layouts(NamedTuple):
     source: str
     known: Mapping[str, int]
     exact: bool = True  # a name that ``known`` lacks is not in this kernel; a table lacks all that settings decide
+    types: StructTypes | None = None  # what ``known`` was read from: it has every other struct
 
     def get(self, name: str) -> int | None:
         """Return an offset or a size in bytes; None if it is not known."""
@@ -68,20 +68,29 @@ class Layouts(NamedTuple):
 
 
 def layouts_of(image: ElfImage, version: tuple[int, int] | None, *, realtime: bool) -> Layouts:
-    """Return the layouts of a vmlinux; ``version`` and ``realtime`` (PREEMPT_RT) are used if it has no types."""
-    read = (by_types(f"from {name}", types) for name, types in struct_types(image))
-    return next((layouts for layouts in read if layouts is not None), None) or by_release(version, realtime=realtime)
+    """Return the layouts of a vmlinux; ``version`` and ``realtime`` (PREEMPT_RT) are used if it has no types.
+
+    Of several types, the first with what every kernel with modules has, otherwise with what every one with ftrace has.
+    """
+    without_modules = []
+    for name, types in struct_types(image):
+        layouts = by_types(f"from {name}", types)
+        if types.offset("module.list") is not None:
+            return layouts
+        if "ftrace_ops.func" in layouts.known:
+            without_modules.append(layouts)
+    return without_modules[0] if without_modules else by_release(version, realtime=realtime)
 
 
-def by_types(source: str, types: StructTypes) -> Layouts | None:
-    """Read layouts from types; None if they lack the members that every kernel with ftrace has."""
+def by_types(source: str, types: StructTypes) -> Layouts:
+    """Read layouts from types."""
     known: dict[str, int] = {}
     for name, paths in _WANTED.items():
         values = (types.offset(path) if "." in path else types.size(path) for path in paths)
         value = next((value for value in values if value is not None and value < _LONGEST), None)
         if value is not None:
             known[name] = value
-    return Layouts(source, known) if "ftrace_ops.func" in known else None
+    return Layouts(source, known, types=types)
 
 
 def by_release(version: tuple[int, int] | None, *, realtime: bool) -> Layouts:

@@ -13,7 +13,7 @@ from prologue.dwarf.struct_types import struct_types
 from prologue.elf.image import ElfImage
 from prologue.errors import UNDECIDED
 from prologue.kernel.kernel import Kernel
-from prologue.live.audit.layouts import by_release, by_types, layouts_of
+from prologue.live.structs.layouts import by_release, by_types, layouts_of
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import AUDIT, as_running, process
 from tests.support.btf import made_btf
@@ -63,7 +63,7 @@ def test_dwarf_decides_where_there_is_no_btf(tmp_path: Path) -> None:
     assert found.source == "from DWARF"
     assert found.known == {
         "ftrace_ops": 472, "ftrace_ops.func": 0, "ftrace_ops.next": 8, "ftrace_ops.direct_call": 464,
-        "kprobe.next": 0, "kprobe.addr": 16, "kprobe.copy": 24,
+        "kprobe.addr": 16, "kprobe.hlist": 0, "kprobe.copy": 24,
     }  # fmt: skip
     subprocess.run(["aarch64-linux-gnu-strip", "-g", str(built)], check=True)
     assert layouts_of(ElfImage(built), (6, 12), realtime=False).source == "of the table for 6.1 to 6.12"

@@ -9,9 +9,9 @@ import pytest
 
 from prologue.elf.symbols import Symbol, Symbols
 from prologue.kernel.kernel import Kernel
-from prologue.live.audit.layouts import by_release
-from prologue.live.audit.variables import Variables
 from prologue.live.memory.sources import open_memory
+from prologue.live.structs.layouts import by_release
+from prologue.live.structs.variables import Variables
 from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
 from tests.support.cores import NO_PADDR, SLIDE, core, image_of, vmcoreinfo

@@ -10,10 +10,8 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from prologue.dwarf.btf import Btf
-from prologue.dwarf.struct_types import StructTypes, struct_types
-from prologue.live.audit.variables import Variables
 from prologue.live.memory.ranges import KERNEL_HALF
-from prologue.live.system.running_kernel import RunningKernel
+from prologue.live.structs.variables import Variables
 
 _MOST: Final = 100_000  # entries: a list that is longer is damaged memory
 _LONGEST_NAME: Final = 512  # KSYM_NAME_LEN (include/linux/kallsyms.h, 6.1-7.3)
@@ -56,31 +54,13 @@ def raise_all(errors: Sequence[NotKnownError]) -> None:
         raise kind("; ".join(map(str, errors)))
 
 
-class Types(NamedTuple):
-    """Struct types of a vmlinux, and what they come from: BTF or DWARF."""
-
-    source: str
-    types: StructTypes | None
-
-
-def types_of(kernel: RunningKernel) -> Types:
-    """Return the first types with what every kernel with modules has, otherwise with what every one with ftrace has."""
-    without_modules = []
-    for source, types in struct_types(kernel.image):
-        if types.offset("module.list") is not None:
-            return Types(source, types)
-        if types.offset("ftrace_ops.func") is not None:
-            without_modules.append(Types(source, types))
-    return next(iter(without_modules), Types("neither BTF nor DWARF", None))
-
-
 class Objects:
     """The one reader of structs, for all that is attached to a kernel."""
 
-    def __init__(self, variables: Variables, types: Types) -> None:
+    def __init__(self, variables: Variables) -> None:
         self.variables = variables
-        self.source = types.source
-        self._types = types.types
+        self._types = variables.layouts.types
+        self.source = variables.layouts.source.removeprefix("from ") if self.has_types else "neither BTF nor DWARF"
         self._offsets: dict[str, int | None] = {}
         self._places: dict[str, int | None] = {}
 
@@ -142,13 +122,18 @@ class Objects:
     def _required(self, path: str) -> int:
         value = self._look_up(path)
         if value is None:
-            raise NotKnownError(f"no type says where {path} is (types: {self.source})")
+            source = (
+                "neither BTF nor DWARF" if self._types is None else self.variables.layouts.source.removeprefix("from ")
+            )
+            raise NotKnownError(f"no type says where {path} is (types: {source})")
         return value
 
     def _look_up(self, path: str) -> int | None:
         if path not in self._offsets:
-            types = self._types
-            self._offsets[path] = None if types is None else types.offset(path) if "." in path else types.size(path)
+            known, types = self.variables.layouts.get(path), self._types
+            if known is None and types is not None:
+                known = types.offset(path) if "." in path else types.size(path)
+            self._offsets[path] = known
         return self._offsets[path]
 
     def read(self, vaddr: int, size: int) -> bytes:

@@ -11,10 +11,10 @@ import numpy as np
 from prologue.arrays import U64, Bool, sorted_unique
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
-from prologue.live.audit.layouts import Layouts, layouts_of
 from prologue.live.memory.base import Memory
 from prologue.live.memory.capture import Capture
 from prologue.live.memory.ranges import KERNEL_HALF, PAGE, Range, UnmappedError
+from prologue.live.structs.layouts import Layouts, layouts_of
 from prologue.live.system.running_kernel import RunningKernel
 from prologue.releases import version_of
 

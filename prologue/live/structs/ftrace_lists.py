@@ -1,0 +1,127 @@
+"""ftrace's lists in memory: which ops are registered, hashes of functions, and the records of all sites.
+
+``struct ftrace_ops`` and ``struct dyn_ftrace`` are in include/linux/ftrace.h, ``struct ftrace_page`` in
+kernel/trace/ftrace.c, ``ftrace_hash`` and ``ftrace_func_entry`` in kernel/trace/trace.h (5.5-7.3). Walkers raise what
+``Objects.read`` raises; callers decide what that means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.arrays import U64
+from prologue.live.structs.layouts import Layouts
+from prologue.live.structs.objects import NotKnownError, NotReadError, Objects
+
+ENABLED: Final = np.uint64(1 << 31)  # FTRACE_FL_ENABLED
+# LDR X17, [X11, #offset]: ftrace_caller loads ops->direct_call (arch/arm64/kernel/entry-ftrace.S, 6.4-7.3).
+_LOADS_DIRECT: Final = (0xFFC003FF, 0xF9400171)
+_MOST_BITS: Final = 24  # FTRACE_HASH_MAX_BITS is 12; a hash with more buckets than 2^24 is damaged memory
+_MOST_RECORDS: Final = 1 << 22  # of one ftrace_page: more are damage
+MOST_PLACES: Final = 1 << 20
+"""Functions of one hash, or fprobe: more are damage."""
+
+
+class LiveRecords(NamedTuple):
+    """``dyn_ftrace`` records: run-time address of each second slot, ascending, and flags; shape (n,)."""
+
+    places: U64
+    flags: U64
+
+
+class Hash(NamedTuple):
+    """An ``ftrace_hash``: functions by the run-time address of their second slot, ascending, and what each leads to."""
+
+    functions: tuple[int, ...]
+    direct: tuple[int, ...]
+
+
+def registered(objects: Objects) -> Iterator[int]:
+    """Yield every ``ftrace_ops`` on the list, in the order in which they are called."""
+    here, end, seen = objects.variable("ftrace_ops_list"), objects.place("ftrace_list_end"), set[int]()
+    while here != end:
+        if here in seen or not here:
+            raise NotReadError(f"ftrace_ops_list leads in a circle, or to nothing, at {here:#x}")
+        seen.add(here)
+        yield here
+        here = objects.get(here, "ftrace_ops.next")
+
+
+def direct_call_offset(layouts: Layouts, caller: bytes) -> int | None:
+    """Find the offset in an ops of the address that it sends calls to; None if it has none, or if that is not known.
+
+    It depends on the kernel's settings: types have it, otherwise the code of ``ftrace_caller``, which begins with
+    ``caller``.
+    """
+    known = layouts.get("ftrace_ops.direct_call")
+    if known is not None or layouts.exact:
+        return known
+    mask, value = _LOADS_DIRECT
+    for word in np.frombuffer(caller[: len(caller) & ~3], "<u4").tolist():
+        if word & mask == value:
+            return int(word >> 10 & 0xFFF) * 8
+    return None
+
+
+def direct_targets(objects: Objects) -> dict[int, int]:
+    """Read ``direct_functions``: where each direct call leads, by run-time address of its second slot.
+
+    Empty if the kernel has no such table.
+    """
+    table = objects.variable("direct_functions") if objects.has("direct_functions") else 0
+    return dict(zip(*read_hash(objects, table), strict=True))
+
+
+def read_hash(objects: Objects, place: int) -> Hash:
+    """Return every bucket of the hash at ``place``; empty for none.
+
+    Raises:
+        NotKnownError: memory or types do not have it, or its count is not that of its entries.
+
+    """
+    if not place:
+        return Hash((), ())
+    bits, count = objects.get(place, "ftrace_hash.size_bits"), objects.get(place, "ftrace_hash.count")
+    if bits > _MOST_BITS or count > MOST_PLACES:
+        raise NotReadError(f"an ftrace_hash of 2^{bits} buckets and {count:,} entries at {place:#x}")
+    if not count:
+        return Hash((), ())
+    buckets = np.frombuffer(objects.read(objects.get(place, "ftrace_hash.buckets"), 8 << bits), "<u8")
+    to_ip = objects.offset("ftrace_func_entry.ip")
+    to_direct = objects.offset("ftrace_func_entry.direct") if objects.knows("ftrace_func_entry.direct") else None
+    entries = []
+    for first in buckets[buckets != 0].tolist():
+        entry = first
+        while entry:
+            direct = 0 if to_direct is None else objects.number(entry + to_direct)
+            entries.append((objects.number(entry + to_ip), direct))
+            entry = objects.number(entry)
+            if len(entries) > count:
+                raise NotReadError(f"the ftrace_hash at {place:#x} counts {count:,} entries, and has more")
+    if len(entries) != count:
+        raise NotReadError(f"the ftrace_hash at {place:#x} counts {count:,} entries, and has {len(entries):,}")
+    entries.sort()
+    return Hash(tuple(ip for ip, _ in entries), tuple(direct for _, direct in entries))
+
+
+def read_records(objects: Objects) -> LiveRecords:
+    """Read every record of ``ftrace_pages_start``."""
+    here, each = objects.variable("ftrace_pages_start"), objects.size("dyn_ftrace")
+    ip, flags = objects.offset("dyn_ftrace.ip"), objects.offset("dyn_ftrace.flags")
+    if max(ip, flags) + 8 > each:
+        raise NotKnownError(f"a struct dyn_ftrace of {each} bytes")
+    record = np.dtype({"names": ["ip", "flags"], "formats": ["<u8", "<u8"], "offsets": [ip, flags], "itemsize": each})
+    parts, seen = [np.zeros(0, record)], set[int]()
+    while here:
+        records, count = objects.get(here, "ftrace_page.records"), objects.get(here, "ftrace_page.index", 4)
+        if here in seen or count > _MOST_RECORDS:
+            raise NotReadError(f"an ftrace_page of {count:,} records at {here:#x}, or a list that leads in a circle")
+        seen.add(here)
+        parts.append(np.frombuffer(objects.read(records, count * each) if count else b"", record))
+        here = objects.get(here, "ftrace_page.next")
+    table = np.concatenate(parts)
+    table = table[np.argsort(table["ip"], kind="stable")]
+    return LiveRecords(table["ip"].astype(np.uint64), table["flags"].astype(np.uint64))
