@@ -25,10 +25,10 @@ from prologue.words import counted
 from prologue_bench.errors import BenchError, GuestLostError, MissingToolError, UnreachableError
 from prologue_bench.guest.apt import machine_archive
 from prologue_bench.guest.initramfs import build_initramfs
-from prologue_bench.guest.kernels import DebianKernel, fetch_kernel, fetch_modules
 from prologue_bench.guest.vm import QEMU, GuestRun, Job, Machine, boot, qemu_value, run_console
 from prologue_bench.host.events import parse_line
 from prologue_bench.trace.monitor import finish
+from tests.support.debian.kernels import DebianKernel, fetch_kernel, fetch_modules
 
 SETUP = Path(__file__).parent.parent / ".ci" / "setup"
 SMALL_SHOWN = "work_leaf"  # the function of the small kernel that is shown

@@ -29,9 +29,9 @@ from prologue.kernel.kernel import Kernel
 from prologue_bench.analysis.links import Links, compare_links
 from prologue_bench.analysis.sources import open_results
 from prologue_bench.errors import BenchError
-from prologue_bench.guest.kbuild import Recipe, build_kernel
 from prologue_bench.host.progress import Progress
 from prologue_bench.report.links_plot import Bar, save_bars
+from tests.support.debian.kbuild import Recipe, build_kernel
 
 PATCHES: Final = Path(__file__).parents[1] / "docs" / "rival"
 SUITES: Final = {"6.12": "trixie", "7.2": "sid", "7.3": "trixie-backports"}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from prologue.cli.main import main as prologue
 from prologue.errors import PrologueError
-from prologue_bench.guest.kernels import fetch_kernel, fetch_modules
+from tests.support.debian.kernels import fetch_kernel, fetch_modules
 
 REPORTS = {"txt": (), "md": ("--format", "markdown"), "csv": ("--format", "csv"), "json": ("--json",)}
 CAMPAIGNS = {

@@ -31,8 +31,8 @@ import numpy as np
 from tabulate import tabulate
 
 from prologue.kernel.kernel import Kernel
-from prologue_bench.guest.kernels import fetch_kernel
 from prologue_bench.host import programs
+from tests.support.debian.kernels import fetch_kernel
 
 VERIFY_PEAK, AGAINST_PEAK = 200, 200  # MB; two vmlinux have 700
 PROBE_PLACES, PROBE_SECONDS, PROBE_PEAK = 200, 5.0, 500  # MB
@@ -300,7 +300,7 @@ def by_rule(vmlinux: Path) -> str:
 def by_size(python: str, runs: int) -> str:
     """Time and memory of verifying kernels of three sizes: linear in the text."""
     from prologue.kernel.kernel import Kernel
-    from prologue_bench.guest.kbuild import Recipe, build_kernel
+    from tests.support.debian.kbuild import Recipe, build_kernel
 
     # All runs come first: a child's peak begins with the memory of its parent, which grows when it reads kernels.
     verified: list[tuple[Tool, Path]] = []

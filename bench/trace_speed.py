@@ -40,8 +40,8 @@ from prologue.trace.path.programs import linked_program
 from prologue.trace.ranges import GAP, Tally
 from prologue.trace.readers.decoding import DecodedTrace, open_perf_trace
 from prologue.trace.readers.recording import RECORD, RecordingHeader
-from prologue_bench.guest.kernels import fetch_kernel
 from prologue_bench.host import programs
+from tests.support.debian.kernels import fetch_kernel
 
 _STAND_IN = """
 def perf_set_itrace_options(*a): pass

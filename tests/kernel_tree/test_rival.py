@@ -14,9 +14,9 @@ import pytest
 
 from prologue.kernel_tree.diff import parse_changes
 from prologue_bench.analysis.links import Links, Row
-from prologue_bench.guest.kbuild import apply_patch
 from prologue_bench.results.model import Workload
 from prologue_bench.targets.icount import BOOT
+from tests.support.debian.kbuild import apply_patch
 from tests.support.needs import needs_common_tools, needs_tools
 from tests.support.trees import SOURCES, git, needs_real_tree, repository
 

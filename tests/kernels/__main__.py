@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from prologue_bench.errors import BenchError
-from prologue_bench.guest.kbuild import build_kernel
 from tests.kernels.examine import examine
 from tests.kernels.recipes import KERNELS
 from tests.kernels.table import Seen, row, write
+from tests.support.debian.kbuild import build_kernel
 
 _TABLE: Final = Path(__file__).parents[2] / "docs" / "kernels.md"
 

@@ -23,13 +23,13 @@ from prologue.kernel_tree.patches import all_series, default_mode, load_patch
 from prologue.kernel_tree.source import OPTION, SORTTABLE
 from prologue_bench.errors import BenchError
 from prologue_bench.guest import packages
-from prologue_bench.guest.kbuild import NOT_BUILT, Recipe, apply_patch, make, options_of_release
-from prologue_bench.guest.source import link_source
 from prologue_bench.guest.vm import Machine
 from prologue_bench.host.events import tail
 from prologue_bench.host.progress import shown
 from tests.kernels.recipes import KERNELS
 from tests.kernels.soak import JOBS, Boot, real_boot, tool
+from tests.support.debian.kbuild import NOT_BUILT, Recipe, apply_patch, make, options_of_release
+from tests.support.debian.source import link_source
 
 SUITES: Final = {kernel.recipe.source.removeprefix("linux-source-"): kernel.recipe.suite for kernel in KERNELS.values()}
 _WARNINGS: Final = ("warning:", "WARNING:")

@@ -10,12 +10,12 @@ from typing import Any, Final, Literal
 
 from prologue.cli.main import main as prologue
 from prologue_bench.guest.initramfs import pack
-from prologue_bench.guest.kbuild import BuiltKernel
 from prologue_bench.guest.vm import GuestRun, Job, Machine, Observer, boot
 from prologue_bench.host.events import Event
 from tests.kernels.files import Form
 from tests.real_kernels.native import entry_offsets
 from tests.support import qmp
+from tests.support.debian.kbuild import BuiltKernel
 from tests.support.ftracetest import needed
 from tests.support.guest_jobs import initramfs_with_jobs
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from prologue_bench.errors import BenchError
-from prologue_bench.guest.kbuild import BuiltKernel
 from prologue_bench.guest.vm import Machine
 from tests.kernels.boots import Booted, boot_damaged, boot_first_trace, boot_form, boot_tracing
 from tests.kernels.damage import damaged, damages_of
@@ -14,6 +13,7 @@ from tests.kernels.files import Form, copy_form, forgotten, refused, release_of,
 from tests.kernels.judge import damage_problems, problems
 from tests.kernels.recipes import Unusual
 from tests.kernels.table import Seen
+from tests.support.debian.kbuild import BuiltKernel
 
 _COLUMNS = {
     "audit": "audit",

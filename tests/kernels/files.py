@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from prologue.cli.main import main as prologue
 from prologue_bench.errors import BenchError
-from prologue_bench.guest.kbuild import CROSS, BuiltKernel
+from tests.support.debian.kbuild import CROSS, BuiltKernel
 
 # 6.1 keeps the records of overridden weak functions; a processed file has the build-id of the one it was made from.
 _TRUE: Final = {"PL109", "PL406"}

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from prologue.kernel.kernel import Kernel
-from prologue_bench.guest.kbuild import BuiltKernel
 from prologue_bench.guest.vm import GuestRun
 from tests.kernels.boots import DIRECT, FUNCTION, LIVEPATCH, STATES, TRACING, Audited, Booted
 from tests.kernels.damage import Damage
 from tests.real_kernels.native import entry_offsets
+from tests.support.debian.kbuild import BuiltKernel
 
 _LIVEPATCHED: Final = 1 << 15  # include/linux/panic.h, TAINT_LIVEPATCH: the sample was loaded
 WRITTEN: Final = ("first slots", "second slots", "CALL_OPS literals")  # by ftrace, in the kernel's own text

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from prologue_bench.guest.kbuild import Recipe
 from prologue_bench.guest.vm import Machine
+from tests.support.debian.kbuild import Recipe
 
 _BASE: Final = ("minimal", "native")
 _MEMORY: Final = 512  # MiB: less to dump

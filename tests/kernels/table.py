@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from prologue_bench.guest.kbuild import BuiltKernel
 from prologue_bench.host import programs
 from tests.kernels.boots import Booted
 from tests.kernels.judge import WRITTEN
 from tests.kernels.recipes import KERNELS, Unusual
+from tests.support.debian.kbuild import BuiltKernel
 
 HEAD: Final = (
     "kernel",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from prologue_bench.guest.kernels import DebianKernel
+from tests.support.debian.kernels import DebianKernel
 
 DEMO_FIRST = (pytest.param("bookworm", marks=pytest.mark.demo), "trixie")
 

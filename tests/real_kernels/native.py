@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from prologue.kernel.kernel import Kernel
-from prologue_bench.guest.kbuild import Recipe
 from prologue_bench.guest.vm import Machine
+from tests.support.debian.kbuild import Recipe
 
 # GCC and GNU ld: layout 2, records in RELA addends, sorted at boot, modules that the build processes and signs.
 # Clang and LLD: layout 4,2 with landing pads, records in RELR slots, sorted by the build, weak ones zeroed, BTF.

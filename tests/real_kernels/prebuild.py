@@ -10,10 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from prologue_bench.errors import BenchError
-from prologue_bench.guest.kbuild import build_kernel
 from prologue_bench.host.child import end_with_parent
 from tests.kernels.recipes import KERNELS, TESTED
 from tests.real_kernels.native import RECIPES
+from tests.support.debian.kbuild import build_kernel
 
 
 def start(*, extended: bool) -> subprocess.Popen[bytes]:

@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
 from prologue.elf.image import ElfImage
-from prologue_bench.guest.kbuild import CROSS
 from tests.support.btf import type_ids
+from tests.support.debian.kbuild import CROSS
 from tests.support.live_guest import TRACING, Guest
 
 PROBES: Final = 200

@@ -20,7 +20,7 @@ from prologue.probe.probe_target import ProbeTarget
 from prologue.probe.prober import Prober
 from prologue.probe.scopes import Scope
 from prologue.probe.storage import NOT_SET_YET
-from prologue_bench.guest.kbuild import CROSS
+from tests.support.debian.kbuild import CROSS
 from tests.support.needs import needs_kernel, needs_modules, needs_tools
 
 pytestmark = pytest.mark.kernel

@@ -23,12 +23,12 @@ from prologue.kernel.load import open_binary
 from prologue.kernel.module import Module
 from prologue.kernel_tree.patches import load_patch
 from prologue_bench.guest.initramfs import build_initramfs
-from prologue_bench.guest.kbuild import NOT_BUILT, Recipe, make
 from prologue_bench.guest.vm import Job, boot
 from prologue_bench.host import cache
 from tests.mini_kernel.build import Spec
 from tests.real_kernels.native import MACHINES, RECIPES
 from tests.support.cases import one_tested
+from tests.support.debian.kbuild import NOT_BUILT, Recipe, make
 from tests.support.needs import needs_built_kernel
 
 pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.timeout(2400)]

@@ -11,11 +11,12 @@ from types import MappingProxyType
 import pytest
 
 from prologue_bench.errors import BenchError, MissingToolError, UnreachableError
-from prologue_bench.guest.kbuild import CROSS
 from prologue_bench.guest.packages import download
-from prologue_bench.guest.source import unpacked_source
 from prologue_bench.links.relink import _environment, _mirror
 from prologue_bench.links.tree import _CONFIG, _RECORDED, BuildTree, _require_configured
+from tests.support.cases import one_tested
+from tests.support.debian.kbuild import CROSS
+from tests.support.debian.source import unpacked_source
 from tests.support.needs import missing, needs_tools
 from tests.support.trees import SOURCES
 
@@ -30,7 +31,7 @@ def state_of(directory: Path) -> dict[str, tuple[int, str]]:
     }
 
 
-@pytest.mark.parametrize("series", [pytest.param("6.12", marks=pytest.mark.extended), "7.2"])
+@pytest.mark.parametrize("series", one_tested(*SOURCES))
 def test_make_writes_nothing_into_a_build_elsewhere(
     series: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,9 +15,9 @@ from prologue.cli.parallel import run_many
 from prologue.elf.compressed import decompress
 from prologue.kernel.load import find_modules, open_binary
 from prologue.patching.reread.module import reread_module
-from prologue_bench.guest.kernels import DebianKernel
 from tests.support.boot_file import boot_file
 from tests.support.cases import one_tested
+from tests.support.debian.kernels import DebianKernel
 from tests.support.needs import needs_kernel, needs_modules
 
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(1800)]

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from prologue.cli.main import main as prologue
-from prologue_bench.guest.kbuild import build_kernel
 from tests.real_kernels.native import MACHINES, RECIPES
+from tests.support.debian.kbuild import build_kernel
 from tests.support.live_guest import TRACING
 from tests.support.serial_guest import HOST, SerialGuest, serial_guest
 

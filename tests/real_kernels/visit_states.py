@@ -16,8 +16,8 @@ from pathlib import Path
 
 from prologue.cli.main import main as prologue
 from prologue.errors import UNDECIDED
-from prologue_bench.guest.kernels import fetch_kernel, fetch_modules
 from tests.real_kernels.states import LATER, programs, states, swung, visit
+from tests.support.debian.kernels import fetch_kernel, fetch_modules
 from tests.support.live_guest import Guest, live_guest
 
 

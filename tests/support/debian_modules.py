@@ -8,10 +8,10 @@ from typing import Final
 from prologue_bench.errors import MissingToolError, UnreachableError
 from prologue_bench.guest import packages
 from prologue_bench.guest.deb import PackageFiles
-from prologue_bench.guest.kbuild import CROSS, Recipe, make
-from prologue_bench.guest.kernels import DebianKernel
-from prologue_bench.guest.source import link_source
 from prologue_bench.host import cache
+from tests.support.debian.kbuild import CROSS, Recipe, make
+from tests.support.debian.kernels import DebianKernel
+from tests.support.debian.source import link_source
 from tests.support.needs import missing, needs_tools
 
 _STEPS: Final = 1  # raise it with any change of what is made here

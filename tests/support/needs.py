@@ -17,9 +17,9 @@ import pytest
 from prologue.errors import InputError
 from prologue.trace.coresight.library import require_library
 from prologue_bench.errors import MissingToolError, UnreachableError
-from prologue_bench.guest.kbuild import BuiltKernel, Recipe, build_kernel
-from prologue_bench.guest.kernels import DebianKernel, fetch_kernel, fetch_modules
 from tests.mini_kernel.build import missing_tools
+from tests.support.debian.kbuild import BuiltKernel, Recipe, build_kernel
+from tests.support.debian.kernels import DebianKernel, fetch_kernel, fetch_modules
 
 DEMO_SUITE: Final = "bookworm"  # bench/demo.py's
 held_to_demo: list[str] = []  # the test of `make test` that runs

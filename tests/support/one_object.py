@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Final
 
 from prologue_bench.errors import MissingToolError, UnreachableError
-from prologue_bench.guest.kbuild import Recipe, make
 from prologue_bench.guest.packages import download
-from prologue_bench.guest.source import link_source
 from prologue_bench.host import cache, programs
+from tests.support.debian.kbuild import Recipe, make
+from tests.support.debian.source import link_source
 from tests.support.needs import missing, needs_tools
 from tests.support.trees import SOURCES
 

@@ -12,7 +12,7 @@ from prologue.kernel_tree.git import apply_changes
 from prologue.kernel_tree.patches import default_mode, load_patch
 from prologue_bench.errors import MissingToolError, UnreachableError
 from prologue_bench.guest.packages import download
-from prologue_bench.guest.source import unpacked_source
+from tests.support.debian.source import unpacked_source
 from tests.support.needs import missing, needs_tools
 from tests.support.trees import SOURCES
 

@@ -15,8 +15,8 @@ from prologue.kernel_tree.diff import FileChange
 from prologue.kernel_tree.patches import MODES, STEPS, default_mode, load_patch
 from prologue_bench.errors import MissingToolError, UnreachableError
 from prologue_bench.guest.packages import download
-from prologue_bench.guest.source import unpacked_source
 from prologue_bench.host import cache
+from tests.support.debian.source import unpacked_source
 from tests.support.needs import missing, needs_common_tools
 
 SOURCES: Final = {

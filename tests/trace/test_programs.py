@@ -20,12 +20,12 @@ from prologue.trace.path.history import read_history
 from prologue.trace.path.programs import Program, TextPiece, _module_pieces, linked_program
 from prologue.trace.readers.sources import open_trace
 from prologue.trace.views.stats import first_slots
-from prologue_bench.guest.kbuild import CROSS
 from tests.live.pokes.made import ORIGIN, rows_of, write_recording
 from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
 from tests.support.cores import NO_PADDR, core, image_of, vmcoreinfo
 from tests.support.cores import SLIDE as CORE_SLIDE
+from tests.support.debian.kbuild import CROSS
 from tests.support.needs import needs_tools
 from tests.trace.made import KERNEL, MadeKernel, perf_text
 from tests.trace.test_history import BRANCH, NOP, write

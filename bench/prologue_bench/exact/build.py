@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from prologue_bench.errors import BenchError
-from prologue_bench.guest.kbuild import CROSS
 from prologue_bench.guest.vm import qemu_version
 from prologue_bench.host import cache, programs
+from prologue_bench.host.programs import CROSS
 
 _STOP_BASE: Final = 0x400000  # where stop.S lies
 # The sources of each plugin: each uses only what comes after it. All headers lie beside them.

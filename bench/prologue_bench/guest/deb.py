@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import posixpath
-import shutil
 import subprocess
 import tarfile
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from prologue_bench.errors import BenchError
 from prologue_bench.host import programs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -22,7 +21,7 @@ class PackageFiles:
     """The files of a small package, held in memory; paths are as installed, without the leading slash."""
 
     def __init__(self, deb: Path) -> None:
-        with _tar_stream(deb) as stream:
+        with tar_stream(deb) as stream:
             self._tar = tarfile.open(fileobj=io.BytesIO(stream.read()))  # noqa: SIM115 - lives as long as we do
         self._members = {posixpath.normpath(member.name): member for member in self._tar}
 
@@ -46,26 +45,6 @@ class PackageFiles:
         return None
 
 
-def extract_first(deb: Path, wanted: Callable[[str], bool], destination: Path, progress: Callable[[int], None]) -> bool:
-    """Copy the first regular file whose path satisfies `wanted` to `destination`; False if there is none.
-
-    Symbolic links to it, wherever they are, need no care: only the regular file is looked at. The package is read as
-    a stream and no further than needed. `progress` is called with the number of bytes unpacked so far.
-    """
-    with _tar_stream(deb) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
-        for member in tar:
-            progress(member.offset)
-            if not member.isreg() or not wanted(posixpath.normpath(member.name)):
-                continue
-            source = tar.extractfile(member)
-            if source is None:
-                continue
-            with destination.open("xb") as target:
-                shutil.copyfileobj(source, target, 1 << 20)
-            return True
-    return False
-
-
 def extract_all(deb: Path, directory: Path) -> None:
     """Unpack a package into a directory, made if need be; raises BenchError."""
     command = [programs.find("dpkg-deb"), "--extract", str(deb), str(directory)]
@@ -75,7 +54,7 @@ def extract_all(deb: Path, directory: Path) -> None:
 
 
 @contextmanager
-def _tar_stream(deb: Path) -> Iterator[IO[bytes]]:
+def tar_stream(deb: Path) -> Iterator[IO[bytes]]:
     """Yield the package's file system as an uncompressed tar stream. A truncated package raises BenchError."""
     with subprocess.Popen(
         [programs.find("dpkg-deb"), "--fsys-tarfile", str(deb)],

@@ -9,6 +9,7 @@ import pytest
 
 from prologue_bench.errors import BenchError
 from prologue_bench.guest import deb
+from tests.support.debian.kernels import extract_first
 from tests.support.needs import needs_common_tools
 
 if TYPE_CHECKING:
@@ -40,13 +41,13 @@ def package(tmp_path: Path) -> Path:
 def test_first_regular_file_is_taken_and_links_are_not(package: Path, tmp_path: Path) -> None:
     steps: list[int] = []
     target = tmp_path / "vmlinux"
-    assert deb.extract_first(package, lambda name: "/vmlinux" in name, target, steps.append)
+    assert extract_first(package, lambda name: "/vmlinux" in name, target, steps.append)
     assert target.read_bytes() == b"kernel" * 1000
     assert steps == sorted(steps)
 
 
 def test_absent_file(package: Path, tmp_path: Path) -> None:
-    assert not deb.extract_first(package, lambda name: name == "nix", tmp_path / "out", lambda _: None)
+    assert not extract_first(package, lambda name: name == "nix", tmp_path / "out", lambda _: None)
     assert not (tmp_path / "out").exists()
 
 
@@ -61,4 +62,4 @@ def test_truncated_package(package: Path, tmp_path: Path) -> None:
     short = tmp_path / "short.deb"
     short.write_bytes(package.read_bytes()[:-200])
     with pytest.raises(BenchError, match=r"short\.deb: "):
-        deb.extract_first(short, lambda _: False, tmp_path / "out", lambda _: None)
+        extract_first(short, lambda _: False, tmp_path / "out", lambda _: None)

@@ -11,7 +11,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from prologue_bench.errors import BenchError
-from prologue_bench.guest.kbuild import CROSS, Recipe, add_functions, apply_patch, debian_config
+from tests.support.debian.kbuild import CROSS, Recipe, add_functions, apply_patch, debian_config
 from tests.support.needs import needs_common_tools, needs_tools
 
 PATCH = b"""\

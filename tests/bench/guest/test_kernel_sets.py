@@ -12,8 +12,8 @@ import pytest
 
 from prologue_bench.errors import BenchError, UnreachableError
 from prologue_bench.guest import packages
-from prologue_bench.guest.kernels import fetch_kernel, fetch_modules
 from prologue_bench.host import cache
+from tests.support.debian.kernels import fetch_kernel, fetch_modules
 from tests.support.made_archive import SUITE, MadeArchive, use
 from tests.support.needs import missing, needs_tools
 
@@ -206,7 +206,7 @@ import sys
 from pathlib import Path
 import pytest
 from prologue.errors import PrologueError
-from prologue_bench.guest.kernels import fetch_kernel
+from tests.support.debian.kernels import fetch_kernel
 from tests.support.made_archive import SUITE, MadeArchive, use
 archive = MadeArchive.__new__(MadeArchive)
 archive.root = Path(sys.argv[1])

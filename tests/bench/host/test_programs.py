@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from prologue_bench.errors import MissingToolError
-from prologue_bench.guest.kbuild import Recipe
 from prologue_bench.host import programs
+from tests.support.debian.kbuild import Recipe
 
 
 @pytest.mark.parametrize(

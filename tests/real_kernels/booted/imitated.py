@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 
 from prologue.cli.main import main
 from prologue.kernel.kernel import Kernel
-from prologue_bench.guest.kbuild import Recipe, make
 from tests.real_kernels.booted.conftest import MODULES
 from tests.real_kernels.native import MACHINES
 from tests.real_kernels.states import programs
+from tests.support.debian.kbuild import Recipe, make
 from tests.support.debian_modules import build_modules
 from tests.support.live_guest import live_guest
 from tests.support.needs import needs_built_kernel, needs_kernel, needs_modules

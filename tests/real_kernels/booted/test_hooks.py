@@ -14,10 +14,10 @@ import pytest
 from prologue.cli.main import main
 from prologue.kernel.kernel import Kernel
 from prologue.live.memory.sources import open_memory
-from prologue_bench.guest.kbuild import Recipe
 from tests.real_kernels.booted.imitated import PROGRAM, Imitation, Victim, debian, native
 from tests.real_kernels.native import RECIPES
 from tests.support.cases import one_tested
+from tests.support.debian.kbuild import Recipe
 from tests.support.live_guest import TRACING
 from tests.support.needs import needs_tools
 

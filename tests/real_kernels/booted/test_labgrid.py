@@ -17,13 +17,13 @@ from prologue.cli.main import main
 from prologue.kernel.kernel import Kernel
 from prologue_bench.errors import GuestLostError
 from prologue_bench.guest.initramfs import pack
-from prologue_bench.guest.kernels import DebianKernel
 from prologue_bench.guest.modules import load_order
 from prologue_bench.recorder.task import Task
 from prologue_bench.results.model import Workload
 from prologue_bench.targets.base import Attempt
 from tests.support.board.machine import free_port, make_key
 from tests.support.board.system import pack_board
+from tests.support.debian.kernels import DebianKernel
 from tests.support.farm.shell import pack_shell
 from tests.support.needs import needs_dev_module, needs_kernel, needs_modules, needs_tools
 

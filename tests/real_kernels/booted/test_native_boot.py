@@ -17,11 +17,11 @@ from prologue.insn import a64
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import open_binary
 from prologue_bench.guest.initramfs import build_initramfs
-from prologue_bench.guest.kbuild import BuiltKernel, make
 from prologue_bench.guest.vm import GuestRun, Job, boot
 from prologue_bench.host import cache
 from tests.real_kernels.native import MACHINES, RECIPES, entry_offsets
 from tests.support.cases import one_tested
+from tests.support.debian.kbuild import BuiltKernel, make
 from tests.support.elf_edit import ElfEdit
 from tests.support.guest_jobs import initramfs_with_jobs
 from tests.support.needs import needs_built_kernel, needs_tools

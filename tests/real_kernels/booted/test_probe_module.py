@@ -19,10 +19,10 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.kernel.load import open_binary
-from prologue_bench.guest.kbuild import make
 from prologue_bench.guest.vm import Machine
 from tests.real_kernels.native import MACHINES, RECIPES
 from tests.support.cases import one_tested
+from tests.support.debian.kbuild import make
 from tests.support.debian_modules import build_modules
 from tests.support.live_guest import TRACING
 from tests.support.needs import needs_built_kernel, needs_kernel, needs_tools

@@ -19,10 +19,10 @@ from prologue.live.pokes.recorder import script
 from prologue.live.pokes.recording import Flag, Recording
 from prologue.live.pokes.sources import read_any
 from prologue_bench.guest.initramfs import fetch_programs, pack
-from prologue_bench.guest.kbuild import BuiltKernel, make
 from prologue_bench.host import cache
 from tests.real_kernels.native import MACHINES, RECIPES
 from tests.support.cases import one_tested
+from tests.support.debian.kbuild import BuiltKernel, make
 from tests.support.needs import needs_built_kernel, needs_tools
 
 pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.timeout(2400)]

@@ -16,8 +16,8 @@ from prologue.elf.flat import write_flat
 from prologue.insn import a64
 from prologue.probe.judge import Judge
 from prologue_bench.guest.initramfs import pack
-from prologue_bench.guest.kbuild import CROSS
 from prologue_bench.guest.vm import Job, Machine, boot
+from tests.support.debian.kbuild import CROSS
 
 TOOLS: Final = (f"{CROSS}gcc", "qemu-system-aarch64", "cpio")
 SLOTS_IN_PAGE: Final = 512  # of 8 bytes, in a page of 4 KiB (kernel/kprobes.c, slots_per_page)

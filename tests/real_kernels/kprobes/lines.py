@@ -18,13 +18,13 @@ from prologue.kernel.kernel import Kernel
 from prologue.probe.event import EventOptions
 from prologue.probe.prober import Failure, Probe, Prober
 from prologue.probe.report.verdicts import event_lines
-from prologue_bench.guest.kernels import fetch_kernel, fetch_modules
 from prologue_bench.guest.packages import download
-from prologue_bench.guest.source import unpacked_source
 from tests.real_kernels.kprobes.line_guest import Answers, give_lines
 from tests.real_kernels.kprobes.line_requests import FETCH, MODULE, REFUSED_FETCH, choose_requests
 from tests.real_kernels.kprobes.perf_compare import PerfComparison, compare_request
 from tests.real_kernels.kprobes.perf_lines import ask_perf
+from tests.support.debian.kernels import fetch_kernel, fetch_modules
+from tests.support.debian.source import unpacked_source
 from tests.support.trees import SOURCES
 
 SUITES: Final = {

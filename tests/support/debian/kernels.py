@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import posixpath
 import re
+import shutil
+import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,16 +14,16 @@ from typing import TYPE_CHECKING
 from prologue.documents import parse_json
 from prologue_bench.errors import BenchError, UnreachableError
 from prologue_bench.guest import deb
-from prologue_bench.guest.kernel_sets import kernel_sets
 from prologue_bench.guest.packages import fetch, fetch_all, file_name, from_lists
 from prologue_bench.host import cache
+from tests.support.debian.kernel_sets import kernel_sets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from prologue_bench.guest import apt
-    from prologue_bench.guest.kernel_sets import KernelSet
     from prologue_bench.host.progress import Progress
+    from tests.support.debian.kernel_sets import KernelSet
 
 _VMLINUX = re.compile(r"usr/lib/debug/(?:boot/vmlinux-[^/]+|lib/modules/[^/]+/vmlinux)")
 _UNPACKED_PER_BYTE = 5  # roughly what a debug package unpacks to; only the progress bar cares
@@ -101,7 +104,7 @@ def _make_kernel(
         progress(f"unpacking {package.name}", min(100.0, 100.0 * count / expected))
 
     vmlinux = directory / "vmlinux"
-    if not deb.extract_first(path, lambda name: _VMLINUX.fullmatch(name) is not None, vmlinux, unpacked):
+    if not extract_first(path, lambda name: _VMLINUX.fullmatch(name) is not None, vmlinux, unpacked):
         raise BenchError(f"{package.name} {package.version} has no vmlinux where Debian's debug packages keep it")
     vmlinux.chmod(0o444)
     path.unlink()
@@ -113,6 +116,28 @@ def _make_kernel(
         "package_version": package.version,
     }
     (directory / "kernel.json").write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+
+
+def extract_first(
+    package: Path, wanted: Callable[[str], bool], destination: Path, progress: Callable[[int], None]
+) -> bool:
+    """Copy the first regular file whose path satisfies `wanted` to `destination`; False if there is none.
+
+    Symbolic links to it, wherever they are, need no care: only the regular file is looked at. The package is read as
+    a stream and no further than needed. `progress` is called with the number of bytes unpacked so far.
+    """
+    with deb.tar_stream(package) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
+        for member in tar:
+            progress(member.offset)
+            if not member.isreg() or not wanted(posixpath.normpath(member.name)):
+                continue
+            source = tar.extractfile(member)
+            if source is None:
+                continue
+            with destination.open("xb") as target:
+                shutil.copyfileobj(source, target, 1 << 20)
+            return True
+    return False
 
 
 def _cached_kernels(suite: str, flavour: str) -> list[DebianKernel]:

@@ -11,22 +11,22 @@ import lzma
 import os
 import subprocess
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from prologue_bench.errors import BenchError
 from prologue_bench.guest import packages
 from prologue_bench.guest.deb import PackageFiles
-from prologue_bench.guest.source import link_source
 from prologue_bench.host import cache, programs
 from prologue_bench.host.events import tail
 from prologue_bench.host.progress import shown
+from tests.support.debian.source import link_source
 
 if TYPE_CHECKING:
     from prologue_bench.host.progress import Progress
 
 CROSS: Final = programs.CROSS
+_CONFIGS: Final = Path(__file__).with_name("configs")
 NOT_BUILT: Final = ("Documentation/", "tools/")  # no kernel is another for what is there
 _HOST_TOOLS: Final = ("make", "gcc", "flex", "bison", "bc", "perl", "xz", "dpkg-deb")
 _LLVM: Final = ("clang", "ld.lld", "llvm-nm", "llvm-objcopy")
@@ -72,7 +72,7 @@ class Recipe:
     @property
     def fragment(self) -> str:
         """The options as Kconfig reads them."""
-        parts = (files("prologue_bench.guest").joinpath("configs", f"{name}.config") for name in self.options)
+        parts = (_CONFIGS / f"{name}.config" for name in self.options)
         return "".join(part.read_text(encoding="utf-8") for part in parts)
 
     @property
