@@ -47,7 +47,7 @@ COMMANDS: Final[tuple[tuple[str, str, str], ...]] = (  # name, help and examples
         "compare variants with the base: difference, interval, verdict",
         "  prologue bench compare example:2019-a57\n  prologue bench compare results/ --margin 0.5\n"
         "  prologue bench compare monday/ tuesday/ --json\n"
-        "  prologue bench compare --kernels stock/ rival/ native/",
+        "  prologue bench compare --kernels stock/ native/",
     ),
     (
         "table",

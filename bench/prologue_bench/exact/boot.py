@@ -7,13 +7,10 @@ of one vmlinux then execute the same instructions, and every count is taken twic
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
 
 from prologue.elf.flat import write_flat
 from prologue.insn import a64
@@ -132,38 +129,6 @@ def _booting(
     finally:
         for path in (image, initramfs):
             path.unlink(missing_ok=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """Instructions of ``ftrace_init`` by function, most first. What is not in the kernel's text has no function."""
-
-    sites: int
-    total: int
-    functions: tuple[tuple[str, int], ...]
-
-
-def profile_ftrace_init(vmlinux: Path, directory: Path, machine: Machine = ONE_CPU) -> Profile:
-    """Boot a vmlinux once and count the instructions of ``ftrace_init`` in each function.
-
-    Arguments and errors are those of ``count_boot``.
-    """
-    kernel, raw = Kernel(vmlinux), directory / "profile"
-    places = find_places(kernel)
-    try:
-        with _booting(kernel, places, directory, machine) as (_, run):
-            seen = run(stem=directory / "run", profile=raw)
-        executed = np.fromfile(raw, "<u4")
-    finally:
-        raw.unlink(missing_ok=True)
-    functions: Counter[str] = Counter()
-    for word in np.flatnonzero(executed).tolist():
-        vaddr = places.text + 4 * word
-        functions[kernel.symbols.locate(vaddr).symbol or f"{vaddr:#x}"] += int(executed[word])
-    total = int(seen["ftrace_init"]["instructions"])
-    if elsewhere := total - functions.total():
-        functions["(not in the kernel's text)"] = elsewhere
-    return Profile(places.sites, total, tuple(functions.most_common()))
 
 
 def read_counts(kernel: Kernel, places: Places, image: Path, seen: dict[str, Any]) -> Counts:

@@ -47,19 +47,17 @@ def plugin_option(name: str, numbers: Mapping[str, int], classes: Path, out: Pat
     return "-plugin", ",".join((paths[0], *arguments, f"classes={paths[1]}", f"out={paths[2]}"))
 
 
-def run_plugin(  # noqa: PLR0913 - all of one run, named by the caller
+def run_plugin(
     command: list[str],
     numbers: dict[str, int],
     classes: npt.NDArray[np.uint8],
     *,
     stem: Path,
     timeout: float,
-    profile: Path | None = None,
 ) -> dict[str, Any]:
     """Run a QEMU command under icount with ``plugin/count.c`` and return what it wrote.
 
-    ``numbers`` are the plugin's arguments; files that begin with ``stem`` are made. ``profile`` gets how often
-    ``ftrace_init`` executed each word that the classes describe.
+    ``numbers`` are the plugin's arguments; files that begin with ``stem`` are made.
 
     Raises:
         GuestLostError: ``stop`` was never reached.
@@ -67,8 +65,7 @@ def run_plugin(  # noqa: PLR0913 - all of one run, named by the caller
     """
     table, out, log = (stem.with_name(stem.name + suffix) for suffix in (".classes", ".json", ".log"))
     out.unlink(missing_ok=True)
-    load, words = plugin_option("count", numbers, table, out)
-    option = (load, words if profile is None else f"{words},profile={qemu_value(profile)}")
+    option = plugin_option("count", numbers, table, out)
     try:
         table.write_bytes(classes.tobytes())
         lines, seconds, ended = run_console([*command, *_SAME, *option], log, timeout)

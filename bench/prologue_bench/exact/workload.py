@@ -13,14 +13,13 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from prologue.documents import parse_json
-from prologue.elf.flat import write_flat
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.insn import a64
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
 Argv = tuple[str, ...]
 
 NO_RANDOM_MAPS: Final = "norandmaps"  # on the kernel's command line: user space lies where it always does
-_RUNS: Final = 2
-_TIMEOUT: Final = 600.0  # seconds of wall time for one boot
 _MEASURE_BASE: Final = 0x5A5A0000  # where measure.c lies, and no other program
 _ARGUMENTS: Final = 1 << 16  # bytes of /workloads, and ...
 _WORDS: Final = 1 << 10  # ... arguments of one program that it has room for
@@ -71,16 +68,6 @@ class WorkloadCounts:
     def instructions(self) -> int:
         """Sum of all."""
         return self.kernel + self.user
-
-    @property
-    def per_thousand(self) -> float:
-        """Prologues per thousand instructions."""
-        return 1000 * self.prologues / self.instructions
-
-    @property
-    def per_thousand_kernel(self) -> float:
-        """Prologues per thousand instructions of the kernel."""
-        return 1000 * self.prologues / self.kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,57 +183,6 @@ class Bench:
 
     def _function(self, vaddr: int) -> str:
         return self.kernel.symbols.locate(vaddr).symbol or f"{vaddr:#x}"
-
-
-def count_workload(vmlinux: Path, directory: Path, argv: Argv, machine: Machine = ONE_CPU) -> WorkloadCounts:
-    """Boot a vmlinux twice, run one program on each boot, and return what both counted.
-
-    Args:
-        vmlinux: a kernel with sites, processed or not, that can boot on QEMU's virt board with a PL011 console.
-        directory: where the Image and files of both runs go; logs and what each run counted stay there.
-        argv: ``hackbench`` or ``busybox`` and its arguments.
-        machine: CPU and memory; it gets one CPU whatever it says.
-
-    Raises:
-        BenchError: a program that fails, or two runs that differ, or a kernel that cannot be counted.
-        GuestLostError: the guest does not get to its end.
-        MissingToolError: no QEMU or no compiler.
-
-    """
-    bench, image = Bench(vmlinux, machine), directory / "Image"
-    try:
-        write_flat(bench.kernel.image, image)
-        first, *others = (bench.run(image, [argv], directory / f"workload-{k}", _TIMEOUT) for k in range(_RUNS))
-    finally:
-        image.unlink(missing_ok=True)
-    for other in others:
-        require_equal(first, other, str(vmlinux))
-    return first.workloads[0]
-
-
-def require_equal(first: Run, second: Run, where: str) -> None:
-    """Check that two boots of one Image did the same.
-
-    Raises:
-        BenchError: they did not, and what differs.
-
-    """
-    a, b = _flat(first), _flat(second)
-    for name in a | b:
-        x, y = a.get(name), b.get(name)
-        if x != y:
-            raise BenchError(f"{where}: two runs differ ({name}: {x} and {y}): this is not exact evidence")
-
-
-def _flat(run: Run) -> dict[str, object]:
-    """Return everything that a run holds, by a name for people."""
-    values: dict[str, object] = {f"boot, {name}": value for name, value in asdict(run.boot).items()}
-    for counts in run.workloads:
-        argv_text = shlex.join(counts.argv)
-        values |= {f"{argv_text}, {name}": getattr(counts, name) for name in ("kernel", "user", "prologues")}
-        # Two local functions may have one name.
-        values |= {f"{argv_text}, entries of {name} ({k})": count for k, (name, count) in enumerate(counts.entered)}
-    return values | {"read-back": run.readback}
 
 
 def _arguments(workloads: Sequence[Argv]) -> bytes:

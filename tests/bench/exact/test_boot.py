@@ -145,20 +145,6 @@ def test_every_instruction_and_every_word_is_counted(program: tuple[list[str], d
 
 
 @pytest.mark.qemu
-def test_each_word_that_ftrace_init_executes(program: tuple[list[str], dict[str, int]], tmp_path: Path) -> None:
-    command, numbers = program
-    profile, classes = tmp_path / "a,profile", np.full((numbers["text"] + 164) // 4, 4, np.uint8)
-    seen = run_plugin(
-        command, numbers | {"text": 0}, classes, stem=tmp_path / "run", timeout=600, profile=profile
-    )  # fmt: skip
-    executed = np.fromfile(profile, "<u4")
-    begin = numbers["begin"] // 4
-    assert executed[begin : begin + 9].tolist() == [1, 1, LOOPS, LOOPS, LOOPS, 1, 1, 1, 1]
-    assert executed[numbers["relocate"] // 4] == 0
-    assert executed.sum() == seen["ftrace_init"]["instructions"]
-
-
-@pytest.mark.qemu
 def test_a_stop_that_never_comes(program: tuple[list[str], dict[str, int]], tmp_path: Path) -> None:
     command, numbers = program
     with pytest.raises(GuestLostError, match=r"machine ended .*, reached only load, begin, end, freed;"):

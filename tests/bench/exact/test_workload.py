@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.insn import a64
 from prologue_bench.errors import BenchError, GuestLostError
-from prologue_bench.exact.boot import Counts, LineCounts, MaintenanceCounts, WordCounts
 from prologue_bench.exact.emulator import ONE_CPU, plugin_option
 from prologue_bench.exact.entered import entered_table, read_entered, write_entered
-from prologue_bench.exact.workload import Run, WorkloadCounts, _arguments, _read_back, _require_all, require_equal
+from prologue_bench.exact.workload import _arguments, _read_back, _require_all
 from prologue_bench.guest.vm import run_console
 from prologue_bench.results.model import Readback
 from prologue_bench.targets.icount import read_argv
@@ -148,55 +146,6 @@ def test_arguments_that_the_plugin_refuses(program: tuple[Path, dict[str, int]],
         (numbers, "class 0x7", b"\x07"),
     ):
         assert any(message in line for line in run((image, wrong), tmp_path, classes))
-
-
-COUNTS = WorkloadCounts(
-    release="6.1.0", argv=("hackbench", "-p"), kernel=900, user=100, prologues=20, entered=(("f", 15), ("g", 5))
-)
-WORDS = WordCounts(1, 0, 0, 2)
-NONE = MaintenanceCounts(dc=0, ic=0, tlbi=0, dsb=0, isb=0)
-RUN = Run(
-    Counts(
-        release="6.1.0",
-        layout="2",
-        sites=2,
-        instructions=5000,
-        ftrace_init=400,
-        relocation=90,
-        words=WORDS,
-        ftrace_init_words=WORDS,
-        maintenance=NONE,
-        ftrace_init_maintenance=NONE,
-        ftrace_init_lines=LineCounts(1, 1),
-    ),
-    (COUNTS,),
-    Readback("ab", 2, 2, 0),
-)
-
-
-def test_density() -> None:
-    assert COUNTS.instructions == 1000
-    assert COUNTS.per_thousand == 20
-    assert COUNTS.per_thousand_kernel == pytest.approx(20 * 1000 / 900)
-
-
-@pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        (replace(RUN, boot=replace(RUN.boot, instructions=5001)), r"boot, instructions: 5000 and 5001"),
-        (replace(RUN, workloads=(replace(COUNTS, user=101),)), r"hackbench -p, user: 100 and 101"),
-        (replace(RUN, workloads=(replace(COUNTS, entered=(("f", 14), ("g", 6))),)), r".*entries of f .*: 15 and 14"),
-        (
-            replace(RUN, workloads=(replace(COUNTS, entered=(*COUNTS.entered, ("h", 1))),)),
-            r".*entries of h .*None and 1",
-        ),
-        (replace(RUN, readback=Readback("ab", 2, 1, 1)), r"read-back"),
-    ],
-)
-def test_runs_that_differ_are_refused(other: Run, message: str) -> None:
-    require_equal(RUN, replace(RUN), "vmlinux")
-    with pytest.raises(BenchError, match=f"vmlinux: two runs differ .{message}"):
-        require_equal(RUN, other, "vmlinux")
 
 
 def test_arguments_as_the_guest_reads_them() -> None:

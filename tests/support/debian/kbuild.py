@@ -7,7 +7,6 @@ It is built in its own directory ``out``: only then does kbuild write relative p
 from __future__ import annotations
 
 import hashlib
-import lzma
 import os
 import subprocess
 from dataclasses import dataclass, field
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from prologue_bench.errors import BenchError
 from prologue_bench.guest import packages
-from prologue_bench.guest.deb import PackageFiles
 from prologue_bench.host import cache, programs
 from prologue_bench.host.events import tail
 from prologue_bench.host.progress import shown
@@ -35,7 +33,7 @@ _OPTION_TOOLS: Final = {"btf": "pahole", "signed": "openssl"}
 # Counts what this file does to a tree; raise it with any change that makes another kernel of the same recipe. The
 # cache's key takes it instead of this file's bytes: no kernel is built again for a comment.
 _STEPS: Final = 1
-_FUNCTIONS_A_FILE: Final = 1000
+_AS_BEFORE: Final = (b"", b"functions 0")  # of the key, for what recipes could once add: no kernel is built anew
 # Nothing of our caller's environment gets in (LLVM, KCFLAGS, an outer make's MAKEFLAGS): the cache's key does not
 # know of it. The build's own time and user would make two builds of one source differ.
 _FIXED: Final = {
@@ -53,10 +51,7 @@ class Recipe:
     ``options`` are files configs/NAME.config, put together. With ``native`` the tree gets our patch and build
     step first; the step is given a tool that does nothing, so that the kernel does not depend on this tool's version.
     ``toolchain`` may end with a version of LLVM, for what this machine's own is too old for.
-    ``patch`` is another change of the tree, as ``git diff`` writes it. ``functions`` is how many small functions that
-    can be traced are added: synthetic sites. ``debian`` is a file of Debian's package of configurations, such as
-    ``config.arm64_none_arm64``: the options change it in place of ``allnoconfig``, and no modules are built.
-    ``linker`` takes the place of GCC's own, such as ``ld.lld-19`` for RELR, of which GNU ld has none.
+    ``patch`` is another change of the tree, as ``git diff`` writes it.
     """
 
     suite: str
@@ -65,9 +60,6 @@ class Recipe:
     options: tuple[str, ...] = ("minimal",)
     native: bool = False
     patch: bytes = field(default=b"", repr=False)  # too long to print
-    functions: int = 0
-    debian: str = ""
-    linker: str = ""
 
     @property
     def fragment(self) -> str:
@@ -83,14 +75,14 @@ class Recipe:
     @property
     def made_by(self) -> list[bytes]:
         """Parts that decide which kernel comes out: no comment, and nothing that only names it."""
-        parts = [self.toolchain, *self.set_options, "native" if self.native else "", self.debian]
-        return [*(part.encode() for part in parts), b"functions %d" % self.functions, self.patch]
+        parts = [self.toolchain, *self.set_options, "native" if self.native else ""]
+        return [*(part.encode() for part in parts), *_AS_BEFORE, self.patch]
 
     @property
     def compilers(self) -> tuple[str, ...]:
         """The programs whose versions decide what comes out; the compiler first, then the linker."""
         if self.toolchain == "gcc":
-            return f"{CROSS}gcc", self.linker or f"{CROSS}ld"
+            return f"{CROSS}gcc", f"{CROSS}ld"
         return tuple(f"{name}{self._suffix}" for name in _LLVM)
 
     @property
@@ -98,7 +90,7 @@ class Recipe:
         """Arguments of make that select them."""
         if self.toolchain != "gcc":
             return (f"LLVM={self._suffix or 1}",)
-        return f"CROSS_COMPILE={programs.cross_prefix()}", *([f"LD={self.linker}"] if self.linker else [])
+        return (f"CROSS_COMPILE={programs.cross_prefix()}",)
 
     @property
     def _suffix(self) -> str:
@@ -140,7 +132,6 @@ def make(tree: Path, recipe: Recipe, *arguments: str, **environment: str) -> sub
 def build_kernel(recipe: Recipe, progress: Progress | None = None) -> BuiltKernel:
     """Build the vmlinux and the modules of a recipe; three to six minutes on two cores, 2 GB.
 
-    Debian's own configuration takes well over half an hour.
     Raises MissingToolError, what ``packages.download`` raises, and BenchError with the end of make's output.
     """
     with shown(progress) as report:
@@ -150,15 +141,13 @@ def build_kernel(recipe: Recipe, progress: Progress | None = None) -> BuiltKerne
             programs.find(name)
         if recipe.patch:
             programs.find("patch")
-        names = [recipe.source, *([recipe.source.replace("-source-", "-config-")] if recipe.debian else [])]
-        deb, *configs = packages.download(recipe.suite, names, report)
+        (deb,) = packages.download(recipe.suite, [recipe.source], report)
         made_by = [deb.name.encode(), *recipe.made_by, b"steps %d" % _STEPS]
         made_by += [programs.version(name) for name in compilers]
         if recipe.native:
             made_by += _our_changes(recipe)
-        made_by += [path.name.encode() for path in configs]
         key = f"builds/{recipe.source}-{hashlib.sha256(b'|'.join(made_by)).hexdigest()[:16]}"
-        return BuiltKernel(recipe, cache.produce(key, lambda path: _build(deb, configs, recipe, path, report)))
+        return BuiltKernel(recipe, cache.produce(key, lambda path: _build(deb, recipe, path, report)))
 
 
 def _our_changes(recipe: Recipe) -> list[bytes]:
@@ -169,7 +158,7 @@ def _our_changes(recipe: Recipe) -> list[bytes]:
     return [change.text for change in changes if not change.path.startswith(NOT_BUILT)]
 
 
-def _build(deb: Path, configs: list[Path], recipe: Recipe, tree: Path, progress: Progress) -> None:
+def _build(deb: Path, recipe: Recipe, tree: Path, progress: Progress) -> None:
     progress(f"unpacking {deb.stem}", 0.0)
     link_source(deb, tree)
     if recipe.native:
@@ -178,30 +167,14 @@ def _build(deb: Path, configs: list[Path], recipe: Recipe, tree: Path, progress:
         install(tree)
     if recipe.patch:
         apply_patch(recipe.patch, tree)
-    add_functions(tree, recipe.functions)
     (tree / "out").mkdir()
     options = options_of_release(recipe.set_options, tree)
     fragment = "".join(f"{option}\n" for option in options)
     (tree / "out" / "fragment").write_text(fragment, encoding="utf-8")
-    if recipe.debian:
-        (config,) = configs
-        # The last line that names an option decides.
-        (tree / "out" / ".config").write_bytes(debian_config(config, recipe.debian) + fragment.encode())
-        _make(tree, recipe, "-s", "olddefconfig")
-    else:
-        _make(tree, recipe, "-s", f"KCONFIG_ALLCONFIG={tree / 'out' / 'fragment'}", "allnoconfig")
+    _make(tree, recipe, "-s", f"KCONFIG_ALLCONFIG={tree / 'out' / 'fragment'}", "allnoconfig")
     _require_options(options, (tree / "out" / ".config").read_text(encoding="utf-8"), deb)
     progress(f"building {deb.stem}", 10.0)
-    targets = ("vmlinux",) if recipe.debian else ("vmlinux", "modules")
-    _make(tree, recipe, f"-j{len(os.sched_getaffinity(0))}", "PROLOGUE=true", *targets)
-
-
-def debian_config(deb: Path, name: str) -> bytes:
-    """Return one configuration of a ``linux-config-...`` package; raises BenchError if it has none of that name."""
-    packed = PackageFiles(deb).find(f"{name}.xz")
-    if packed is None:
-        raise BenchError(f"{deb.name} holds no {name}")
-    return lzma.decompress(packed)
+    _make(tree, recipe, f"-j{len(os.sched_getaffinity(0))}", "PROLOGUE=true", "vmlinux", "modules")
 
 
 def apply_patch(patch: bytes, tree: Path) -> None:
@@ -210,25 +183,6 @@ def apply_patch(patch: bytes, tree: Path) -> None:
     done = subprocess.run(command, input=patch, capture_output=True, check=False)
     if done.returncode:
         raise BenchError(f"{' '.join(command)}: {done.stdout.decode(errors='replace').strip()}")
-
-
-def add_functions(tree: Path, count: int) -> None:
-    """Add C files with that many functions, which nothing calls; the compiler gives each its patch site."""
-    if not count:
-        return
-    directory = tree / "lib" / "synthetic"
-    directory.mkdir()
-    objects = []
-    for first in range(0, count, _FUNCTIONS_A_FILE):
-        numbers = range(first, min(first + _FUNCTIONS_A_FILE, count))
-        lines = (f"int synthetic_{n}(int x);\nint synthetic_{n}(int x) {{ return x ^ {n}; }}\n" for n in numbers)
-        (directory / f"from_{first}.c").write_text("".join(lines), encoding="ascii")
-        objects.append(f"from_{first}.o")
-    (directory / "Makefile").write_text(f"obj-y := {' '.join(objects)}\n", encoding="ascii")
-    makefile = tree / "lib" / "Makefile"
-    content = makefile.read_text(encoding="utf-8")
-    makefile.unlink()  # perhaps a link into the cache
-    makefile.write_text(content + "\nobj-y += synthetic/\n", encoding="utf-8")
 
 
 def options_of_release(options: tuple[str, ...], tree: Path) -> tuple[str, ...]:

@@ -19,8 +19,6 @@
  *                 with INIT_MEMORY added in memory that free_initmem gives away
  *   out=PATH      what was counted, one line of JSON, written at the first
  *                 execution of stop, or at exit if that never comes
- *   profile=PATH  how often ftrace_init, or what it calls, executed each word
- *                 that the classes describe: 32-bit numbers, little-endian
  *
  * An OFFSET is one in the Image. Code is known by where it lies in memory, not
  * by its virtual address: the Image begins to run with the MMU off, and KASLR
@@ -67,18 +65,12 @@ static struct place places[PLACES] = {
 };
 static struct counts now;
 static uint64_t own_id, load, relocate, relocated;
-static const char *out_path, *profile_path;
+static const char *out_path;
 static const uint32_t *image;	/* QEMU's own address of where the Image lies */
 
 static bool in_ftrace_init(void)
 {
 	return places[BEGIN].reached && !places[END].reached;
-}
-
-static void count_word(unsigned int cpu, void *executed)
-{
-	if (in_ftrace_init())
-		++*(uint32_t *)executed;
 }
 
 static void print_counts(FILE *out, const char *name, const struct counts *from,
@@ -135,7 +127,6 @@ static void report(void)
 		perror(out_path);
 		exit(1);
 	}
-	write_profile(profile_path);
 }
 
 static void count(unsigned int cpu, void *data)
@@ -246,17 +237,12 @@ static void watch_place(struct place *place, struct qemu_plugin_insn *insn)
 /* Of an instruction that lies in the Image. */
 static void watch_image(uint64_t offset, struct qemu_plugin_insn *insn)
 {
-	uint64_t word = (offset - classes.text) / 4;
-
 	for (int k = BEGIN; k <= FREED; k++) {
 		if (places[k].where == offset && !places[k].reached)
 			watch_place(&places[k], insn);
 	}
 	if (offset >= relocate && offset < relocated)
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, count_relocation, CB_NO_REGS, NULL);
-	if (profile && offset >= classes.text && word < classes.n)
-		qemu_plugin_register_vcpu_insn_exec_cb(insn, count_word, CB_NO_REGS,
-						       &profile[word]);
 }
 
 static void translated(uint64_t id, struct qemu_plugin_tb *tb)
@@ -305,8 +291,7 @@ int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
 		{ "freed", .number = &places[FREED].where },
 		{ "stop", .number = &places[STOP].where }, { "text", .number = &classes.text },
 		{ "relocate", .number = &relocate }, { "relocated", .number = &relocated },
-		{ "out", .text = &out_path }, { "profile", .text = &profile_path },
-		{ "classes", .text = &classes_path }, {},
+		{ "out", .text = &out_path }, { "classes", .text = &classes_path }, {},
 	};
 
 	if (read_arguments("count", known, argc, argv))
@@ -321,7 +306,7 @@ int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
 		fprintf(stderr, "count: needs classes= and out=\n");
 		return -1;
 	}
-	if (read_classes(classes_path) || make_room(profile_path))
+	if (read_classes(classes_path) || make_room())
 		return -1;
 	load = places[LOAD].where;
 	own_id = id;

@@ -9,19 +9,16 @@
 
 enum { LINE_SHIFT = 6 };
 
-uint32_t *profile;
 static uint8_t *lines;		/* of the text: LINE_READ and LINE_WRITTEN */
 static uint64_t n_lines;
 
-int make_room(const char *profile_path)
+int make_room(void)
 {
 	uint64_t end = classes.text + 4 * classes.n;
 
 	n_lines = ((end - 1) >> LINE_SHIFT) - (classes.text >> LINE_SHIFT) + 1;
 	lines = calloc(n_lines, sizeof(*lines));
-	if (lines && profile_path)
-		profile = calloc(classes.n, sizeof(*profile));
-	if (lines && (profile || !profile_path))
+	if (lines)
 		return 0;
 	perror("count");
 	return -1;
@@ -46,17 +43,4 @@ uint64_t lines_with(uint8_t access)
 	for (uint64_t k = 0; k < n_lines; k++)
 		n += !!(lines[k] & access);
 	return n;
-}
-
-void write_profile(const char *path)
-{
-	FILE *out;
-
-	if (!profile)
-		return;
-	out = fopen(path, "w");
-	if (out && fwrite(profile, sizeof(*profile), classes.n, out) == classes.n && !fclose(out))
-		return;
-	perror(path);
-	exit(1);
 }
