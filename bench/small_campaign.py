@@ -17,7 +17,7 @@ from prologue.cli.main import main as prologue
 from prologue.errors import PrologueError
 from tests.support.debian.kernels import fetch_kernel, fetch_modules
 
-REPORTS = {"txt": (), "md": ("--format", "markdown"), "csv": ("--format", "csv"), "json": ("--json",)}
+REPORTS = {"txt": (), "md": ("--format", "markdown"), "json": ("--json",)}
 CAMPAIGNS = {
     "smoke": ("--boots", 2, "--runs", 3, "--seed", 7,
               "--workload", "hackbench:process,sockets,g=1,l=100", "--workload", "hackbench:thread,pipes,g=1,l=100"),
@@ -71,7 +71,7 @@ def main() -> int:
     except PrologueError as error:
         print(f"bench: {error}", file=sys.stderr)
         return error.exit_code
-    print(f"\nleft in {args.out}/: result sets, tables (txt, md, csv, json) and pictures (png, svg). All of it took "
+    print(f"\nleft in {args.out}/: result sets, tables (txt, md, json) and pictures (png, svg). All of it took "
           f"{time.monotonic() - begin:.0f} s.")  # fmt: skip
     return 0
 

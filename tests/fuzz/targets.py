@@ -89,7 +89,7 @@ def make_targets(directory: Path) -> tuple[Target, ...]:
         "patch x -o out --contract native",
         "patch x --dry-run --vmlinux vmlinux",
     )
-    report = ("bench table x", "bench compare x", "bench table x --json", "bench compare x --format csv")
+    report = ("bench table x", "bench compare x", "bench table x --json", "bench compare x --json")
     export, plot = "bench export results --kcidb --origin lab -o out", "bench plot results -o out.svg"
     as_stock = "patch x -o out --contract stock"
     boot_file = "verify vmlinux --image x --select PL404"

@@ -52,7 +52,7 @@ COMMANDS: Final[tuple[tuple[str, str, str], ...]] = (  # name, help and examples
     (
         "table",
         "describe what was measured: quartiles, extremes, outliers",
-        ("  prologue bench table example:2019-a53\n  prologue bench table results/ --format csv"),
+        "  prologue bench table example:2019-a53\n  prologue bench table results/ --json",
     ),
     (
         "plot",

@@ -88,7 +88,7 @@ def add_margin(added: argparse.ArgumentParser) -> None:
 
 def add_format(added: argparse.ArgumentParser, schema: str, *more: str) -> None:
     """Add how the report is printed; ``more`` are forms that other reports do not have."""
-    arguments.add_format(added, schema, "markdown", "csv", *more)
+    arguments.add_format(added, schema, "markdown", *more)
 
 
 def percent(text: str) -> float:

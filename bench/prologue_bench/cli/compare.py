@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from argparse import Namespace
 from pathlib import Path
-from typing import Final
 
 from prologue.cli.arguments import require_html
 from prologue.errors import UsageError
@@ -15,9 +14,7 @@ from prologue_bench.analysis.links import compare_links
 from prologue_bench.analysis.sources import open_results
 from prologue_bench.cli.common import add_format, add_margin, add_results, put, repeat_command
 from prologue_bench.report import data, links, text
-from prologue_bench.report.robots import to_0day, to_ktap
-
-_ROBOTS: Final = {"0day": to_0day, "ktap": to_ktap}
+from prologue_bench.report.ktap import to_ktap
 
 
 def add_options(added: argparse.ArgumentParser) -> None:
@@ -29,7 +26,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
         "or LABEL=DIRECTORY (json: schema prologue.bench-links/1)",
     )  # fmt: skip
     add_margin(added)
-    add_format(added, "bench-compare", "html", "0day", "ktap")
+    add_format(added, "bench-compare", "html", "ktap")
     added.add_argument(
         "-o", "--output", type=Path, metavar="OUT", help="write the report there (default: standard output)"
     )
@@ -51,14 +48,12 @@ def _variants(args: Namespace) -> str:
     report = compare(open_results(args.results), args.margin)
     if args.format == "json":
         return data.to_json(report)
-    if args.format == "csv":
-        return data.to_csv(report)
     if args.format == "html":
         from prologue_bench.report.html import to_html
 
         return to_html(report, [*repeat_command(args, "compare"), "--format", "html"]) + "\n"
-    if args.format in _ROBOTS:
-        return _ROBOTS[args.format](report)
+    if args.format == "ktap":
+        return to_ktap(report)
     write = text.to_markdown if args.format == "markdown" else text.to_text
     return write(report, repeat_command(args, "compare"))
 
@@ -66,14 +61,12 @@ def _variants(args: Namespace) -> str:
 def _kernels(args: Namespace) -> str:
     if args.margin != MARGIN:
         raise UsageError("--kernels compares exact counts, which have no --margin")
-    if args.format in ("html", *_ROBOTS):
+    if args.format in ("html", "ktap"):
         raise UsageError(f"--kernels has no --format {args.format}")
     named = [_named(word) for word in args.results]
     compared = compare_links([(label, open_results([name])) for label, name in named])
     if args.format == "json":
         return links.to_json(compared)
-    if args.format == "csv":
-        return links.to_csv(compared)
     write = links.to_markdown if args.format == "markdown" else links.to_text
     return write(compared, ["prologue", "bench", "compare", "--kernels", *args.results])
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prologue_bench.analysis.sources import open_results
 from prologue_bench.cli.common import add_format, add_results, put, repeat_command
-from prologue_bench.report.description import entries_text, to_csv, to_json, to_markdown, to_text
+from prologue_bench.report.description import entries_text, to_json, to_markdown, to_text
 
 
 def add_options(added: argparse.ArgumentParser) -> None:
@@ -22,8 +22,6 @@ def run(args: Namespace) -> int:
     results = open_results(args.results)
     if args.format == "json":
         return put(to_json(results))
-    if args.format == "csv":
-        return put(to_csv(results))
     command = repeat_command(args, "table")
     if args.format == "markdown":
         return put(to_markdown(results, command))

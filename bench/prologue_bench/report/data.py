@@ -1,11 +1,8 @@
-"""A comparison for programs: JSON with all samples, and CSV with one row for each comparison. Nothing is rounded."""
+"""A comparison for programs: JSON with all samples. Nothing is rounded."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -18,11 +15,6 @@ from prologue_bench.analysis.stats import ALPHA, FLIPS, LEAST, LEVEL, POWER, SEE
 from prologue_bench.results.model import ResultSet
 
 SCHEMA: Final = "prologue.bench-compare/1"
-_COLUMNS: Final = (
-    "workload", "unit", "direction", "variant", "base", "boots", "runs", "median", "difference", "ratio", "low", "high",
-    "p", "test", "units", "detectable", "aa_difference", "verdict", "within_margin", "reason", "boots_begun", "lost",
-    "unfit",
-)  # fmt: skip
 
 
 def to_json(report: Report) -> str:
@@ -122,41 +114,3 @@ def _boards(boards: Boards) -> dict[str, Any]:
 
 def _part(noun: str, part: GroupEffect) -> dict[str, Any]:
     return {noun: part.name, "units": part.units, "ratio": part.ratio, "low": part.low, "high": part.high}
-
-
-def to_csv(report: Report) -> str:
-    """Write one row for each variant of each workload, the base's with empty fields."""
-    return csv_text(_COLUMNS, _rows(report))
-
-
-def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
-    """Write a head and rows; what a row lacks is empty."""
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return stream.getvalue()
-
-
-def _rows(report: Report) -> Iterator[dict[str, object]]:
-    losses = {part.variant: part for part in losses_of(report.results)}
-    for part in report.workloads:
-        compared = {comparison.variant: _comparison(comparison, report.margin) for comparison in part.comparisons}
-        for series in part.series:
-            row: dict[str, object] = {
-                "workload": part.workload.name,
-                "unit": part.workload.unit,
-                "direction": part.workload.direction,
-                "base": report.results.campaign.base,
-                "variant": series.label,
-                "boots": len(series.boots) if series.boots_known else None,
-                "runs": len(series.pooled),
-                "median": series.median,
-            }
-            if (count := losses.get(series.label)) is not None:
-                row |= {"boots_begun": count.boots, "lost": count.lost, "unfit": count.unfit}
-            more = compared.get(series.label)
-            if more is not None:
-                row |= {name: value for name, value in more.items() if name in _COLUMNS}
-                row["aa_difference"] = part.floor
-            yield row

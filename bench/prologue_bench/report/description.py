@@ -1,4 +1,4 @@
-"""Tables of measurements: for people, for spreadsheets, for programs; and what exact boots know beyond counts."""
+"""Tables of measurements, for people and for programs; and what exact boots know beyond counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prologue_bench.analysis.order import trend_of
 from prologue_bench.analysis.series import series_of
 from prologue_bench.exact.entered import SUFFIX, entered_table, read_entered
 from prologue_bench.report import words
-from prologue_bench.report.data import csv_text, setup
+from prologue_bench.report.data import setup
 from prologue_bench.report.group_words import boards_used
 from prologue_bench.report.layout import command_lines, markdown, markdown_table, text_table, wrapped
 from prologue_bench.report.rounding import rounded
@@ -103,12 +103,6 @@ def _rows(results: ResultSet) -> Iterator[dict[str, Any]]:
     for workload, rows in describe(results):
         for row in rows:
             yield {"workload": workload.name, "unit": workload.unit, "direction": workload.direction, **asdict(row)}
-
-
-def to_csv(results: ResultSet) -> str:
-    """Write one row for each variant of each workload; ``outliers`` is their number. Nothing is rounded."""
-    rows = [{**row, "outliers": len(row["outliers"])} for row in _rows(results)]
-    return csv_text(list(rows[0]), rows)
 
 
 def to_json(results: ResultSet) -> str:

@@ -1,4 +1,4 @@
-"""Kernels of several links side by side: one table for a mail, Markdown, CSV and JSON."""
+"""Kernels of several links side by side: one table for a mail, Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Final
 
 from prologue_bench.analysis.links import Links
 from prologue_bench.report import words
-from prologue_bench.report.data import csv_text
 from prologue_bench.report.layout import command_lines, markdown, markdown_table, text_table, wrapped
 
 SCHEMA: Final = "prologue.bench-links/1"
@@ -58,13 +57,6 @@ def to_markdown(links: Links, command: Sequence[str]) -> str:
     lines = [f"### {_TITLE}", "", markdown(_kernel(links)), "", *markdown_table(head, whole, range(1, len(head))), ""]
     lines += [*(f"- {markdown(sentence)}" for sentence in _foot(links)), "", "```", *command_lines(command), "```"]
     return "\n".join(lines) + "\n"
-
-
-def to_csv(links: Links) -> str:
-    """Write one row for each kernel."""
-    columns = ("kernel", "variant", "build_id", *(measure.name for measure in links.measures))
-    rows = [{"kernel": row.label, "variant": row.variant, "build_id": row.build_id, **row.counts} for row in links.rows]
-    return csv_text(columns, rows)
 
 
 def to_json(links: Links) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Iterator
 from typing import Final
 
 from prologue_bench.analysis.series import series_of
 from prologue_bench.errors import BenchError
-from prologue_bench.report.data import csv_text
 from prologue_bench.results.model import ResultSet, Workload
 
 _COLUMNS: Final = (
@@ -18,7 +19,11 @@ _COLUMNS: Final = (
 
 def samples_csv(results: ResultSet) -> str:
     """Write a row for each run of each boot that counts; ``bench compare`` reads it again."""
-    return csv_text(_COLUMNS, _rows(results))
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_rows(results))
+    return stream.getvalue()
 
 
 def _rows(results: ResultSet) -> Iterator[dict[str, object]]:

@@ -219,7 +219,7 @@ def test_a_board_with_one_pair_is_left_out(tmp_path: Path, capsys: Said) -> None
     assert f"{BUILD}: left out: b: a board needs 2 pairs, to know its spread" in text
     assert f"{BUILD}: the effect of the board CANNOT BE ESTIMATED: only a has enough pairs" in text
     assert "random effect" not in text
-    for form in ("text", "0day", "ktap"):
+    for form in ("text", "ktap"):
         assert main(["bench", "compare", str(tmp_path), "--format", form]) == 0
         text = " ".join(capsys.readouterr().out.split())
         assert re.search(rf"{BUILD}: different, [12].\d+% slower \(p [=<] 0.\d+\); for board a only", text)
@@ -279,7 +279,7 @@ def test_other_formats(tmp_path: Path, capsys: Said) -> None:
     assert (build["test"], build["boards"]["used"], build["detectable"]) == ("random effect", ["a", "b"], None)
     assert [part["units"] for part in build["boards"]["parts"]] == [6, 6]
     assert {boot["board"] for boot in report["workloads"][0]["variants"][0]["boots"]} == {"a", "b"}
-    for command in (["compare", "--format", "csv"], ["compare", "--format", "markdown"], ["table"]):
+    for command in (["compare", "--format", "markdown"], ["table"]):
         assert main(["bench", *command, str(tmp_path)]) == 0
         assert ("random effect" in capsys.readouterr().out) == (command[0] == "compare")
 

@@ -55,10 +55,6 @@ def test_a_row_for_each_counter(tmp_path: Path, capsys: pytest.CaptureFixture[st
         "hackbench, sockets: L1-icache-load-misses left out: never on a counter in 48 of 48 runs",
         "hackbench, sockets: iTLB-load-misses left out: a count of 0 has no ratio in 48 of 48 runs",
     )
-    assert main(["bench", "compare", str(directory), "--format", "0day"]) == 0
-    said = capsys.readouterr().out
-    changes = [line.split()[3] for line in said.splitlines() if line.endswith("instructions.instructions")]
-    assert changes == ["+0.0%", "+2.0%"]  # of the A/A control, and of BUILD
     assert main(["bench", "compare", str(directory), "--format", "ktap"]) == 0
     assert "not ok 2 hackbench, sockets: instructions" in capsys.readouterr().out
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import os
@@ -211,15 +209,6 @@ def test_json_holds_every_sample(capsys: Said) -> None:
     table = json.loads(bench(capsys, "table", "different", "--json"))
     assert table["schema"] == "prologue.bench-table/1"
     assert [row["runs"] for row in table["rows"]] == [120] * 6
-
-
-@pytest.mark.usefixtures("sets")
-def test_csv_has_a_row_for_each_variant(capsys: Said) -> None:
-    rows = list(csv.DictReader(io.StringIO(bench(capsys, "compare", "different", "--format", "csv"))))
-    assert [row["variant"] for row in rows] == [BASE, CONTROL, BUILD] * 2
-    assert [row["verdict"] for row in rows][::3] == ["", ""]
-    table = list(csv.DictReader(io.StringIO(bench(capsys, "table", "exact", "--format", "csv"))))
-    assert [float(row["median"]) for row in table] == [4103322, 1204100]
 
 
 @pytest.mark.thorough

@@ -1,8 +1,7 @@
-"""A comparison in the forms of the kernel's test robots: 0day's table, and KTAP with values."""
+"""A comparison as KTAP, with values: for the kernel's test robots."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -15,36 +14,8 @@ from prologue_bench.analysis.series import Series
 from prologue_bench.errors import BenchError
 from prologue_bench.report import words
 from prologue_bench.report.layout import mail
-from prologue_bench.results.model import Workload
 
-_WIDTH: Final = 16
 _VERDICTS: Final = ("different", "equivalent")
-
-
-def to_0day(report: Report) -> str:
-    """Write a table for each variant as 0day's robot does: ``%stddev  %change  %stddev``.
-
-    Values are medians over boots, deviations those of the boots' medians; the verdict, which 0day has not, comes after.
-
-    Raises:
-        BenchError: the evidence allows no percentages.
-
-    """
-    _require_timing(report, "0day")
-    base, lines = report.results.campaign.base, _first_lines(report)
-    for label in (variant.label for variant in report.results.campaign.variants if variant.label != base):
-        rows, verdicts = [], []
-        for part in report.workloads:
-            for series, comparison in _pairs(part, label):
-                middle = "" if comparison.effect is None else f"{100 * comparison.effect.change:+.1f}%"
-                rows.append(f"{_value(part.series[0])} {middle:>10} {_value(series)}  {_metric(part.workload)}")
-                verdicts.append(f"# {_metric(part.workload)}: {words.verdict(part, comparison, report.margin)}")
-            if label in _without_boots(report, part):
-                verdicts.append(f"# {_metric(part.workload)}: {label}: no boot counts")
-        lines += [f"{mail(base):>{_WIDTH}} {mail(label):>{_WIDTH + 11}}", f"{'-' * _WIDTH} {'-' * (_WIDTH + 11)}"]
-        lines += [f"{'%stddev':>{_WIDTH}} {'%change':>10} {'%stddev':>{_WIDTH}}"]
-        lines += [f"{chr(92):>{_WIDTH}} {'|':>10} {chr(92):>{_WIDTH}}", *rows, *map(mail, verdicts), ""]
-    return "\n".join(lines)
 
 
 def to_ktap(report: Report) -> str:
@@ -58,14 +29,15 @@ def to_ktap(report: Report) -> str:
         BenchError: the evidence allows no percentages.
 
     """
-    _require_timing(report, "ktap")
+    if (evidence := report.results.campaign.evidence) != "timing":
+        raise BenchError(f"--format ktap: {evidence} evidence has no percentages: use text or json")
     of_boots = list(_boots(report, len(report.workloads) + 1))
     lines = ["KTAP version 1", f"1..{len(report.workloads) + bool(of_boots)}", *_first_lines(report)]
     planned = len(report.results.campaign.variants) - 1
     for number, part in enumerate(report.workloads, 1):
         inner, failed = ["KTAP version 1", f"1..{planned}", _diagnostic(part.series[0], part)], False
         for count, comparison in enumerate(part.comparisons, 1):
-            ((series, _),) = _pairs(part, comparison.variant)
+            series = next(series for series in part.series if series.label == comparison.variant)
             bad = _is_worse(part, comparison)
             verdict = mail(words.verdict(part, comparison, report.margin))
             skip = "" if comparison.verdict in _VERDICTS or comparison is part.control else f" # SKIP {verdict}"
@@ -107,31 +79,8 @@ def _without_boots(report: Report, part: WorkloadReport) -> list[str]:
     return [variant.label for variant in report.results.campaign.variants if variant.label not in recorded]
 
 
-def _require_timing(report: Report, form: str) -> None:
-    if report.results.campaign.evidence != "timing":
-        evidence = report.results.campaign.evidence
-        raise BenchError(f"--format {form}: {evidence} evidence has no percentages: use text, csv or json")
-
-
-def _pairs(part: WorkloadReport, label: str) -> Iterator[tuple[Series, Comparison]]:
-    compared = {comparison.variant: comparison for comparison in part.comparisons}
-    yield from ((series, compared[label]) for series in part.series[1:] if series.label == label)
-
-
-def _value(series: Series) -> str:
-    """Write ``43.68 ±  1%`` in 0day's way: five digits, and the deviation in whole percent."""
-    deviation = 100 * _deviation(series) / series.median if series.median else 0.0
-    number = f"{series.median:.5g}"
-    return f"{number:>{_WIDTH - 6}} \u00b1{deviation:3.0f}%"
-
-
 def _deviation(series: Series) -> float:
     return float(np.std(series.medians, ddof=1)) if len(series.medians) > 1 else 0.0
-
-
-def _metric(workload: Workload) -> str:
-    """Return ``hackbench-sockets.seconds``, as 0day names what it measured."""
-    return ".".join(re.sub(r"[^\w]+", "-", text).strip("-") for text in (workload.name, workload.unit))
 
 
 def _diagnostic(series: Series, part: WorkloadReport) -> str:
