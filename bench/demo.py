@@ -28,7 +28,7 @@ from prologue_bench.guest.initramfs import build_initramfs
 from prologue_bench.guest.vm import QEMU, GuestRun, Job, Machine, boot, qemu_value, run_console
 from prologue_bench.host.events import parse_line
 from prologue_bench.trace.monitor import finish
-from tests.support.debian.kernels import DebianKernel, fetch_kernel, fetch_modules
+from tests.support.debian.kernels import fetch_kernel, fetch_modules
 
 SETUP = Path(__file__).parent.parent / ".ci" / "setup"
 SMALL_SHOWN = "work_leaf"  # the function of the small kernel that is shown
@@ -185,13 +185,6 @@ def audit_running(vmlinux: Path, processed: Path, image: Path, out: Path) -> Non
     show_function(SHOWN, {"as linked": vmlinux, "processed": processed, "running": live})
 
 
-def debian_kernel(suite: str) -> DebianKernel:
-    """Fetch the kernel, and name it."""
-    kernel = fetch_kernel(suite)
-    print(f"{kernel.package} {kernel.package_version}, kept in {kernel.vmlinux.parent}")
-    return kernel
-
-
 def why_no_guest(given: Path | None) -> str:
     """Return why this machine can make no guest for a kernel, which is Debian's if none is given; empty if it can."""
     try:
@@ -212,7 +205,9 @@ def real_kernel(args: argparse.Namespace, out: Path) -> None:
         return
     title = f"get Debian's arm64 cloud kernel of {args.suite} (about 300 MB the first time)"
     steps.begin(title if args.vmlinux is None else "the kernel that was given")
-    kernel = debian_kernel(args.suite) if args.vmlinux is None else None
+    kernel = fetch_kernel(args.suite) if args.vmlinux is None else None
+    if kernel is not None:
+        print(f"{kernel.package} {kernel.package_version}, kept in {kernel.vmlinux.parent}")
     vmlinux, processed = out / "vmlinux", out / "vmlinux.build"
     vmlinux.unlink(missing_ok=True)
     vmlinux.symlink_to(args.vmlinux.resolve() if kernel is None else kernel.vmlinux)

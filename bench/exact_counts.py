@@ -47,11 +47,6 @@ class Pair:
     build: Counts
 
 
-def progress(text: str) -> None:
-    """Report progress on stderr."""
-    print(f"exact_counts: {text}", file=sys.stderr, flush=True)
-
-
 def count_pair(vmlinux: Path, machine: Machine, append: str) -> Pair:
     """Make both variants and count their boots."""
     counts = {}
@@ -65,7 +60,8 @@ def count_pair(vmlinux: Path, machine: Machine, append: str) -> Pair:
                 raise BenchError(f"{vmlinux}: no variant {kind} (see above)")
             begin = time.monotonic()
             counts[kind] = count_boot(variant, directory, machine, append=append)
-            progress(f"{counts[kind].release} {kind}: booted twice in {time.monotonic() - begin:.0f} s, equal")
+            took = f"{counts[kind].release} {kind}: booted twice in {time.monotonic() - begin:.0f} s, equal"
+            print(f"exact_counts: {took}", file=sys.stderr, flush=True)
             variant.unlink()
     return Pair(vmlinux, counts["boot"], counts["build"])
 
@@ -80,7 +76,7 @@ def table(pairs: list[Pair]) -> str:
         rows.append(("sites", f"{pair.boot.sites:,}", f"{pair.build.sites:,}", ""))
         rows.append(_row("instructions, reset to init", pair.boot.instructions, pair.build.instructions))
         rows.append(_row("  of them in ftrace_init", pair.boot.ftrace_init, pair.build.ftrace_init))
-        a, b = pair.boot.per_site, pair.build.per_site
+        a, b = (counts.ftrace_init / counts.sites for counts in (pair.boot, pair.build))
         rows.append(("    per site", f"{a:,.1f}", f"{b:,.1f}", f"{b - a:+,.1f}"))
         rows.append(_row("  of them in relocation", pair.boot.relocation, pair.build.relocation))
         before, after = asdict(pair.boot.ftrace_init_words), asdict(pair.build.ftrace_init_words)

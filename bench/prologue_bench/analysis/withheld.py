@@ -13,15 +13,11 @@ from prologue_bench.results.model import ResultSet
 def why_withheld(results: ResultSet) -> dict[str, str]:
     """Return why a variant gets no verdict on any workload, the worst reason first; other variants are not in it."""
     labels = [variant.label for variant in results.campaign.variants]
-    of_all = next((reason for reason in (added_later(results), unfinished(results)) if reason is not None), None)
+    of_all = unfinished(results)
+    if results.added:
+        added = "; ".join(results.added)
+        of_all = f"{added}: boots that are added when a report is there find differences that do not exist"
     return ({} if of_all is None else dict.fromkeys(labels, of_all)) | unequal_losses(results)
-
-
-def added_later(results: ResultSet) -> str | None:
-    """Say which boots were added when a report was there; None if there are none."""
-    if not results.added:
-        return None
-    return f"{'; '.join(results.added)}: boots that are added when a report is there find differences that do not exist"
 
 
 def unfinished(results: ResultSet) -> str | None:

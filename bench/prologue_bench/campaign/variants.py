@@ -119,7 +119,9 @@ def make_link(variants: Variants, directory: Path) -> Link:
     for kind, plan in plans.items():
         path = directory / f"Image.{kind}"
         counts.append(f"{kind}: {_write(kernel, plan, words[kind], path)}")
-        images.append(Image(Variant(kind, kind, _sha256(path), len(_differing(base, words[kind]))), path))
+        images.append(
+            Image(Variant(kind, kind, _sha256(path), len({at for at, _ in base.items() ^ words[kind].items()})), path)
+        )
     sections, symbols = len(kernel.image.sections), len(kernel.symbols.values)
     head = f"same link: 0 of {symbols:,} symbols and 0 of {sections} sections moved"
     stub = _stub(kernel, plans["build"]) if "build" in plans else {}
@@ -172,10 +174,6 @@ def _require_same_link(before: ElfImage, after: ElfImage, words: _Words, name: s
     differing = differing_files(before, after, before.size)
     if stray := sorted({int(offset) & ~3 for offset in differing} - words.keys()):
         raise BenchError(f"{name}: the word at file offset {stray[0]:#x} differs, which no plan names")
-
-
-def _differing(first: _Words, second: _Words) -> set[int]:
-    return {offset for offset, _ in first.items() ^ second.items()}
 
 
 def _sha256(path: Path) -> str:

@@ -77,7 +77,9 @@ def run(args: Namespace) -> int:
     counter = build_counter() if args.counters else b""
     task = Task(workloads=_workloads(args), runs=args.runs, sites=sites, governor=args.governor, counter=counter)
     if args.script:
-        return _print_script(task, args.label)
+        note(f"on the board, as root, once for each boot: LABEL={shlex.quote(args.label)} sh SCRIPT >> boots.log; "
+             "then here: prologue bench compare boots.log")  # fmt: skip
+        return put(script(task, args.label))
     if not args.output.name.endswith(SUFFIXES):
         raise BenchError(f"-o {args.output}: the suffix marks a record file: use {args.output}.jsonl")
     with appending(args.output) as append:
@@ -103,13 +105,6 @@ def _workloads(args: Namespace) -> tuple[Workload, ...]:
         raise BenchError("--pattern, --unit and --direction go together; without them the wall time is measured")
     direction: Direction = args.direction or "lower"
     return (Workload(args.command, args.command, args.unit or "seconds", direction, pattern=args.pattern),)
-
-
-def _print_script(task: Task, label: str) -> int:
-    put(script(task, label))
-    note(f"on the board, as root, once for each boot: LABEL={shlex.quote(label)} sh SCRIPT >> boots.log; "
-         "then here: prologue bench compare boots.log")  # fmt: skip
-    return 0
 
 
 def _look(task: Task, vmlinux: Path | None) -> None:

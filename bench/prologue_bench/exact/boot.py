@@ -7,9 +7,7 @@ of one vmlinux then execute the same instructions, and every count is taken twic
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from prologue.elf.flat import write_flat
@@ -22,7 +20,6 @@ from prologue_bench.exact.places import Places, boot_numbers, find_places
 from prologue_bench.guest.initramfs import pack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from prologue_bench.guest.vm import Machine
@@ -86,11 +83,6 @@ class Counts:
     ftrace_init_maintenance: MaintenanceCounts
     ftrace_init_lines: LineCounts
 
-    @property
-    def per_site(self) -> float:
-        """Instructions in ``ftrace_init`` for each site."""
-        return self.ftrace_init / self.sites
-
 
 def count_boot(vmlinux: Path, directory: Path, machine: Machine = ONE_CPU, *, append: str = "") -> Counts:
     """Boot a vmlinux twice and return what both boots counted.
@@ -108,24 +100,18 @@ def count_boot(vmlinux: Path, directory: Path, machine: Machine = ONE_CPU, *, ap
 
     """
     kernel = Kernel(vmlinux)
-    places = find_places(kernel)
-    with _booting(kernel, places, directory, machine, append) as (image, run):
-        runs = [run(stem=directory / f"run-{k}") for k in range(_RUNS)]
-        _require_equal(runs, vmlinux)
-        return read_counts(kernel, places, image, runs[0])
-
-
-@contextmanager
-def _booting(
-    kernel: Kernel, places: Places, directory: Path, machine: Machine, append: str = ""
-) -> Iterator[tuple[Path, Callable[..., dict[str, Any]]]]:
-    """Yield a kernel's Image, and what boots it up to an init that powers off: ``run_plugin`` without what it has."""
-    image, initramfs, init = directory / "Image", directory / "init.cpio", build_stop()
+    places, init = find_places(kernel), build_stop()
+    image, initramfs = directory / "Image", directory / "init.cpio"
     try:
         initramfs.write_bytes(pack({"init": init.read_bytes()}))
         write_flat(kernel.image, image)
         command, numbers = boot_command(image, initramfs, machine, append), boot_numbers(places, image, init)
-        yield image, partial(run_plugin, command, numbers, places.classes, timeout=_TIMEOUT)
+        runs = [
+            run_plugin(command, numbers, places.classes, stem=directory / f"run-{k}", timeout=_TIMEOUT)
+            for k in range(_RUNS)
+        ]
+        _require_equal(runs, vmlinux)
+        return read_counts(kernel, places, image, runs[0])
     finally:
         for path in (image, initramfs):
             path.unlink(missing_ok=True)

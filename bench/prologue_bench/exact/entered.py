@@ -13,7 +13,7 @@ from prologue_bench.results.fields import parse, read_file
 
 SCHEMA: Final = "prologue.bench-entered/1"
 SUFFIX: Final = ".entered.json"
-TOP: Final = 20
+_TOP: Final = 12
 _NAME_WIDTH: Final = 40
 
 Entered = tuple[tuple[str, int], ...]  # functions and how often each was entered, most often first
@@ -41,7 +41,7 @@ def read_entered(path: Path) -> dict[str, Entered]:
         raise BenchError(f"{path}: workloads: expected pairs of a function and a count for each") from error
 
 
-def entered_table(entered: Entered, top: int = TOP) -> str:
+def entered_table(entered: Entered, top: int = _TOP) -> str:
     """Print the functions entered most often and their share of all entries: plain text, 75 columns at most."""
     from tabulate import tabulate
 

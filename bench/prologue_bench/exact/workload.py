@@ -57,8 +57,6 @@ class WorkloadCounts:
     first slots executed, in the whole kernel; ``entered`` are the functions that they begin.
     """
 
-    release: str
-    argv: Argv
     kernel: int
     user: int
     prologues: int
@@ -135,7 +133,7 @@ class Bench:
         spans = [parse_json(line) for line in out.read_text().splitlines()] if out.exists() else []
         _require_all(spans, workloads, lines, stem)
         counts = read_counts(self.kernel, self.places, image, seen)
-        measured = tuple(self._counts(argv, span) for argv, span in zip(workloads, spans, strict=True))
+        measured = tuple(map(self._counts, spans))
         return Run(counts, measured, _read_back(spans, lines))
 
     def require_runnable(self, workloads: Sequence[Argv]) -> None:
@@ -168,18 +166,11 @@ class Bench:
         marks = {name: symbols.find(f"measure_{name}") for name in ("begin", "end")}
         return {name: symbol.vaddr for name, symbol in marks.items() if symbol} | {"text": self.places.text}
 
-    def _counts(self, argv: Argv, span: dict[str, Any]) -> WorkloadCounts:
+    def _counts(self, span: dict[str, Any]) -> WorkloadCounts:
         entries = sorted(((count, index) for index, count, _ in span["entries"]), key=lambda row: (-row[0], row[1]))
         entered = tuple((self._function(self.places.text + 4 * index), count) for count, index in entries)
         prologues = sum(count for count, _ in entries)
-        return WorkloadCounts(
-            release=self.kernel.release,
-            argv=argv,
-            kernel=span["kernel"],
-            user=span["user"],
-            prologues=prologues,
-            entered=entered,
-        )
+        return WorkloadCounts(kernel=span["kernel"], user=span["user"], prologues=prologues, entered=entered)
 
     def _function(self, vaddr: int) -> str:
         return self.kernel.symbols.locate(vaddr).symbol or f"{vaddr:#x}"

@@ -103,20 +103,12 @@ class PrivateApt:
 
     def show(self, name: str) -> Package:
         """Return the candidate version of package `name`; raises BenchError if the suite has none."""
-        packages = parse_packages(self._ask("show", "--no-all-versions", name, what=name))
+        packages = parse_packages(self.ask("show", "--no-all-versions", name, what=name))
         if not packages:  # other packages mention it: apt prints nothing then, and is content
             raise _no_package(name, self.suite)
         return packages[0]
 
-    def names(self, prefix: str) -> list[str]:
-        """Return the names that begin so, also of packages that others only mention."""
-        return self._ask("pkgnames", prefix, what=prefix).split()
-
-    def versions(self, names: Sequence[str]) -> list[Package]:
-        """Return every version of the packages that the suite has of those `names` gave."""
-        return parse_packages(self._ask("show", *sorted(names), what="kernels")) if names else []
-
-    def _ask(self, *question: str, what: str) -> str:
+    def ask(self, *question: str, what: str) -> str:
         """Return what apt-cache prints, kept as long as its lists: each question takes 0.2 s."""
         name = hashlib.sha256("\0".join(question).encode()).hexdigest()[:32]
         answer, fetched = self.home / "answers" / name, None

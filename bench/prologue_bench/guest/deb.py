@@ -45,14 +45,6 @@ class PackageFiles:
         return None
 
 
-def extract_all(deb: Path, directory: Path) -> None:
-    """Unpack a package into a directory, made if need be; raises BenchError."""
-    command = [programs.find("dpkg-deb"), "--extract", str(deb), str(directory)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    if done.returncode:
-        raise BenchError(f"{deb}: {_last_line(done.stderr)}")
-
-
 @contextmanager
 def tar_stream(deb: Path) -> Iterator[IO[bytes]]:
     """Yield the package's file system as an uncompressed tar stream. A truncated package raises BenchError."""

@@ -84,7 +84,7 @@ def look_at(vmlinux: Path, name: str, source: Path, plan: LinkPlan | None, refer
         layout=kernel.layout,
         functions=digest_of(functions),
         sites=len(first),
-        moved=count_moved(reference, functions),
+        moved=len({*pairwise(functions)} - {*pairwise(reference)}),
         lines=sharing(first, LINE),
         pages=sharing(first, PAGE),
     )
@@ -118,11 +118,6 @@ def traced_functions(kernel: Kernel) -> list[str]:
                                 strict=True):  # fmt: skip
         named.setdefault(vaddr, []).append(f"{symbols.name_of(row)} {size}")
     return [" ".join(sorted(named.get(vaddr, ()))) for vaddr in entries.tolist()]
-
-
-def count_moved(reference: list[str], functions: list[str]) -> int:
-    """Count the functions that have another function before them than in the reference link."""
-    return len({*pairwise(functions)} - {*pairwise(reference)})
 
 
 def digest_of(functions: list[str]) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 import string
+from dataclasses import asdict
 from importlib.resources import files
 from typing import Final
 
 from prologue_bench.errors import BenchError
-from prologue_bench.recorder.task import Task, encode_task
+from prologue_bench.recorder.task import Task
 
 _PLAIN: Final = frozenset(string.ascii_letters.encode())  # a digit after an escape might be taken for a part of it
 _DELIMITERS: Final = "/|,;#!@%~"
@@ -24,8 +25,9 @@ def script(task: Task, label: str = "") -> str:
         BenchError: a pattern that no sed script can hold.
 
     """
+    known = {"workloads": list(map(asdict, task.workloads)), "runs": task.runs, "governor": task.governor}
     settings = {
-        "plan": json.dumps(encode_task(task)),
+        "plan": json.dumps(known),  # what is to be known of a task to read its output
         "label": label,
         "runs": str(task.runs),
         "workloads": str(len(task.workloads)),

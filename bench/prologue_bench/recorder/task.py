@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from prologue_bench.results.model import Workload
 
@@ -23,8 +22,3 @@ class Task:
     governor: str | None = None
     stub: tuple[int, ...] = ()
     counter: bytes = b""
-
-
-def encode_task(task: Task) -> dict[str, Any]:
-    """Encode what is to be known of a task to read its output."""
-    return {"workloads": list(map(asdict, task.workloads)), "runs": task.runs, "governor": task.governor}

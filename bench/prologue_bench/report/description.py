@@ -25,7 +25,6 @@ from prologue_bench.results.store import boot_log
 SCHEMA: Final = "prologue.bench-table/1"
 _HEAD: Final = ("variant", "boots", "runs", "min", "q1", "median", "q3", "max", "out")
 _NUMBERS: Final = tuple(range(1, len(_HEAD)))
-_TOP: Final = 12  # functions
 _SHOWN: Final = 6  # outliers named of one variant
 
 
@@ -134,5 +133,5 @@ def _entries(directory: Path, results: ResultSet) -> Iterator[str]:
             f"instructions ({1000 * prologues / kernel:.2f} in 1000 of the kernel)"
         )
         yield ""
-        yield from entered_table(entered, _TOP).splitlines()
+        yield from entered_table(entered).splitlines()
     yield ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, cast
@@ -12,11 +12,7 @@ from prologue_bench.results.fields import SAMPLE, is_sample
 from prologue_bench.results.model import NOTHING, Boot, Campaign, Direction, Evidence, ResultSet, Variant, Workload
 
 BY_HAND: Final = "docs/json.md has a table to write by hand, in ten lines to copy (prologue.bench-samples/1)"
-_BETTER: Final[Mapping[str, str]] = {
-    **dict.fromkeys(
-        ("s", "sec", "seconds", "ms", "us", "ns", "sec/op", "ns/op", "B/op", "allocs/op", "bytes"), "lower"
-    ),
-}
+_LESS_IS_BETTER: Final = ("s", "sec", "seconds", "ms", "us", "ns", "sec/op", "ns/op", "B/op", "allocs/op", "bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +51,7 @@ def direction_of(unit: str, named: str, where: str) -> Direction:
         BenchError: neither is known.
 
     """
-    direction = named or _BETTER.get(unit) or ("higher" if unit.endswith("/s") else "")
+    direction = named or ("lower" if unit in _LESS_IS_BETTER else "higher" if unit.endswith("/s") else "")
     if direction not in ("lower", "higher"):
         raise BenchError(f"{where}: unit {unit!r}: is less or more of it better? {BY_HAND}, with a direction")
     return cast("Direction", direction)

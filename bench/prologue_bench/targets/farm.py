@@ -16,7 +16,7 @@ from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.recorder.output import read_recorded
 from prologue_bench.recorder.script import script
 from prologue_bench.targets.base import BoardTarget
-from prologue_bench.targets.seat import FarmRequest, Seat
+from prologue_bench.targets.board_process import BoardProcess, FarmRequest
 
 if TYPE_CHECKING:
     from prologue_bench.recorder.output import Recorded
@@ -32,7 +32,7 @@ class FarmTarget(BoardTarget):
 
     def __init__(self, wanted: FarmRequest) -> None:
         self._wanted = wanted
-        self._seat: Seat | None = None
+        self._process: BoardProcess | None = None
         self._aside: Mapping[str, str] = {}
         self._board: str | None = None
         self._facts: Mapping[str, str] | None = None
@@ -43,8 +43,8 @@ class FarmTarget(BoardTarget):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._seat is not None:
-            self._seat.close()
+        if self._process is not None:
+            self._process.close()
 
     @property
     def board(self) -> str:
@@ -61,8 +61,8 @@ class FarmTarget(BoardTarget):
     def boot(self, attempt: Attempt, task: Task) -> Recorded:
         """Make one boot of the board in use; see ``Target.boot``."""
         self.facts()
-        assert self._seat is not None  # noqa: S101 - the facts are its
-        lines = self._seat.record(attempt.image, attempt.log, attempt.timeout, script(task))
+        assert self._process is not None  # noqa: S101 - the facts are its
+        lines = self._process.record(attempt.image, attempt.log, attempt.timeout, script(task))
         return read_recorded(lines, task, f"console in {attempt.log}")
 
     def replace(self, lost: GuestLostError) -> None:
@@ -81,10 +81,10 @@ class FarmTarget(BoardTarget):
     def _settle(self) -> Mapping[str, str]:
         """Take places until one answers and is of the type of those before; return its facts."""
         while True:
-            self._seat = self._seat or Seat(self._wanted, self._aside)
-            self._board = self._seat.take()
+            self._process = self._process or BoardProcess(self._wanted, self._aside)
+            self._board = self._process.take()
             try:
-                facts = {name: value for name, value in self._seat.facts().items() if name != "board"}
+                facts = {name: value for name, value in self._process.facts().items() if name != "board"}
                 self._require_type(facts)
             except GuestLostError as error:
                 self._put_aside(error)
@@ -97,12 +97,12 @@ class FarmTarget(BoardTarget):
                 raise GuestLostError(f"differs from the earlier boards: {name}: {facts.get(name)}, not {value}")
 
     def _put_aside(self, error: GuestLostError) -> None:
-        if self._seat is not None:
-            seat, self._seat = self._seat, None
+        if self._process is not None:
+            process, self._process = self._process, None
             try:
-                self._aside = seat.put_aside(error.message.splitlines()[0])
+                self._aside = process.put_aside(error.message.splitlines()[0])
             except GuestLostError:  # the process is gone, and with it what it held
-                seat.close()
+                process.close()
 
 
 def open_farm(text: str, reserve: str) -> FarmTarget:

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from prologue_bench.errors import BenchError, GuestLostError
+from prologue_bench.targets.board_process import BoardProcess, FarmRequest
 from prologue_bench.targets.farm import FarmTarget
-from prologue_bench.targets.seat import FarmRequest, Seat
 from tests.support.board.machine import free_port
 from tests.support.farm.lab import TAG, Lab, running_lab
 from tests.support.needs import needs_dev_module
@@ -47,42 +47,42 @@ def wanted(lab: Lab, tmp_path: Path) -> FarmRequest:
 def test_a_third_campaign_waits_until_a_place_is_free(
     lab: Lab, wanted: FarmRequest, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    seats = [Seat(wanted, {}) for _ in range(3)]
+    processes = [BoardProcess(wanted, {}) for _ in range(3)]
     try:
-        taken = {seat.take() for seat in seats[:2]}
+        taken = {process.take() for process in processes[:2]}
         assert taken == {*NAMES}
         got: list[str] = []
-        third = threading.Thread(target=lambda: got.append(seats[2].take()))
+        third = threading.Thread(target=lambda: got.append(processes[2].take()))
         third.start()
         third.join(3)
         assert got == []
-        seats[0].close()
+        processes[0].close()
         third.join(600)
         assert got
         assert got[0] in NAMES
         assert "waiting for a place with board=virt (reservation " in capfd.readouterr().err
         assert lab.client("places", "--acquired").split() == sorted(NAMES)
     finally:
-        for seat in seats:
-            seat.close()
+        for process in processes:
+            process.close()
     assert lab.client("reservations") == ""
     assert lab.client("places", "--acquired") == ""
 
 
 def test_a_place_that_is_put_aside_is_not_got_again(lab: Lab, wanted: FarmRequest) -> None:
-    first = Seat(wanted, {})
+    first = BoardProcess(wanted, {})
     place = first.take()
     aside = first.put_aside("board lost: it burns")
     assert list(aside) == [place]
     assert lab.client("places", "--acquired") == ""
     assert aside[place] in lab.client("reservations")  # nobody else gets it meanwhile
-    second = Seat(wanted, aside)
+    second = BoardProcess(wanted, aside)
     other = second.take()
     assert other != place
     assert aside[place] not in lab.client("reservations")
     both = second.put_aside("so does this one")
     assert sorted(both) == sorted(NAMES)  # else a kernel that boots nowhere would alternate between them for ever
-    third = Seat(wanted, both)
+    third = BoardProcess(wanted, both)
     with pytest.raises(GuestLostError, match="no place with board=virt is left: put aside: left, right"):
         third.take()
     third.close()
@@ -91,19 +91,20 @@ def test_a_place_that_is_put_aside_is_not_got_again(lab: Lab, wanted: FarmReques
 
 def test_a_place_that_was_taken_is_ours_at_once(lab: Lab, wanted: FarmRequest) -> None:
     """An empty Image boots nothing; but labgrid must not say that the place is not acquired, which it learns later."""
-    seat = Seat(wanted, {})
-    seat.take()
+    process = BoardProcess(wanted, {})
+    process.take()
     with pytest.raises(GuestLostError, match=r"board lost: .*not done within 4 s"):
-        seat.record(None, None, 4, "true")
-    seat.close()
+        process.record(None, None, 4, "true")
+    process.close()
     assert lab.client("places", "--acquired") == ""
 
 
 @pytest.mark.extended  # labgrid takes two minutes to notice
 def test_a_campaign_that_is_killed_gives_its_place_back(lab: Lab, wanted: FarmRequest) -> None:
     code = (
-        "import os, sys; from pathlib import Path; from prologue_bench.targets.seat import Seat, FarmRequest\n"
-        "print(Seat(FarmRequest(Path(sys.argv[1]), 'main', {'board': 'virt'}), {}).take(), flush=True)\n"
+        "import os, sys; from pathlib import Path\n"
+        "from prologue_bench.targets.board_process import BoardProcess, FarmRequest\n"
+        "print(BoardProcess(FarmRequest(Path(sys.argv[1]), 'main', {'board': 'virt'}), {}).take(), flush=True)\n"
         "os.kill(os.getpid(), 9)"
     )
     killed = subprocess.run(
@@ -120,8 +121,8 @@ def test_a_campaign_that_is_killed_gives_its_place_back(lab: Lab, wanted: FarmRe
 def test_a_campaign_that_is_ended_while_it_acquires_gives_the_place_back(lab: Lab, tmp_path: Path) -> None:
     """The coordinator has acquired it, and its answer is under way."""
     code = (
-        "import asyncio, signal, sys; from prologue_bench.targets import places, seat\n"
-        "signal.signal(signal.SIGTERM, seat._end)\n"
+        "import asyncio, signal, sys; from prologue_bench.targets import board_process, places\n"
+        "signal.signal(signal.SIGTERM, board_process._end)\n"
         "class Slow(places.CoordinatorPlaces):\n"
         "    def _connect(self):\n"
         "        super()._connect()\n"
@@ -153,7 +154,7 @@ def test_a_campaign_that_is_ended_while_it_acquires_gives_the_place_back(lab: La
 def test_a_place_that_somebody_else_has_now_stays_theirs(
     lab: Lab, wanted: FarmRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ours = Seat(FarmRequest(wanted.environment, "main", {"name": "right"}), {})
+    ours = BoardProcess(FarmRequest(wanted.environment, "main", {"name": "right"}), {})
     try:
         assert ours.take() == "right"
         (token,) = [word.removesuffix(":").strip("'") for word in lab.client("reservations").split()[1:2]]
@@ -230,21 +231,21 @@ def test_no_such_environment(tmp_path: Path) -> None:
         farm.facts()
 
 
-def waits(seat: Seat) -> None:
+def waits(process: BoardProcess) -> None:
     with suppress(GuestLostError):  # it is ended before it gets a place
-        seat.take()
+        process.take()
 
 
 def test_an_exporter_that_is_gone(lab: Lab, wanted: FarmRequest, capfd: pytest.CaptureFixture[str]) -> None:
     """Last: it is not started again."""
-    using = Seat(FarmRequest(wanted.environment, "main", {"name": "left"}), {})
+    using = BoardProcess(FarmRequest(wanted.environment, "main", {"name": "left"}), {})
     assert using.take() == "left"
     lab.kill("left")
     for _ in range(2):  # labgrid itself says 'params', then 'cls'
         with pytest.raises(GuestLostError, match=r"^board lost: no exporter has "):
             using.record(None, None, 30, "true")
     using.close()
-    first, second = Seat(wanted, {}), Seat(wanted, {})
+    first, second = BoardProcess(wanted, {}), BoardProcess(wanted, {})
     try:
         assert first.take() == "right"
         threading.Thread(target=waits, args=(second,)).start()
@@ -253,5 +254,5 @@ def test_an_exporter_that_is_gone(lab: Lab, wanted: FarmRequest, capfd: pytest.C
             assert time.monotonic() < end, said
             time.sleep(0.2)
     finally:
-        for seat in (first, second):
-            seat.close()
+        for process in (first, second):
+            process.close()

@@ -13,6 +13,7 @@ from functools import cmp_to_key
 from typing import TYPE_CHECKING, Final
 
 from prologue_bench.errors import BenchError
+from prologue_bench.guest.apt import parse_packages
 from prologue_bench.host import programs
 
 if TYPE_CHECKING:
@@ -43,10 +44,10 @@ def kernel_sets(private: PrivateApt, flavour: str) -> list[KernelSet]:
     Raises BenchError if the suite has none; says which debug packages lack an image.
     """
     debug_name = re.compile(rf"linux-image-(?P<release>\d[^-]*(?:-\d+)?-{re.escape(flavour)})-dbg")
-    names = private.names("linux-")
+    names = private.ask("pkgnames", "linux-", what="linux-").split()  # also those that others only mention
     releases = [match["release"] for match in map(debug_name.fullmatch, names) if match]
     of_releases = [name for name in names if any(release in name for release in releases)]
-    packages = {(package.name, package.version): package for package in private.versions(of_releases)}
+    packages = {(package.name, package.version): package for package in _versions(private, of_releases)}
     sets, lacking = [], []
     for (name, version), package in packages.items():
         match = debug_name.fullmatch(name)
@@ -61,6 +62,10 @@ def kernel_sets(private: PrivateApt, flavour: str) -> list[KernelSet]:
         why = f": no image of {', '.join(sorted(lacking))} yet; try again tomorrow" if lacking else ""
         raise BenchError(f"{private.suite} has no {flavour} kernel with debug package, boot file and modules{why}")
     return sorted(sets, key=cmp_to_key(_compare), reverse=True)
+
+
+def _versions(private: PrivateApt, names: list[str]) -> list[Package]:
+    return parse_packages(private.ask("show", *sorted(names), what="kernels")) if names else []
 
 
 def _image(packages: Mapping[tuple[str, str], Package], release: str, version: str) -> tuple[Package, ...] | None:

@@ -17,6 +17,7 @@ from prologue_bench.guest import deb
 from prologue_bench.guest.packages import fetch, fetch_all, file_name, from_lists
 from prologue_bench.host import cache
 from tests.support.debian.kernel_sets import kernel_sets
+from tests.support.debian.source import extract_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -64,7 +65,7 @@ def fetch_modules(kernel: DebianKernel) -> Path:
 
     def unpack(private: apt.PrivateApt, report: Progress, path: Path) -> None:
         for package in fetch_all(private, _image_of(private, kernel), report):
-            deb.extract_all(package, path)
+            extract_all(package, path)
 
     def take(private: apt.PrivateApt, report: Progress) -> Path:
         return cache.produce(key, lambda path: unpack(private, report, path))

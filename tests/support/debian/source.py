@@ -7,8 +7,7 @@ import subprocess
 from pathlib import Path
 
 from prologue_bench.errors import BenchError
-from prologue_bench.guest.deb import extract_all
-from prologue_bench.host import cache
+from prologue_bench.host import cache, programs
 
 
 def unpacked_source(deb: Path) -> Path:
@@ -25,6 +24,11 @@ def link_source(deb: Path, tree: Path) -> None:
     Unpacking takes ten seconds of CPU time and 1.3 GB, links take half a second. Raises as ``unpacked_source`` does.
     """
     _run(["cp", "-al", str(unpacked_source(deb)), str(tree)])
+
+
+def extract_all(deb: Path, directory: Path) -> None:
+    """Unpack a package into a directory, made if need be; raises BenchError."""
+    _run([programs.find("dpkg-deb"), "--extract", str(deb), str(directory)])
 
 
 def _unpack(deb: Path, tree: Path) -> None:

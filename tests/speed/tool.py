@@ -1,6 +1,6 @@
 """How fast the tool is, beside its peers, in one run: ratios of medians, and peak memory.
 
-    .venv/bin/python bench/tool_speed.py [--runs 10] [--running VMLINUX DUMP] [VMLINUX]
+    .venv/bin/python -m tests.speed.tool [--runs 10] [--running VMLINUX DUMP] [VMLINUX]
 
 VMLINUX may have the marker, and must not be processed. Without it, this program takes Debian's 6.12 cloud kernel,
 verifies 7.2's, too, and then shows on two more kernels, one of them small, that the cost of verifying is linear; the
@@ -108,7 +108,7 @@ def _as_installed(directory: Path) -> str:
     """Make an environment with this tree and its libraries as plain directories; return its interpreter."""
     venv.create(directory, with_pip=False)
     variables = {"base": str(directory), "platbase": str(directory)}
-    tree = Path(__file__).resolve().parent.parent
+    tree = Path(__file__).resolve().parents[2]
     paths = (tree, tree / "bench", sysconfig.get_path("purelib"))
     Path(sysconfig.get_path("purelib", vars=variables), "prologue.pth").write_text(
         "".join(f"{path}\n" for path in paths), encoding="utf-8"
@@ -225,7 +225,7 @@ def _as_captured(vmlinux: Path, out: Path) -> Path:
     def write() -> None:
         pieces = [Piece(s.vaddr, 0, bytes(data), ()) for s, data in zip(image.segments, memory, strict=True)]
         write_capture(
-            out, "tool_speed", KernelState(release="7.2", boot_id="", modules=(), symbols=(), kprobes=()), note, pieces
+            out, "speed", KernelState(release="7.2", boot_id="", modules=(), symbols=(), kprobes=()), note, pieces
         )
 
     write()

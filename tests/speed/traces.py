@@ -1,6 +1,6 @@
 """How fast traces are read, beside the kernel's own script, in one run: ratios, branches a second, and memory.
 
-    .venv/bin/python bench/trace_speed.py --script arm-cs-trace-disasm.py [--ranges N] [--branches N] [VMLINUX]
+    .venv/bin/python -m tests.speed.traces --script arm-cs-trace-disasm.py [--ranges N] [--branches N] [VMLINUX]
 
 The script is tools/perf/scripts/python/arm-cs-trace-disasm.py of a kernel's source. It runs outside of perf, with a
 stand-in for perf's module, on some distinct ranges, and its time for each is what is compared: it starts one objdump

@@ -41,7 +41,7 @@ class FarmRequest:
     tags: Mapping[str, str]
 
 
-class Seat:
+class BoardProcess:
     """The process, as the one that started it sees it."""
 
     def __init__(self, wanted: FarmRequest, aside: Mapping[str, str]) -> None:

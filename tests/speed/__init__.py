@@ -1,0 +1,1 @@
+"""How fast the tool and its readers of traces are, beside their peers: programs, not tests."""
