@@ -84,6 +84,20 @@ def test_the_small_kernel_goes_on_without_qemu(setup: Setup) -> None:
     assert [line.split(" in ")[0] for line in rest] == ["setup: installing Python packages into .venv", "setup: done"]
 
 
+def test_without_a_python_one_line_is_said(setup: Setup, tmp_path: Path) -> None:
+    """As on a new Debian whose user may not use sudo: it has no Python before apt has installed one."""
+    setup("small", dnf="exit 1")
+    (tmp_path / "tree" / ".venv" / "bin" / "python").unlink()
+    for name, line in (("apt-get", "exit 100"), ("dpkg-query", "exit 0"), ("sudo", "exit 1")):
+        (tmp_path / "programs" / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / "programs" / name).chmod(0o755)
+    done = again(tmp_path, "small")
+    assert done.returncode == 2
+    said = [line for line in done.stderr.splitlines() if not line.startswith("setup: installing ")]
+    assert len(said) == 1, done.stderr
+    assert "qemu-system-arm python3-venv" in said[0]
+
+
 def test_a_second_run_does_nothing_and_tests_need_more_python(setup: Setup, tmp_path: Path) -> None:
     for part, lines in (("small", 3), ("small", 1), ("test", 1)):
         done = setup(part, dnf="exit 1") if not (tmp_path / "programs" / "bash").exists() else again(tmp_path, part)
