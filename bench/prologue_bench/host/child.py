@@ -38,6 +38,7 @@ def run_lines(
         command: program and arguments.
         timeout: seconds until the command is killed, with all that it started.
         keep: called with each line, in a thread: one for all output, or one for standard output and one for errors.
+            What one raises ends the command.
         stdin: its standard input.
         environment: what is added to our environment.
 
@@ -51,22 +52,35 @@ def run_lines(
         text=True, errors="replace", env=None if environment is None else {**os.environ, **environment},
         start_new_session=True, preexec_fn=die_with_parent,  # noqa: PLW1509 - one prctl
     )  # fmt: skip
+    failures: list[Exception] = []
+
+    def pass_on(stream: IO[str], sink: Callable[[str], None]) -> None:
+        try:
+            _pass_on(stream, sink)
+        except Exception as error:
+            failures.append(error)
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
     readers = [
-        threading.Thread(target=_pass_on, args=(stream, sink), daemon=True)
+        threading.Thread(target=pass_on, args=(stream, sink), daemon=True)
         for stream, sink in zip((process.stdout, process.stderr), keep, strict=False)
     ]
     for reader in readers:
         reader.start()
     try:
-        return process.wait(max(timeout, 0))
+        status = process.wait(max(timeout, 0))
     except subprocess.TimeoutExpired:
-        return None
+        status = None
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         for reader in readers:
             reader.join(_DRAIN)
+    if failures:
+        raise failures[0]
+    return status
 
 
 def _pass_on(stream: IO[str], keep: Callable[[str], None]) -> None:
