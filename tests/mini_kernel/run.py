@@ -28,7 +28,7 @@ class MiniRun:
         return self.lines[-1] if self.lines else "nothing was said"
 
 
-def run(vmlinux: Path, timeout: float = 30, *, accel: str = Machine().accel) -> MiniRun:
+def run(vmlinux: Path, timeout: float = 600, *, accel: str = Machine().accel) -> MiniRun:
     """Boot the flat image of ``vmlinux`` on two CPUs; QEMU is gone when this returns."""
     image = vmlinux.with_suffix(".Image")
     with image.open("wb") as stream:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
 from prologue_bench.recorder.gate import evidence, evidence_of
 from prologue_bench.recorder.task import Task
+from prologue_bench.targets import session, ssh
 from prologue_bench.targets.base import Attempt
 from prologue_bench.targets.board_facts import FACTS, TYPED_FACTS, read_board, read_typed_facts
 from prologue_bench.targets.install import Hook, Kexec, parse_install
@@ -19,6 +21,7 @@ from prologue_bench.targets.remote import Remote, Transcript, execute
 from prologue_bench.targets.ssh import SshTarget
 from tests.support.processes import until_gone
 
+PATIENCE = 600  # seconds for what takes a moment on an idle machine
 SAID = ("arch aarch64", "model Some board", "online 0-5", "memory 3914212", "midr 0x00000000410fd034")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # Runs what it is asked to run here, after a greeting as some users' profiles print it.
@@ -51,7 +54,28 @@ def bin_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def attempt(tmp_path: Path) -> Attempt:
     image = tmp_path / "Image"
     image.write_bytes(b"not a kernel")
-    return Attempt(image=image, log=tmp_path / "log", timeout=20, label="base")
+    return Attempt(image=image, log=tmp_path / "log", timeout=PATIENCE, label="base")
+
+
+class Clock:
+    """Stands for ``time``: it goes on only while somebody sleeps, so that a busy machine is as fast as any other."""
+
+    def __init__(self, each: float) -> None:
+        self._now, self._each = 0.0, each
+
+    def monotonic(self) -> float:
+        return self._now
+
+    def sleep(self, _seconds: float) -> None:
+        self._now += self._each
+
+
+def slept(monkeypatch: pytest.MonkeyPatch, each: float) -> None:
+    """Let each pause between two questions take so long, and everything else no time at all."""
+    clock = Clock(each)
+    monkeypatch.setattr(ssh, "time", clock)
+    monkeypatch.setattr(session, "time", clock)
+    monkeypatch.setattr(session, "PROBE", PATIENCE)
 
 
 def lost(target: SshTarget, attempt: Attempt) -> str:
@@ -154,8 +178,9 @@ def test_a_hook_that_fails(bin_path: Path, attempt: Attempt, tmp_path: Path) -> 
     assert "base for board" in (tmp_path / "log").read_text()
 
 
-def test_a_hook_that_hangs(bin_path: Path, attempt: Attempt) -> None:
-    slow = replace(attempt, timeout=2)
+def test_a_hook_that_hangs(bin_path: Path, attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session.Session, "wait", lambda _: "the boot before")
+    slow = replace(attempt, timeout=1)
     place(bin_path, "hook", "#!/bin/sh\nsleep 1000 | cat\n")
     assert "the hook did not end within " in lost(SshTarget("board", "hook", "none"), slow)
 
@@ -180,45 +205,48 @@ def test_kexec_gets_the_image_and_its_options(bin_path: Path, attempt: Attempt, 
     assert "the reboot failed: status 3" in message
 
 
-def test_the_same_boot(bin_path: Path, attempt: Attempt) -> None:
+def test_the_same_boot(bin_path: Path, attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (bin_path / "ssh").exists()
-    quick = replace(attempt, timeout=2)
-    message = lost(SshTarget("board", "true", "none"), quick)
+    slept(monkeypatch, PATIENCE / 2)
+    message = lost(SshTarget("board", "true", "none"), attempt)
     assert f"never went down, it is the same boot {BOOT_ID.read_text().strip()}" in message
 
 
-@pytest.mark.thorough
-def test_a_question_cut_short_by_the_deadline_says_nothing(bin_path: Path, attempt: Attempt, tmp_path: Path) -> None:
+def test_a_question_cut_short_by_the_deadline_says_nothing(
+    bin_path: Path, attempt: Attempt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A board under load needs some seconds to answer, and the last of its answers comes when the time is over."""
-    begun = tmp_path / "begun"
-    place(bin_path, "ssh", SSH.replace("exec sh", f"[ -e {begun} ] && sleep 3\n:>{begun}\nexec sh"))
-    quick = replace(attempt, timeout=6)
-    message = lost(SshTarget("board", "true", "none"), quick)
+    asked = tmp_path / "asked"
+    count = f"echo >>{asked}; [ $(wc -l <{asked}) = 3 ] && sleep 1000\nexec sh"
+    place(bin_path, "ssh", SSH.replace("exec sh", count))
+    slept(monkeypatch, PATIENCE - 1)  # a second is left for the question after the first pause
+    message = lost(SshTarget("board", "true", "none"), attempt)
     assert f"never went down, it is the same boot {BOOT_ID.read_text().strip()}" in message
+    assert len(asked.read_text().splitlines()) == 4
 
 
-@pytest.mark.thorough
-def test_it_answers_when_its_time_is_over(bin_path: Path, attempt: Attempt) -> None:
-    place(bin_path, "ssh", SSH.replace("exec sh", "sleep 2\nexec sh"))
+def test_it_answers_when_its_time_is_over(bin_path: Path, attempt: Attempt, tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    place(bin_path, "ssh", SSH.replace("exec sh", f"[ -e {asked} ] || {{ :>{asked}; sleep 1000; }}\nexec sh"))
     quick = replace(attempt, timeout=1)
     message = lost(SshTarget("board", "true", "none"), quick)
     assert f"it answered only after the timeout: boot {BOOT_ID.read_text().strip()}" in message
 
 
-@pytest.mark.thorough
-def test_it_comes_back_as_the_same_boot(bin_path: Path, attempt: Attempt, tmp_path: Path) -> None:
+def test_it_comes_back_as_the_same_boot(
+    bin_path: Path, attempt: Attempt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     away = tmp_path / "away"
     place(bin_path, "ssh", SSH.replace("exec sh", f"[ -e {away} ] && rm {away} && exit 255\nexec sh"))
-    quick = replace(attempt, timeout=4)
-    assert "it came back as the same boot" in lost(SshTarget("board", f"sh -c 'touch {away}'", "none"), quick)
+    slept(monkeypatch, PATIENCE / 4)
+    assert "it came back as the same boot" in lost(SshTarget("board", f"sh -c 'touch {away}'", "none"), attempt)
 
 
-@pytest.mark.thorough
-def test_it_never_comes_back(bin_path: Path, attempt: Attempt, tmp_path: Path) -> None:
+def test_it_never_comes_back(bin_path: Path, attempt: Attempt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     away = tmp_path / "away"
     place(bin_path, "ssh", SSH.replace("exec sh", f"[ -e {away} ] && echo Connection refused >&2 && exit 255\nexec sh"))
-    quick = replace(attempt, timeout=3)
-    message = lost(SshTarget("board", f"sh -c 'touch {away}'", "none"), quick)
+    slept(monkeypatch, PATIENCE / 3)
+    message = lost(SshTarget("board", f"sh -c 'touch {away}'", "none"), attempt)
     assert f"it never came back: Connection refused; its last boot_id was {BOOT_ID.read_text().strip()}" in message
 
 
@@ -232,14 +260,14 @@ def test_reboots_do_not_fill_a_directory_of_the_board(bin_path: Path, attempt: A
 def test_a_script_that_fails(bin_path: Path, tmp_path: Path) -> None:
     assert (bin_path / "ssh").exists()
     with Transcript(tmp_path / "log") as log, pytest.raises(GuestLostError) as caught:
-        SshTarget("board").session(log, 20).run("echo one; nonsense --now; exit 9")
+        SshTarget("board").session(log, PATIENCE).run("echo one; nonsense --now; exit 9")
     assert "the script ended with status 9: " in caught.value.message
     assert "nonsense" in caught.value.message
 
 
 def test_commands_of_a_script_cannot_eat_it(bin_path: Path) -> None:
     assert (bin_path / "ssh").exists()
-    said = Remote("board").run('cat\necho "it\'s whole"', 20)
+    said = Remote("board").run('cat\necho "it\'s whole"', PATIENCE)
     assert said.lines == ("Welcome, 12 updates", "it's whole")
 
 
@@ -247,14 +275,23 @@ def test_a_greeting_is_no_part_of_a_kernels_notes(bin_path: Path, attempt: Attem
     place(bin_path, "ssh", SSH.replace("Welcome", "@ the bench"))
     attempt.image.write_bytes(b"begin" + Path("/sys/kernel/notes").read_bytes() + b"end")
     with Transcript(attempt.log) as log:
-        SshTarget("board").session(log, 20).require_kernel(attempt.image)
+        SshTarget("board").session(log, PATIENCE).require_kernel(attempt.image)
         with pytest.raises(GuestLostError, match="it came back with another kernel"):
-            SshTarget("board").session(log, 20).require_kernel(bin_path / "ssh")
+            SshTarget("board").session(log, PATIENCE).require_kernel(bin_path / "ssh")
 
 
-def test_nothing_outlives_its_time(tmp_path: Path) -> None:
+def test_nothing_outlives_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "pid"
-    said = execute(["sh", "-c", f"sleep 1000 & echo $! >{path}; echo begun; wait"], 1)
+    really = subprocess.Popen.wait
+
+    def wait(process: subprocess.Popen[str], timeout: float | None = None) -> int:
+        """Let the time be over when the command has begun."""
+        while timeout and not (path.exists() and path.read_text()):
+            time.sleep(0.02)
+        return really(process, timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", wait)
+    said = execute(["sh", "-c", f"echo begun; sleep 1000 & echo $! >{path}; wait"], 0.1)
     assert said.status is None
     assert said.lines == ("begun",)
     assert until_gone(int(path.read_text()))
@@ -267,14 +304,16 @@ def test_what_a_hook_leaves_running_may_speak_when_the_boot_is_over(tmp_path: Pa
     assert [line.partition("] ")[2] for line in (tmp_path / "log").read_text().splitlines()] == ["in time"]
 
 
-@pytest.mark.thorough
-def test_a_board_that_crashes_is_asked_until_it_has_booted(bin_path: Path, tmp_path: Path) -> None:
+def test_a_board_that_crashes_is_asked_until_it_has_booted(
+    bin_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its port may refuse for some seconds: the connection breaks when the new kernel's network is up, not its sshd."""
     asked, refused = tmp_path / "asked", "echo Connection reset >&2; exit 255"
     # The first question is answered, the script breaks off, two questions are refused.
     count = f"echo >>{asked}; case $(wc -l <{asked}) in 2|3|4) {refused};; esac\nexec sh"
     place(bin_path, "ssh", SSH.replace("exec sh", count))
+    slept(monkeypatch, 1)
     with Transcript(tmp_path / "log") as log, pytest.raises(GuestLostError) as caught:
-        SshTarget("board", "true", "none").session(log, 60).run("true")
+        SshTarget("board", "true", "none").session(log, PATIENCE).run("true")
     assert "the connection broke: the board is alive, still boot" in caught.value.message
     assert len(asked.read_text().splitlines()) == 5
