@@ -15,6 +15,7 @@ from prologue.perf.session import TaskNames, read_session
 from prologue.trace.ranges import Tally
 from prologue.trace.readers.decoding import open_perf_trace
 from tests.support.cs_etm import ETE, CsTrace, record, sample, write
+from tests.support.needs import needs_opencsd
 
 DATA = bytes(range(240)) * 4
 
@@ -93,6 +94,7 @@ def test_a_whole_file_of_another_kind_is_not_called_damaged(records: list[bytes]
 
 
 def test_bytes_of_trace_that_no_record_names(tmp_path: Path) -> None:
+    needs_opencsd()
     path = write(tmp_path / "perf.data", made(), pipe=True)
     data = path.read_bytes()
     path.write_bytes(data.replace(struct.pack("<IHH", 11, 0, 64), struct.pack("<IHH", 4711, 0, 64)))

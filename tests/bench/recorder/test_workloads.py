@@ -17,6 +17,7 @@ from prologue_bench.recorder.task import Task
 from prologue_bench.recorder.workloads import BOOT, parse_workload, parse_workloads
 from prologue_bench.results.model import Workload
 from tests.support.machine_tree import make_tree
+from tests.support.needs import needs_tools
 
 # As rt-tests 2.4 and perf 6.1 print it.
 HACKBENCH = """\
@@ -40,6 +41,7 @@ def environment(directory: Path) -> dict[str, str]:
 
 def test_a_kernel_build_cleans_its_own_tree_only(tmp_path: Path) -> None:
     """A make of the kernel would do `mrproper` in KBUILD_OUTPUT."""
+    needs_tools("bc")
     (tmp_path / "Makefile").write_text(
         "mrproper defconfig vmlinux:\n\t@sleep 0.05; test -z '$(KBUILD_OUTPUT)$(KBUILD_EXTMOD)$(O)'\n"
     )
