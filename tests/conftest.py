@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -20,6 +21,9 @@ from tests.support.needs import needs_mini_kernel_tools
 from tests.support.sets import is_beyond_as_a_whole, link_programs, mark_beyond, only_what_is_there_for
 from tests.support.sharing import longest_first
 
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
+
 # What chance finds is found while somebody works, and then gets an example; a gate must not depend on chance. Neither
 # has a deadline for each example: how long one takes says more about the machine than about the code.
 settings.register_profile("work", deadline=None)
@@ -31,10 +35,19 @@ PROGRAMS = pytest.StashKey[Path]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the PATH of tests that `make test` runs."""
+    """Make the PATH of tests that `make test` runs; processes that share them have one."""
+    if hasattr(config, "workerinput"):
+        config.stash[PROGRAMS] = Path(config.workerinput["programs"])
+        return
     programs = tempfile.TemporaryDirectory(prefix="programs-")
     config.add_cleanup(programs.cleanup)
     config.stash[PROGRAMS] = link_programs(Path(programs.name))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    """Give it to a process that shares the tests."""
+    node.workerinput["programs"] = str(node.config.stash[PROGRAMS])
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
+from prologue.protocol import form
 from prologue.protocol.assembly import Line, Operation
-from prologue.protocol.form import ProtocolVariant, barriers_of, load_protocol, protocol_names
+from prologue.protocol.form import ProtocolVariant, barriers_of, protocol_names
 from prologue.protocol.spin import check_model
 from tests.support.needs import needs_tools
 
+load_protocol = cache(form.load_protocol)
 ALL = [(name, each.name) for name in protocol_names() for each in load_protocol(name).variants]
 SAFE = [(name, variant) for name, variant in ALL if load_protocol(name).variant(variant).expect == "safe"]
 NEEDED = [

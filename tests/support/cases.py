@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 
 LONGEST_ID: Final = 60
+_READ: Final = 1000  # of a text, for its id
 
 
 def in_words(value: object, name: str) -> str | None:
@@ -29,7 +30,8 @@ def in_words(value: object, name: str) -> str | None:
             return f"{words} {value}".strip()
         case str() | bytes():
             text = value if isinstance(value, str) else value.decode("latin-1")
-            shown = " ".join("".join(letter if " " <= letter <= "~" else " " for letter in text).split())
+            start = text[:_READ]  # some are whole files
+            shown = " ".join("".join(letter if " " <= letter <= "~" else " " for letter in start).split())
             return shorten(shown) if shown else f"empty {words}"
         case Path():
             return value.name
