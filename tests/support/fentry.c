@@ -9,6 +9,8 @@
  *   btf:BTF-ID       a raw tracepoint with types: the type id of its typedef, btf_trace_TRACEPOINT
  *   multi:FUNCTION[,FUNCTION...], return:..., session:...
  *                    entries of several functions by one fprobe, where they return, or both
+ *   filter:seccomp, filter:socket, filter:reuseport
+ *                    a filter of classic BPF, which no list has, of this task, a packet socket or sockets of one port
  *
  * It prints a + for each that the kernel took and a - for each other, and sleeps until it is killed: a program is attached
  * while its file is open. Without a C library, since the tests' machines have none for arm64.
@@ -17,7 +19,11 @@ typedef unsigned int u32;
 typedef unsigned long u64;
 
 /* include/uapi/asm-generic/unistd.h */
-enum { NR_ioctl = 29, NR_ppoll = 73, NR_write = 64, NR_exit = 93, NR_perf_event_open = 241, NR_bpf = 280 };
+enum { NR_ioctl = 29, NR_ppoll = 73, NR_write = 64, NR_exit = 93, NR_prctl = 167, NR_socket = 198, NR_setsockopt = 208 };
+enum { NR_perf_event_open = 241, NR_seccomp = 277, NR_bpf = 280 };
+/* include/uapi/linux/{filter,seccomp,prctl,if_packet}.h, asm-generic/socket.h */
+enum { RETURN = 0x06, ALL = 0x7fff0000, SET_MODE_FILTER = 1, NO_NEW_PRIVS = 38 };
+enum { AF_INET = 2, AF_PACKET = 17, DGRAM = 2, RAW = 3, SOL_SOCKET = 1, ATTACH_FILTER = 26, REUSEPORT = 15, ATTACH_REUSEPORT = 51 };
 /* include/uapi/linux/bpf.h: commands, and offsets in union bpf_attr */
 enum { PROG_LOAD = 5, RAW_TRACEPOINT_OPEN = 17, LINK_CREATE = 28, ATTR_SIZE = 128 };
 enum { KPROBE = 2, RAW_TRACEPOINT = 17, TRACING = 26 };
@@ -106,6 +112,24 @@ static int attach_to_kprobe(u32 type, const char *function)
 	       !call(NR_ioctl, event, ENABLE, 0, 0, 0);
 }
 
+static int filter(const char *of)
+{
+	static const struct { unsigned short code; unsigned char jt, jf; u32 k; } all = { RETURN, 0, 0, ALL };
+	struct { unsigned short count; const void *first; } program = { 1, &all };
+	const int yes = 1;
+	long socket;
+
+	if (of[1] == 'e' && of[0] == 's')
+		return !call(NR_prctl, NO_NEW_PRIVS, 1, 0, 0, 0) && !call(NR_seccomp, SET_MODE_FILTER, 0, (long)&program, 0, 0);
+	if (*of == 's') {
+		socket = call(NR_socket, AF_PACKET, RAW, 0, 0, 0);
+		return !call(NR_setsockopt, socket, SOL_SOCKET, ATTACH_FILTER, (long)&program, sizeof(program));
+	}
+	socket = call(NR_socket, AF_INET, DGRAM, 0, 0, 0);
+	return !call(NR_setsockopt, socket, SOL_SOCKET, REUSEPORT, (long)&yes, sizeof(yes)) &&
+	       !call(NR_setsockopt, socket, SOL_SOCKET, ATTACH_REUSEPORT, (long)&program, sizeof(program));
+}
+
 static u32 number(const char *digits)
 {
 	u32 value = 0;
@@ -127,6 +151,8 @@ static int attach(char *place)
 	switch (*place) {
 	case 'b':
 		return attach_raw(0, TRACING, TRACE_RAW_TP, number(rest));
+	case 'f':
+		return filter(rest);
 	case 'm':
 		return attach_to_many(rest, TRACE_KPROBE_MULTI, 0);
 	case 'r':

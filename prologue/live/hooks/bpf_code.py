@@ -1,4 +1,4 @@
-"""Code of BPF by the structs that hold it: programs of ``prog_idr``, trampolines, images of struct_ops and dispatchers.
+"""Code of BPF by the structs that hold it: programs of ``prog_idr``, filters, trampolines, images of struct_ops.
 
 ``bpf_kallsyms`` has names only, and anybody's: a name counts if the struct that it is in holds the code.
 ``bpf_prog_aux``, ``bpf_trampoline``, ``bpf_tramp_image``, ``bpf_dispatcher``: include/linux/bpf.h; ``map_idr``:
@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 from prologue.live.hooks.bpf_places import trampolines
 from prologue.live.structs.objects import NotKnownError, NotReadError, Objects
 
-BpfKind = Literal["program", "trampoline", "image"]
+BpfKind = Literal["program", "filter", "trampoline", "image"]
 _DISPATCHER: Final = "bpf_dispatcher_xdp"  # the only one (net/core/filter.c)
 _STRUCT_OPS: Final = 26  # BPF_MAP_TYPE_STRUCT_OPS (include/uapi/linux/bpf.h)
 _MOST_SUBPROGRAMS: Final = 1 << 12  # BPF_MAX_SUBPROGS is 256
@@ -55,10 +55,7 @@ def bpf_names(objects: Objects) -> tuple[BpfName, ...]:
 
 
 def code_of_bpf(objects: Objects, page: int) -> Iterator[BpfCode]:
-    """Yield all code of BPF that a list leads to; pages have ``page`` bytes. Errors as ``Objects.read``.
-
-    Filters of classic BPF are in no list.
-    """
+    """Yield all code of BPF that a list leads to; pages have ``page`` bytes. Errors as ``Objects.read``."""
     if not objects.has("prog_idr"):
         return
     for program in objects.array_entries(objects.place("prog_idr") + objects.offset("idr.idr_rt")):
@@ -87,6 +84,12 @@ def _code_of_program(objects: Objects, program: int) -> Iterator[BpfCode]:
         start, size = objects.get(part, "bpf_prog.bpf_func"), objects.get(part, "bpf_prog.jited_len", 4)
         if size and not (part == program and parts and start == objects.get(parts[0], "bpf_prog.bpf_func")):
             yield BpfCode(start, start + size, "program")
+
+
+def code_of_filter(objects: Objects, program: int) -> BpfCode:
+    """Return the code of a filter of classic BPF: empty if the interpreter runs it. Errors as ``Objects.read``."""
+    start = objects.get(program, "bpf_prog.bpf_func")
+    return BpfCode(start, start + objects.get(program, "bpf_prog.jited_len", 4), "filter")
 
 
 def _code_of_image(objects: Objects, image: int, page: int, *, current: bool = True) -> BpfCode:

@@ -10,8 +10,6 @@ from prologue.live.hooks.listener import UNLISTED, Listener
 from prologue.live.hooks.owners import BPF, KERNEL, KPROBES, Owners
 from prologue.live.hooks.probe_hooks import misdirected_events
 from prologue.live.hooks.prototypes import misfit
-from prologue.live.memory.base import Memory
-from prologue.live.memory.capture import Capture
 from prologue.live.structs.objects import NotKnownError, NotReadError, Objects
 from prologue.words import counted
 
@@ -39,7 +37,7 @@ def without_owner(inventory: Inventory) -> Iterator[Suspect]:
         place = place_of_listener(listener)
         if is_hidden := _is_hidden_program(owners, listener):
             message = f"{called(listener)} runs there, and prog_idr, which bpftool shows, lacks it"
-            if _is_of_one_moment(inventory.kernel.memory):
+            if inventory.is_of_one_moment:
                 yield Suspect("owner", place, message)
             else:
                 doubtful.append(f"{message} ({owners.name(place)})")
@@ -94,11 +92,6 @@ def _events(objects: Objects, owners: Owners) -> Iterator[Suspect]:
 def place_of_listener(listener: Listener) -> int:
     """Return the first place where it listens; its own if it listens nowhere in particular."""
     return next(iter((*(listener.functions or ()), *(vaddr for vaddr, _ in listener.points))), listener.at)
-
-
-def _is_of_one_moment(memory: Memory) -> bool:
-    """Return whether nothing can have changed while the lists were read: of what runs, programs come and go."""
-    return not memory.live and not isinstance(memory, Capture)
 
 
 def _is_hidden_program(owners: Owners, listener: Listener) -> bool:

@@ -1,8 +1,8 @@
 """Contents of executable memory that several share: packs of BPF and pages of kprobes.
 
 A pack holds instructions that trap wherever its bitmap has no bit. What is in use begins with the
-``bpf_binary_header`` of a program, or is an image that a list has; filters of classic BPF are in no list
-(``alloc_new_pack``, ``bpf_prog_pack_free``, ``bpf_jit_binary_pack_alloc``; kernel/bpf/core.c, 6.1-7.3). A slot of
+``bpf_binary_header`` of a program, or is an image that a list has (``alloc_new_pack``, ``bpf_prog_pack_free``,
+``bpf_jit_binary_pack_alloc``; kernel/bpf/core.c, 6.1-7.3). A slot of
 kprobes holds one instruction, which is no branch, and a BRK (``arch_prepare_ss_slot``,
 arch/arm64/kernel/probes/kprobes.c, 5.11-7.3).
 """
@@ -19,7 +19,7 @@ from prologue.insn import decode
 from prologue.live.hooks.areas import CHUNK, Pack
 from prologue.live.hooks.inventory import Inventory, Suspect
 from prologue.live.hooks.owners import BPF
-from prologue.live.structs.objects import NotKnownError, NotReadError
+from prologue.live.structs.objects import NotKnownError, NotReadError, raise_all
 
 _TRAPS: Final = (0, 0xD4202000)  # UDF #0, with which the dispatcher fills, and BRK #0x100 (AARCH64_BREAK_FAULT)
 _STEPPED: Final = 0xD42000C0  # BRK64_OPCODE_KPROBES_SS
@@ -37,7 +37,7 @@ def foreign_code(inventory: Inventory) -> Iterator[Suspect]:
     yield from _in_slots(inventory)
     objects, owners = inventory.objects, inventory.owners
     objects.require_rest("pack_mutex", "code of BPF was being loaded or freed")
-    odd: list[str] = []
+    odd, errors = list[str](), list[NotKnownError]()
     unlisted = 0
     for pack in owners.packs or ():
         words = np.frombuffer(objects.read(pack.start, pack.end - pack.start), "<u4").reshape(-1, CHUNK // 4)
@@ -53,13 +53,25 @@ def foreign_code(inventory: Inventory) -> Iterator[Suspect]:
                 odd.append(f"{start + bad:#x}")
     if odd:
         places = ", ".join(odd)
-        raise NotReadError(
-            f"code in packs of BPF at {places} is no program, and of no list: it hides, or was being freed"
-        )
+        error = f"code in packs of BPF at {places} is no program, and of no list: it hides, or was being freed"
+        errors.append(NotReadError(error))
     if unlisted:
-        raise NotKnownError(
-            f"{unlisted:,} bytes of programs in packs of BPF are in no list: filters of classic BPF, or code that hides"
-        )
+        errors.append(unlisted_code(inventory, f"{unlisted:,} bytes of programs in packs of BPF"))
+    raise_all(errors)
+
+
+def unlisted_code(inventory: Inventory, what: str) -> NotKnownError:
+    """Return the error of code that BPF got the memory of, and that no program, task or socket has.
+
+    It is open, unless types or a capture do not lead to the tasks.
+    """
+    errors = inventory.owners.filter_errors
+    is_open = all(isinstance(error, NotReadError) for error in errors)
+    why = f" ({errors[0]})" if errors else ""
+    kind = NotReadError if is_open else NotKnownError
+    return kind(
+        f"{what} are of no program, task or socket: a filter of netfilter or traffic control, or code that hides{why}"
+    )
 
 
 def _runs(chosen: Bool, pack: Pack) -> Iterator[tuple[int, int]]:
@@ -75,7 +87,7 @@ def _listed(inventory: Inventory, pack: Pack, words: U32) -> Bool:
     for part in owners.ranges_in(pack.start, pack.end):
         if part.owner == BPF:
             first, end = (part.start - pack.start) // CHUNK, -(-(part.end - pack.start) // CHUNK)
-            if part.kind == "program":
+            if part.kind in ("program", "filter"):
                 # Code begins at most four bytes, of kCFI, into the chunk after the header's word.
                 first = (part.start - 4 - pack.start) // CHUNK
                 end = max(end, first + int(words[first, 0]) // CHUNK)

@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 
 from prologue.arrays import Bool, runs_of
-from prologue.live.hooks.areas import VmapArea
+from prologue.live.hooks.areas import Pack, VmapArea
+from prologue.live.hooks.contents import unlisted_code
 from prologue.live.hooks.inventory import Inventory, Suspect
 from prologue.live.hooks.modules import MODULES_CHANGE
 from prologue.live.hooks.modules_leaving import InitText, init_text_leaving
@@ -53,10 +54,14 @@ def unowned(inventory: Inventory) -> Iterator[Suspect]:
             doubtful.append(code)
     is_linear = pages.vaddrs < np.uint64(tables.linear_end)
     is_free = is_linear | ~_of_image(kernel, objects, pages)
-    free = [
-        page for page, linear in zip(pages.vaddrs[is_free].tolist(), is_linear[is_free].tolist(), strict=True)
-        if linear or not (owners.owns_page(page, pages.size) or _is_in_area_of_bpf(owners, page))
-    ]  # fmt: skip
+    free, unlisted = list[int](), 0
+    for page, linear in zip(pages.vaddrs[is_free].tolist(), is_linear[is_free].tolist(), strict=True):
+        if linear or not owners.owns_page(page, pages.size):
+            area = None if linear else _area_of_bpf(owners, page)
+            if area is None:
+                free.append(page)
+            elif isinstance(area, VmapArea) and not any(owners.ranges_in(area.start, area.end)):
+                unlisted += pages.size
     leaving: InitText | None = None
     for run in runs_of(np.array(free, np.uint64), pages.size):
         start, end = int(run[0]), int(run[-1]) + pages.size
@@ -74,6 +79,8 @@ def unowned(inventory: Inventory) -> Iterator[Suspect]:
         yield Suspect("executable", start, message)
     if doubtful:
         raise NotReadError(f"{', '.join(doubtful)}; or code that hides: read memory again")
+    if unlisted:
+        raise unlisted_code(inventory, f"{unlisted:,} bytes in areas of BPF")
     if not tables.has_linear:
         raise NotKnownError("the linear map has too many tables to read: not looked at")
 
@@ -85,11 +92,11 @@ def _message(owners: Owners, pages: ExecutablePages, start: int, end: int, area:
     return f"{end - start:,} bytes at {start:#x} are executable{more}{by}, and have no owner"
 
 
-def _is_in_area_of_bpf(owners: Owners, page: int) -> bool:
-    """Return whether BPF got the memory: no list has filters of classic BPF, so that no owner is known."""
-    return any(pack.start <= page < pack.end for pack in owners.packs or ()) or any(
-        area.start <= page < area.end and owners.is_area_of_bpf(area) for area in owners.areas or ()
-    )
+def _area_of_bpf(owners: Owners, page: int) -> Pack | VmapArea | None:
+    """Return the pack or area that BPF got for a page; None if it got none."""
+    packs = (pack for pack in owners.packs or () if pack.start <= page < pack.end)
+    areas = (area for area in owners.areas or () if area.start <= page < area.end and owners.is_area_of_bpf(area))
+    return next(packs, None) or next(areas, None)
 
 
 def _may_be_init(objects: Objects, owners: Owners, area: VmapArea) -> bool:

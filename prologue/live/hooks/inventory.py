@@ -59,6 +59,11 @@ class Inventory:
     kernel: RunningKernel
     not_known: tuple[NotKnown, ...]
 
+    @property
+    def is_of_one_moment(self) -> bool:
+        """True if nothing can have changed while the lists were read: of what runs, programs and tasks come and go."""
+        return not self.kernel.memory.live and not isinstance(self.kernel.memory, Capture)
+
 
 class Suspect(NamedTuple):
     """A run-time address that a rule reports; ``message`` says what was read, and what contradicts it.

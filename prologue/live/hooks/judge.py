@@ -15,6 +15,7 @@ from prologue.live.hooks.livepatch_views import hidden_patches
 from prologue.live.hooks.module_views import hidden_modules
 from prologue.live.hooks.readonly import changed_data
 from prologue.live.hooks.tainted import of_tainted_modules
+from prologue.live.hooks.timers import timers_without_owner
 from prologue.live.structs.objects import NotKnown, noted
 
 
@@ -40,8 +41,8 @@ OF_LISTS: Final[tuple[HookCheck, ...]] = (
     ("executable memory", unowned),
     ("code of BPF and kprobes", foreign_code),
 )
-"""All checks, except that of read-only data."""
-EVERY: Final[tuple[HookCheck, ...]] = (*OF_LISTS, ("read-only data", changed_data))
+"""Checks that a capture takes the memory of along."""
+EVERY: Final[tuple[HookCheck, ...]] = (*OF_LISTS, ("timers", timers_without_owner), ("read-only data", changed_data))
 """All checks."""
 
 

@@ -13,9 +13,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prologue.live.hooks.areas import Pack, VmapArea, areas, packs
-from prologue.live.hooks.bpf_code import BpfCode, BpfName, bpf_names, code_in_change, code_of_bpf
+from prologue.live.hooks.bpf_code import BpfCode, BpfName, bpf_names, code_in_change, code_of_bpf, code_of_filter
+from prologue.live.hooks.bpf_filters import filters
 from prologue.live.hooks.modules import ListedModule, symbols_of
-from prologue.live.structs.objects import NotKnown, Objects, noted
+from prologue.live.structs.objects import NotKnown, NotKnownError, Objects, noted
 from prologue.live.system.running_kernel import RunningKernel
 from prologue.words import at_offset
 
@@ -25,8 +26,9 @@ KERNEL: Final = "kernel"
 
 BPF: Final = "BPF"
 KPROBES: Final = "kprobes"
-# 5.10 names the function that called BPF's allocator (arch/arm64/net/bpf_jit_comp.c), 6.1 and later the allocator.
-_BPF_ALLOCATORS: Final = ("bpf_jit_alloc_exec+", "bpf_jit_binary_alloc+")
+# 5.10 names the function that called BPF's allocator (arch/arm64/net/bpf_jit_comp.c), 6.1 and later the allocator. A
+# trampoline's image stays when 5.10 finds that arm64 has no trampolines (``bpf_trampoline_update``).
+_BPF_ALLOCATORS: Final = ("bpf_jit_alloc_exec+", "bpf_jit_binary_alloc+", "bpf_trampoline_update+")
 # What allocates for a program that is longer than a pack since 6.10: bpf_jit_alloc_exec is a tail call.
 _OF_LONG_PROGRAMS: Final = (*_BPF_ALLOCATORS, "execmem_alloc+", "execmem_vmalloc", "bpf_prog_pack_alloc+")
 
@@ -49,8 +51,9 @@ class Owners:
     """Owners of a system's code.
 
     ``complete`` if every list of code could be read; otherwise ``not_known`` says which could not, and an address
-    without an owner may have one. ``areas`` and ``packs`` are None if they cannot be read. ``unheld_names`` are names
-    of ``bpf_kallsyms`` that no struct of BPF holds.
+    without an owner may have one. ``filter_errors`` say which tasks were not asked for their filters of classic BPF.
+    ``areas`` and ``packs`` are None if they cannot be read. ``unheld_names`` are names of ``bpf_kallsyms`` that no
+    struct of BPF holds.
     """
 
     def __init__(self, kernel: RunningKernel, objects: Objects, modules: tuple[ListedModule, ...] | None) -> None:
@@ -71,7 +74,10 @@ class Owners:
             self.packs = list(packs(objects, self.areas, self.page))
         self._names_of_bpf: dict[int, BpfName] = {}
         of_bpf = self._try("BPF code", self._of_bpf)
-        self._ranges = sorted([*self._ranges, *of_bpf, *self._try("pages of kprobes", self._of_kprobes)])
+        self.filter_errors: list[NotKnownError] = []
+        of_filters = self._of_filters({part.start for part in of_bpf})
+        of_kprobes = self._try("pages of kprobes", self._of_kprobes)
+        self._ranges = sorted([*self._ranges, *of_bpf, *of_filters, *of_kprobes])
         self._index()
 
     def _try(self, what: str, read: Callable[[], Iterator[OwnedRange]]) -> list[OwnedRange]:
@@ -110,6 +116,18 @@ class Owners:
             yield OwnedRange(
                 start=code.start, end=code.end, owner=BPF, name=shown, kind=code.kind, current=code.current
             )
+
+    def _of_filters(self, known: set[int]) -> list[OwnedRange]:
+        """Return the code of filters of tasks and sockets, except programs, which are ``known``."""
+        codes: dict[int, BpfCode] = {}
+        try:
+            for program in dict.fromkeys(filters(self._objects, self.filter_errors.append)):
+                code = code_of_filter(self._objects, program)
+                if code.start < code.end and code.start not in known and self._is_in_memory_of_bpf(code):
+                    codes[code.start] = code
+        except NotKnownError as error:
+            self.filter_errors.append(error)
+        return [OwnedRange(code.start, code.end, BPF, kind=code.kind) for code in codes.values()]
 
     def _is_in_memory_of_bpf(self, code: BpfCode) -> bool:
         """Return whether BPF got the memory, as far as that is known; a struct may say that any memory is code."""

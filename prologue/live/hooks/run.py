@@ -26,7 +26,8 @@ REPORTED: Final = frozenset(_CODES.values())
 """Codes of the rules whose findings only this makes."""
 _OTHER_MOMENT: Final = "lists of a capture may be of different moments: a dump decides"
 _NEVER_LOOKED_AT: Final = (
-    "callbacks of other kinds (netfilter, LSM, notifiers, timers, struct_ops); hardware breakpoints of the kernel; "
+    "callbacks of other kinds (netfilter, LSM, notifiers, hrtimers, timers outside of dumps, struct_ops); "
+    "hardware breakpoints of the kernel; "
     "read-only data of modules; of data that are read-only after init all except "
     "pointers that led to functions when they were linked"
 )

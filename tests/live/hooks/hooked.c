@@ -115,6 +115,20 @@ struct klp_object { u64 moved; const char *name; struct list_head node, func_lis
 struct klp_patch { u64 moved; struct module *mod; unsigned char enabled; struct kobject kobj; struct list_head list, obj_list; };
 struct klp_ops { struct ftrace_ops fops; struct list_head func_stack, node; };
 
+struct seccomp_filter { u64 moved; struct seccomp_filter *prev; struct bpf_prog *prog; };
+struct sk_filter { u64 moved; struct bpf_prog *prog; };
+struct sock_reuseport { u64 moved; struct bpf_prog *prog; };
+struct sock { u64 moved; struct sk_filter *sk_filter; struct sock_reuseport *sk_reuseport_cb; };
+struct socket { u64 moved; struct sock *sk; };
+struct file { u64 moved; const void *f_op; void *private_data; };
+struct fdtable { u32 max_fds; struct file **fd; };
+struct files_struct { u64 moved; struct fdtable *fdt; };
+struct signal_struct { u64 moved; struct list_head thread_head; };
+struct task_struct {
+	u64 moved; struct list_head tasks, thread_node; struct signal_struct *signal; struct files_struct *files;
+	struct { u64 mode; struct seccomp_filter *filter; } seccomp;
+};
+
 #define TEXT __attribute__((section(".text"), noinline, used))
 TEXT int _stext(int x) { return x; }
 TEXT int vfs_read(int x) { asm volatile("nop\n\tnop"); return x + 1; }
@@ -378,3 +392,21 @@ char _end[8];
 struct fgraph_ops unused_graph;
 struct kretprobe *unused_return;
 struct xa_node *unused_xa_node;
+
+/* A task with an open socket, and what a filter of classic BPF in the pack may hang at; nothing leads to that. */
+struct bpf_prog classic = { .type = 0, .bpf_func = pack_text + 4, .jited_len = 64 };
+struct seccomp_filter filter_of_task = { .prog = &classic };
+struct sk_filter filter_of_socket = { .prog = &classic };
+struct sock_reuseport reuseport = { .prog = &classic };
+u64 socket_file_ops = 1;
+struct sock sock = { .moved = 1 };
+struct socket open_socket = { .sk = &sock };
+struct file open_file = { .f_op = &socket_file_ops, .private_data = &open_socket };
+struct file *open_files[4] = { 0, &open_file };
+struct fdtable fdtable = { 4, open_files };
+struct files_struct init_files = { .fdt = &fdtable };
+extern struct task_struct init_task;
+struct signal_struct init_signals = { .thread_head = { &init_task.thread_node, &init_task.thread_node } };
+struct task_struct init_task = {
+	.tasks = ALONE(init_task.tasks), .thread_node = ALONE(init_signals.thread_head), .signal = &init_signals, .files = &init_files,
+};

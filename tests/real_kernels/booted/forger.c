@@ -6,6 +6,7 @@
  *   pack      code in a pack of BPF, named by a bpf_ksym of its own: an ftrace_ops on kernel_halt, a direct call of kernel_restart
  *   unnamed   code in a pack of BPF without a name, which nothing calls
  *   slot      code in slots of a page of kprobes: a kprobe on vfs_writev, an ftrace_ops on kernel_power_off
+ *   timer     code in a pack of BPF without a name, after the header that a program has, which a timer calls
  *   function  an ftrace_ops on kernel_kexec whose callback is commit_creds
  *
  * Addresses of what modules may not call are parameters.
@@ -17,6 +18,7 @@
 #include <linux/kprobes.h>
 #include <linux/module.h>
 #include <linux/slab.h>
+#include <linux/timer.h>
 
 #define MOV_W0_0 0x52800000
 #define RET 0xd65f03c0
@@ -31,14 +33,14 @@ module_param(get_insn_slot_at, ulong, 0);
 module_param(insn_slots_at, ulong, 0);
 module_param(patch_at, ulong, 0);
 
-static const u32 returns_0[] = { MOV_W0_0, RET };
+static const u32 returns_0[] = { MOV_W0_0, RET }, like_program[] = { 64, MOV_W0_0, RET };
 
 static void fill(void *area, unsigned int size)
 {
 	memset(area, 0, size);
 }
 
-static void *in_pack(const char *name)
+static void *in_pack(const char *name, const u32 *words, size_t size)
 {
 	void *(*allocate)(u32 size, bpf_jit_fill_hole_t fill, bool was_classic) = (void *)bpf_prog_pack_alloc_at;
 	void *(*copy)(void *to, void *from, size_t size) = (void *)bpf_arch_text_copy_at;
@@ -48,7 +50,7 @@ static void *in_pack(const char *name)
 
 	if (!ksym || !code)
 		return NULL;
-	copy(code, (void *)returns_0, sizeof(returns_0));
+	copy(code, (void *)words, size);
 	if (name) {
 		strscpy(ksym->name, name);
 		ksym->start = (unsigned long)code;
@@ -97,13 +99,23 @@ static void probe(const char *name, void *handler)
 	register_kprobe(left);
 }
 
+static void call_later(void *code)
+{
+	struct timer_list *timer = kzalloc(sizeof(*timer), GFP_KERNEL);
+
+	timer_setup(timer, code, 0);
+	mod_timer(timer, jiffies + 3600 * HZ);
+}
+
 static int __init forger_init(void)
 {
 	if (!strcmp(technique, "pack")) {
-		trace("kernel_halt", in_pack("bpf_prog_0123456789abcdef_ops"));
-		call_directly("kernel_restart", in_pack("bpf_trampoline_6442560841"));
+		trace("kernel_halt", in_pack("bpf_prog_0123456789abcdef_ops", returns_0, sizeof(returns_0)));
+		call_directly("kernel_restart", in_pack("bpf_trampoline_6442560841", returns_0, sizeof(returns_0)));
 	} else if (!strcmp(technique, "unnamed")) {
-		in_pack(NULL);
+		in_pack(NULL, returns_0, sizeof(returns_0));
+	} else if (!strcmp(technique, "timer")) {
+		call_later((char *)in_pack(NULL, like_program, sizeof(like_program)) + 4);
 	} else if (!strcmp(technique, "slot")) {
 		probe("vfs_writev", in_slot());
 		trace("kernel_power_off", in_slot());

@@ -30,7 +30,7 @@ _HOOKED: Final = ("kernel_halt", "kernel_restart", "vfs_writev", "kernel_power_o
 
 
 def test_made_up_owners_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With kprobe events, tracers and nf_tables in use nothing is found before; then each hook, and the code."""
+    """With kprobe events, tracers, filters and nf_tables nothing is found before; then each hook, and the code."""
     kernel = needs_kernel("trixie")
     package = needs_modules(kernel)
     source = write_sources(tmp_path / "sources", (Imitation("silent", ""),))
@@ -44,19 +44,27 @@ def test_made_up_owners_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[s
     with live_guest(kernel.vmlinux, tmp_path, package=package, modules=modules, files=files) as guest:
         events = f"echo p:place vfs_statx+0x20 >{TRACING}/kprobe_events; echo 1 >{TRACING}/events/kprobes/enable"
         guest.shell(f"{events}; echo function_graph >{TRACING}/current_tracer; echo 1 >{TRACING}/events/sched/enable")
+        filters = "filter:socket filter:reuseport filter:seccomp"
+        assert guest.shell(f"/more/fentry {filters} >/tmp/said </dev/null 2>&1 & sleep 3; cat /tmp/said") == "+++\n"
         before = audited(guest.vmlinux, guest.dump, capsys)
         assert before == ([], [])
         guest.shell(f"echo nop >{TRACING}/current_tracer")
         symbols, slide = Kernel(guest.vmlinux).symbols, open_memory(str(guest.dump())).info.slide
         assert slide is not None
         words = " ".join(f"{key}={symbols.require(name).vaddr + slide:#x}" for key, name in _ADDRESSES.items())
-        for technique in ("pack", "unnamed", "slot", "function"):
+        for technique in ("pack", "unnamed", "timer", "slot", "function"):
             guest.shell(f"insmod /more/forger.ko technique={technique} {words}; true")
         guest.shell("insmod /more/imitator_silent.ko hide=7; sleep 3")
         done = audited(guest.vmlinux, guest.dump, capsys)
-    wrong = {one["symbol"] for one in done.findings if one["code"] == "PL509"}
-    assert wrong == set(_HOOKED)
+    wrong = [one for one in done.findings if one["code"] == "PL509"]
+    (timer,) = (one for one in wrong if one["message"].startswith("the timer at"))
+    assert "which has no owner" in timer["message"]
+    assert {one["symbol"] for one in wrong if one is not timer} == set(_HOOKED)
     said = [one["message"] for one in done.findings if one["code"] == "PL511"]
     for part in ("in bpf_kallsyms are of no program of BPF", "holds more than an instruction to step", "load_module"):
         assert any(part in message for message in said), part
-    assert any("is no program, and of no list" in note for note in done.notes)  # the unnamed code
+    for part in (
+        "is no program, and of no list",
+        "64 bytes of programs in packs of BPF are of no program, task or socket",
+    ):
+        assert any(part in note for note in done.notes), part

@@ -63,8 +63,7 @@ def audited(vmlinux: Path, take: Callable[[], Path], capsys: pytest.CaptureFixtu
             break
     notes = [note for note in data["not_looked_at"] if "attached" in note]
     assert sum(note.startswith(ALWAYS) for note in notes) == 1
-    # Filters of classic BPF are in no list, and init text may be on its way out.
-    allowed = (ALWAYS, "filters of classic BPF", "that is being freed", "being loaded or unloaded")
+    allowed = (ALWAYS, "that is being freed", "being loaded or unloaded")  # init text may be on its way out
     notes = [note for note in notes if not any(part in note for part in allowed)]
     return Audited([one for one in data["findings"] if one["code"] != "PL515"], notes)  # modules of ours are unsigned
 
