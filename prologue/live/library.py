@@ -25,6 +25,7 @@ from prologue.live.memory.ranges import Range
 from prologue.live.memory.reading import read_until_stable
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.module_files import module_files
+from prologue.live.system.running_system import RunningSystem
 from prologue.rules.registry import select_rules
 from prologue.trace.path.programs import Program, running_program
 from prologue.trace.ranges import TOP
@@ -45,6 +46,7 @@ class System:
         image = ElfImage(vmlinux)
         if not image.relocatable:
             require_unstripped(image)
+        self._system = RunningSystem(image, memory, None if modules is None else module_files(modules))
         self.program  # noqa: B018 - a vmlinux of another kernel is refused at once
 
     def __repr__(self) -> str:
@@ -53,7 +55,7 @@ class System:
     @cached_property
     def program(self) -> Program:
         """The text that runs, by address, with symbols."""
-        return running_program(self.vmlinux, self.memory, self.modules)
+        return running_program(self._system)
 
     @property
     def slide(self) -> int:
@@ -143,10 +145,13 @@ class System:
         rules = tuple(rule for rule in LIVE_RULES if rule in chosen)
         if not rules:
             raise UsageError(f"no rule is left that judges running text: {', '.join(rule.code for rule in LIVE_RULES)}")
-        files = None if self.modules is None else module_files(self.modules)
         if since is not None:
-            return audit_both(self.vmlinux, (since.memory, self.memory), files, rules, audit_with_hooks)
-        return audit(self.vmlinux, self.memory, files, rules)
+            return audit_both((since._now(), self._now()), rules, audit_with_hooks)
+        return audit(self._now(), rules)
+
+    def _now(self) -> RunningSystem:
+        """Return the system as it is now: of a running kernel, nothing of it was read yet."""
+        return self._system.reread() if self.memory.live else self._system
 
 
 def system(

@@ -20,6 +20,7 @@ from prologue.live.memory.base import KernelInfo
 from prologue.live.memory.ranges import Range, UnmappedError
 from prologue.live.memory.state import KernelState
 from prologue.live.system.running_kernel import RunningKernel
+from prologue.live.system.running_system import RunningSystem
 from prologue.rules.base import Finding
 from tests.mutation.world import World
 
@@ -84,7 +85,7 @@ class BootedWorld(World):
         self.kernel.restless.clear()
         self.kernel.more.clear()
         self.kernel.live = False
-        self.judge: Callable[[Path, MappedMemory], Audit] = audit
+        self.judge: Callable[[RunningSystem], Audit] = audit
         self.kernel.info = KernelInfo("", gnu_build_id(self.original.image), 0)
 
     def restore(self) -> None:
@@ -93,7 +94,7 @@ class BootedWorld(World):
 
     def findings(self) -> tuple[Finding, ...]:
         """What an audit says."""
-        return self.judge(self.path, self.kernel).findings
+        return self.judge(RunningSystem(self.path, self.kernel)).findings
 
     # choosing
 

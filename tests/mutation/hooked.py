@@ -1,4 +1,4 @@
-"""Structs that a booted kernel's lists lead to; they take the place of its first task, at which no audit looks."""
+"""Structs that a booted kernel's lists lead to; they take the place of its first task, which has no filters."""
 
 from __future__ import annotations
 

@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 from prologue.arrays import I64, U64
 from prologue.live.memory.sources import open_memory
+from prologue.live.system.module_files import module_files
+from prologue.live.system.running_system import RunningSystem
 from prologue.trace.path.programs import decoder_text, running_program
 from prologue.trace.readers.recording import TraceRecords
 from prologue.trace.readers.sources import open_trace
@@ -39,7 +41,7 @@ def executed_as_decoded(directory: Path, vmlinux: Path, modules: Path | None = N
     with open_trace(str(directory)) as trace:
         assert trace.decoded is not None
         memory = open_memory(str(directory))
-        program = running_program(vmlinux, memory, modules)
+        program = running_program(RunningSystem(vmlinux, memory, None if modules is None else module_files(modules)))
         trace.decoded.follow(decoder_text(program, memory), vmlinux)
         batches = list(trace.batches)
     ranges = np.concatenate([batch.ranges for batch in batches])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -18,14 +17,13 @@ from prologue.live.audit.kpti_flag import KPTI_FLAG
 from prologue.live.audit.run import (
     NOT_ALLOWED,
     Audit,
-    Look,
     RunningBinary,
     Transition,
     look_at,
     mismatch_audit,
 )
-from prologue.live.memory.base import Memory
 from prologue.live.system.own_text import AnotherKernelError
+from prologue.live.system.running_system import RunningSystem
 from prologue.rules.base import Rule
 
 _DATA: Final = ("CALL_OPS literals", "relocated literals", "nVHE addresses", KPTI_FLAG)
@@ -37,27 +35,25 @@ _NO_MECHANISM: Final = "no mechanism"
 
 
 def audit_both(
-    vmlinux: Path,
-    memories: tuple[Memory, Memory],
-    modules: dict[str, list[Path]] | None,
+    systems: tuple[RunningSystem, RunningSystem],
     rules: tuple[Rule, ...],
-    judge: Callable[[Look, tuple[Rule, ...], Look | None], Audit],
+    judge: Callable[[Audit, tuple[Rule, ...], Audit | None], Audit],
 ) -> Audit:
     """Judge two memories and the changes between them; the audit is the second's, with the first's as ``before``.
 
-    ``judge`` makes an audit of one look, and may be given an earlier one.
+    ``judge`` adds findings to a look, and may be given an earlier one.
 
     Raises:
         InputError: as ``audit``; or they are of two boots.
 
     """
-    memory, second = memories
-    try:
-        old = look_at(vmlinux, memory, modules)
-        memory = second
-        new = look_at(vmlinux, memory, modules)
-    except AnotherKernelError as error:
-        return mismatch_audit(vmlinux, memory, error)
+    looks: list[Audit] = []
+    for system in systems:
+        try:
+            looks.append(look_at(system))
+        except AnotherKernelError as error:
+            return mismatch_audit(system, error)
+    old, new = looks
     if old.slide != new.slide or (old.boot_id and new.boot_id and old.boot_id != new.boot_id):
         raise InputError(f"is of another boot than {old.source}: they cannot be compared", path=new.source)
     transitions, notes = _transitions(old, new)
@@ -65,16 +61,16 @@ def audit_both(
     return replace(done, before=judge(old, rules, None), transitions=tuple(transitions), notes=(*done.notes, *notes))
 
 
-def _transitions(old: Look, new: Look) -> tuple[list[Transition], list[str]]:
+def _transitions(old: Audit, new: Audit) -> tuple[list[Transition], list[str]]:
     counts: dict[Transition, int] = {}
     notes = []
-    before = {name: binary for name, binary, _ in old.files}
-    for name, binary, audited in new.files:
-        earlier = before.pop(name, None)
-        if earlier is None or not _same_places(earlier, binary):
+    before = {file.name: file.binary for file in old.files}
+    for file in new.files:
+        name, binary, earlier = file.name, file.binary, before.pop(file.name, None)
+        if earlier is None or binary is None or not _same_places(earlier, binary):
             notes.append(f"{name}: loaded between the two, so that nothing of it can be compared")
             continue
-        for transition in _changes(earlier, binary, audited):
+        for transition in _changes(earlier, binary, file.audited):
             key = replace(transition, words=0)
             counts[key] = counts.get(key, 0) + transition.words
     notes += [f"{name}: unloaded between the two, so that nothing of it can be compared" for name in before]

@@ -16,7 +16,6 @@ from prologue.live.audit.audit_kernel import audit_kernel, read_facts
 from prologue.live.audit.audit_modules import audit_modules
 from prologue.live.audit.audited import Audited, LiveWord, MechanismCount, Undecided, undecided
 from prologue.live.audit.findings import MISMATCH, audit_findings
-from prologue.live.memory.base import Memory
 from prologue.live.memory.state import KernelState
 from prologue.live.structs.variables import Variables
 from prologue.live.system.own_text import AnotherKernelError
@@ -59,13 +58,14 @@ class UnknownWord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedFile:
-    """A file, the audit of its text, and its findings."""
+    """A file, the audit of its text, and its findings; ``binary`` is None if memory is another kernel's."""
 
     path: Path
     name: str  # "kernel", or a module's
     audited: Audited
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...] = ()
     unknown: tuple[UnknownWord, ...] = ()
+    binary: RunningBinary | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +88,12 @@ class Audit:
     left_out: Mapping[str, str] = field(default_factory=dict)  # codes of rules that did not run, and why
     open_hooks: int = 0  # of what is attached: suspects on a release that was not compared
     open_lists: int = 0  # of what is attached: lists and checks of which memory does not say what it should
+    boot_id: str = ""
+
+    @property
+    def kernel(self) -> RunningKernel | None:
+        """The kernel with the text that memory has, without breakpoints; None if memory is another kernel's."""
+        return next((file.binary for file in self.files if isinstance(file.binary, RunningKernel)), None)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -132,47 +138,30 @@ class Audit:
         return self.passes(lacking_allowed=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """A judged reading of memory: each file's binary and audit, and notes on text that was not looked at."""
-
-    source: str
-    boot_id: str
-    slide: int
-    release: str
-    files: tuple[tuple[str, RunningBinary, Audited], ...]
-    notes: tuple[str, ...]
-    errors: tuple[PrologueError, ...]
-    struct_offsets: str
-
-
-def audit(
-    vmlinux: Path, memory: Memory, modules: dict[str, list[Path]] | None = None, rules: tuple[Rule, ...] = LIVE_RULES
-) -> Audit:
-    """Judge the text of the kernel in memory, and of its modules, if their files are given by name.
+def audit(system: RunningSystem, rules: tuple[Rule, ...] = LIVE_RULES) -> Audit:
+    """Judge the text of the kernel in memory, and of its modules, if the system has their files.
 
     Raises:
         InputError: the vmlinux cannot be read or is stripped, or memory cannot be read.
 
     """
     try:
-        return audit_of(look_at(vmlinux, memory, modules), rules)
+        return with_findings(look_at(system), rules)
     except AnotherKernelError as error:
-        return mismatch_audit(vmlinux, memory, error)
+        return mismatch_audit(system, error)
 
 
-def look_at(vmlinux: Path, memory: Memory, modules: dict[str, list[Path]] | None) -> Look:
-    """Read everything, and judge it; a running kernel several times, if something seems wrong.
+def look_at(system: RunningSystem) -> Audit:
+    """Judge all words, without findings by rules; of a running kernel several times, if something seems wrong.
 
     Raises:
         AnotherKernelError: memory is another kernel's.
         InputError: as ``audit``.
 
     """
-    system = RunningSystem(vmlinux, memory, modules)
     look = latest = _look(system)
-    for _ in range(_TRIES if memory.live else 0):
-        if not any(audited.words or undecided([audited]).restless for _, _, audited in look.files):
+    for _ in range(_TRIES if system.memory.live else 0):
+        if not any(file.audited.words or undecided([file.audited]).restless for file in look.files):
             break
         # Compared with the look itself, not with the confirmed one, in which new words are not wrong.
         before, latest = latest, _look(system.reread())
@@ -180,44 +169,30 @@ def look_at(vmlinux: Path, memory: Memory, modules: dict[str, list[Path]] | None
     return look
 
 
-def audit_of(look: Look, rules: tuple[Rule, ...], before: Look | None = None) -> Audit:
-    """Make an audit of a look by the rules; ``before`` is an earlier look at the same boot."""
-    earlier = {name: binary for name, binary, _ in before.files} if before is not None else {}
-    files = tuple(
-        _audited_file(name, binary, audited, earlier.get(name), rules) for name, binary, audited in look.files
-    )
-    return Audit(
-        source=look.source,
-        release=look.release,
-        slide=look.slide,
-        files=files,
-        notes=look.notes,
-        errors=look.errors,
-        struct_offsets=look.struct_offsets,
-    )
+def with_findings(look: Audit, rules: tuple[Rule, ...], before: Audit | None = None) -> Audit:
+    """Add findings by the rules to a look; ``before`` is an earlier look at the same boot."""
+    earlier = {file.name: file.binary for file in before.files} if before is not None else {}
+    return replace(look, files=tuple(_with_findings(file, earlier.get(file.name), rules) for file in look.files))
 
 
-def _audited_file(
-    name: str, binary: RunningBinary, audited: Audited, before: RunningBinary | None, rules: tuple[Rule, ...]
-) -> AuditedFile:
-    unknown = _unknown_words(binary, audited)
-    open_words = {unknown_word.word.vaddr for unknown_word in unknown}
+def _with_findings(file: AuditedFile, before: RunningBinary | None, rules: tuple[Rule, ...]) -> AuditedFile:
+    binary, audited = file.binary, file.audited
+    if binary is None:
+        return file
+    words = [word for word in audited.words if word.kind == "unknown"]
+    places = binary.symbols.locate_all([word.vaddr for word in words]) if words else []
+    open_words = {word.vaddr for word in words}
     # PL308, PL309 and PL310 read the text themselves, and would accuse words that the audit cannot decide.
     read = [f for f in run_rules(Subject(binary, before, running=True), rules) if f.where.vaddr not in open_words]
     findings = tuple(sorted([*read, *audit_findings(binary, audited, rules)], key=attrgetter("code")))
-    return AuditedFile(path=binary.path, name=name, audited=audited, findings=findings, unknown=unknown)
+    return replace(file, findings=findings, unknown=tuple(map(UnknownWord, places, words)))
 
 
-def _unknown_words(binary: RunningBinary, audited: Audited) -> tuple[UnknownWord, ...]:
-    words = [word for word in audited.words if word.kind == "unknown"]
-    places = binary.symbols.locate_all([word.vaddr for word in words]) if words else []
-    return tuple(map(UnknownWord, places, words))
-
-
-def mismatch_audit(vmlinux: Path, memory: Memory, error: AnotherKernelError) -> Audit:
+def mismatch_audit(system: RunningSystem, error: AnotherKernelError) -> Audit:
     """Make an audit that says only that it is another kernel."""
+    vmlinux, memory = system.image.path, system.memory
     audited = Audited(words=(), mechanisms=(), text=0, unlooked=(), mismatch=str(error))
-    findings = tuple(audit_findings(Kernel(vmlinux), audited, LIVE_RULES))
+    findings = tuple(audit_findings(Kernel(system.image), audited, LIVE_RULES))
     file = AuditedFile(path=vmlinux, name=KERNEL, audited=audited, findings=findings)
     return Audit(
         source=memory.name, release=memory.info.release, slide=None, files=(file,), notes=(),
@@ -225,17 +200,20 @@ def mismatch_audit(vmlinux: Path, memory: Memory, error: AnotherKernelError) -> 
     )  # fmt: skip
 
 
-def _look(system: RunningSystem) -> Look:
-    kernel, memory = system.kernel, system.memory
+def _look(system: RunningSystem) -> Audit:
+    kernel, memory = system.kernel.with_own_text(), system.memory
     # A dump's list of modules takes drgn and DWARF; the kernel's own text needs neither.
     state = system.state if system.files is not None else system.state_without_dwarf()
     facts = read_facts(kernel, state)
-    files: list[tuple[str, RunningBinary, Audited]] = [(KERNEL, kernel, audit_kernel(kernel, facts))]
+    files = [AuditedFile(path=kernel.path, name=KERNEL, audited=audit_kernel(kernel, facts), binary=kernel)]
     notes: list[str] = []
     errors: tuple[PrologueError, ...] = ()
     if system.files is not None:
         done = audit_modules(system, facts)
-        files += [(name, module, audited) for name, module, audited in done.done]
+        files += [
+            AuditedFile(path=module.path, name=name, audited=audited, binary=module)
+            for name, module, audited in done.done
+        ]
         notes, errors = [*done.unlooked], done.errors
     elif state is None:
         notes.append("text of modules: name their files, --modules DIR")
@@ -249,7 +227,7 @@ def _look(system: RunningSystem) -> Look:
         notes.append(f"kprobes: {reason}")
     if not facts.breakpoints.kgdb_complete:
         notes.append("breakpoints of kgdb: kgdb_break cannot be read")
-    return Look(
+    return Audit(
         source=memory.name,
         boot_id=(state.boot_id if state else "") or _boot_id(facts.variables),
         slide=kernel.slide,
@@ -277,13 +255,14 @@ def _foreign(state: KernelState | None) -> Iterator[str]:
             yield f"text of {owner}: {count:,} symbol{'s' if count != 1 else ''}, which no file has"
 
 
-def _confirmed(before: Look, now: Look) -> Look:
+def _confirmed(before: Audit, now: Audit) -> Audit:
     """Return the second of two looks at a running kernel; a word that is wrong in this one only is unstable."""
-    seen = {(name, word.kind, word.vaddr, word.live) for name, _, audited in before.files for word in audited.words}
+    seen = {(file.name, word.kind, word.vaddr, word.live) for file in before.files for word in file.audited.words}
     files = []
-    for name, binary, audited in now.files:
-        new = {word for word in audited.words if (name, word.kind, word.vaddr, word.live) not in seen}
-        files.append((name, binary, _mark_unstable(audited, new)))
+    for file in now.files:
+        words = file.audited.words
+        new = {word for word in words if (file.name, word.kind, word.vaddr, word.live) not in seen}
+        files.append(replace(file, audited=_mark_unstable(file.audited, new)))
     return replace(now, files=tuple(files))
 
 

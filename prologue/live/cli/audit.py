@@ -24,6 +24,7 @@ from prologue.live.hooks.run import audit, audit_with_hooks
 from prologue.live.memory.sources import open_memory
 from prologue.live.report.audit import closing, render_audit
 from prologue.live.system.module_files import module_files
+from prologue.live.system.running_system import RunningSystem
 from prologue.outputs import require_distinct, require_other
 from prologue.rules.base import Rule
 
@@ -49,10 +50,8 @@ def run(args: Namespace) -> int:
     image = ElfImage(args.vmlinux)
     if not image.relocatable:
         require_unstripped(image)
-    if args.later:
-        done = audit_both(args.vmlinux, (memories[0], memories[1]), modules, rules, audit_with_hooks)
-    else:
-        done = audit(args.vmlinux, memories[0], modules, rules)
+    systems = [RunningSystem(image, memory, modules) for memory in memories]
+    done = audit_both((systems[0], systems[1]), rules, audit_with_hooks) if args.later else audit(systems[0], rules)
     done = replace(done, left_out={**done.left_out, **left_out})
     errors = all_errors(done)
     print_errors([(error.message, str(error)) for error in errors])

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from operator import attrgetter
-from pathlib import Path
 from typing import Final
 
 from prologue.errors import InputError, Location
-from prologue.live.audit.run import KERNEL, LIVE_RULES, Audit, Look, audit_of, look_at, mismatch_audit
+from prologue.live.audit.run import KERNEL, LIVE_RULES, Audit, look_at, mismatch_audit, with_findings
 from prologue.live.hooks.inventory import Inventory, Suspect, SuspectKind, take_inventory
 from prologue.live.hooks.judge import EVERY, HookCheck, HooksJudged, judge
-from prologue.live.memory.base import Memory
 from prologue.live.memory.capture import Capture
 from prologue.live.system.own_text import AnotherKernelError
 from prologue.live.system.running_kernel import RunningKernel
+from prologue.live.system.running_system import RunningSystem
 from prologue.releases import not_known
 from prologue.rules.base import Finding, Hit, Rule
 
@@ -35,9 +34,7 @@ _MASK: Final = (1 << 64) - 1
 _TRIES: Final = 3
 
 
-def audit(
-    vmlinux: Path, memory: Memory, modules: dict[str, list[Path]] | None = None, rules: tuple[Rule, ...] = LIVE_RULES
-) -> Audit:
+def audit(system: RunningSystem, rules: tuple[Rule, ...] = LIVE_RULES) -> Audit:
     """Judge the text of the kernel in memory and of its modules, and what is attached to the kernel.
 
     Raises:
@@ -45,17 +42,16 @@ def audit(
 
     """
     try:
-        return audit_with_hooks(look_at(vmlinux, memory, modules), rules)
+        return audit_with_hooks(look_at(system), rules)
     except AnotherKernelError as error:
-        return mismatch_audit(vmlinux, memory, error)
+        return mismatch_audit(system, error)
 
 
-def audit_with_hooks(look: Look, rules: tuple[Rule, ...], before: Look | None = None) -> Audit:
-    """Make an audit, with findings about hooks, of one look; ``before`` is an earlier look at the same boot."""
-    done = audit_of(look, rules, before)
-    kernel = next(binary for name, binary, _ in look.files if name == KERNEL)
+def audit_with_hooks(look: Audit, rules: tuple[Rule, ...], before: Audit | None = None) -> Audit:
+    """Add findings, with those about hooks, to a look; ``before`` is an earlier look at the same boot."""
+    done, kernel = with_findings(look, rules, before), look.kernel
     chosen = {rule.code: rule for rule in rules if rule.code in REPORTED}
-    if not chosen or not isinstance(kernel, RunningKernel):
+    if not chosen or kernel is None:
         return done
     try:
         inventory, judged = read_hooks(kernel)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -113,10 +114,17 @@ class RunningKernel(Kernel):
             InputError: it cannot be read.
 
         """
-        super().__init__(image)
+        super().__init__(require_own(image, memory))
         self.memory = memory
         self.slide = find_slide(self.symbols, memory)
         self.live_text = LiveText(image, _read_text(image, self.symbols, memory, self.slide, as_linked=as_linked))
+
+    def with_own_text(self) -> RunningKernel:
+        """Return the same kernel with a copy of its text, from which an audit takes breakpoints out."""
+        kernel = copy(self)
+        live = (replace(section, words=section.words.copy()) for section in self.live_text.live.values())
+        kernel.live_text = LiveText(self.image, live)
+        return kernel
 
     @property
     def text(self) -> Text:
@@ -135,21 +143,25 @@ class RunningKernel(Kernel):
 
 
 def open_running(vmlinux: Path, memory: Memory) -> ElfImage:
-    """Open the vmlinux of the kernel in memory.
+    """Open the vmlinux of the kernel in memory; errors as ``require_own``."""
+    return require_own(ElfImage(vmlinux), memory)
+
+
+def require_own(image: ElfImage, memory: Memory) -> ElfImage:
+    """Return the vmlinux, if it is of the kernel in memory.
 
     Raises:
         AnotherKernelError: it has another build-id than the kernel in memory, if that one says.
         InputError: it is a module, or no vmlinux at all.
 
     """
-    image = ElfImage(vmlinux)
     if image.relocatable:
-        raise InputError("is a module: name the vmlinux, and modules with --modules DIR", path=vmlinux)
+        raise InputError("is a module: name the vmlinux, and modules with --modules DIR", path=image.path)
     own, runs = gnu_build_id(image), memory.info.build_id
     if runs and own and runs != own:
         release = f" of {memory.info.release}" if memory.info.release else ""
         raise AnotherKernelError(
-            f"is another kernel: its build-id is {own}, {memory.name} has {runs}{release}", path=vmlinux
+            f"is another kernel: its build-id is {own}, {memory.name} has {runs}{release}", path=image.path
         )
     return image
 

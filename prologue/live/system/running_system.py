@@ -28,7 +28,7 @@ class RunningSystem:
     """
 
     def __init__(self, vmlinux: Path | ElfImage, memory: Memory, files: dict[str, list[Path]] | None = None) -> None:
-        """Open the vmlinux.
+        """Open the vmlinux; of one that is open, the first use says whether it is the kernel's in memory.
 
         Raises:
             AnotherKernelError: it has another build-id than the kernel in memory.

@@ -13,6 +13,8 @@ from prologue.elf.symbols import Symbols
 from prologue.errors import InputError, UsageError
 from prologue.live.memory.base import Memory
 from prologue.live.memory.sources import open_memory
+from prologue.live.system.module_files import module_files
+from prologue.live.system.running_system import RunningSystem
 from prologue.trace.path.assign import GuestKernel, Kernels
 from prologue.trace.path.binaries import BinaryFiles
 from prologue.trace.path.host_mode import find_host_level
@@ -79,7 +81,9 @@ def open_kernels(trace: Trace, host: HostImage, guests: Sequence[GuestImage]) ->
     memory = None
     if host.memory is not None:
         memory = open_memory(host.memory)
-        program = bare_program(memory) if host.vmlinux is None else running_program(host.vmlinux, memory, host.modules)
+        files = None if host.modules is None else module_files(host.modules)
+        system = None if host.vmlinux is None else RunningSystem(host.vmlinux, memory, files)
+        program = bare_program(memory) if system is None else running_program(system)
     elif host.vmlinux is None:
         raise UsageError(_NO_KERNEL)
     else:

@@ -20,7 +20,6 @@ from prologue.errors import InputError
 from prologue.live.memory.base import Memory
 from prologue.live.memory.ranges import PAGE
 from prologue.live.system.bare_kernel import read_bare_kernel
-from prologue.live.system.module_files import module_files
 from prologue.live.system.running_module import RunningModule
 from prologue.live.system.running_system import RunningSystem
 from prologue.live.system.running_text import LiveSection
@@ -321,14 +320,13 @@ def _trampoline(owner: Owner, pieces: list[TextPiece]) -> list[TextPiece]:
     return []
 
 
-def running_program(vmlinux: Path, memory: Memory, modules: Path | None) -> Program:
-    """Open a kernel with the text that memory has, and its modules if the directory of their files is given.
+def running_program(system: RunningSystem) -> Program:
+    """Open a kernel with the text that memory has, and its modules if the system has their files.
 
     Raises:
         InputError: memory is of another kernel, cannot be read, or has no list of modules.
 
     """
-    system = RunningSystem(vmlinux, memory, None if modules is None else module_files(modules))
     kernel = system.kernel
     owner = Owner("", kernel.image, kernel.symbols, kernel.slide)
     sections = kernel.live_text.live.values()
@@ -348,7 +346,7 @@ def running_program(vmlinux: Path, memory: Memory, modules: Path | None) -> Prog
             else:
                 pieces += _module_pieces(module)
                 doubts += _doubts(f" [{loaded.name}]", module.live_text.live.values())
-    return Program(str(vmlinux), owner, pieces, missing, doubts)
+    return Program(str(system.image.path), owner, pieces, missing, doubts)
 
 
 def bare_program(memory: Memory) -> Program:

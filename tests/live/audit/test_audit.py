@@ -16,6 +16,7 @@ from prologue.live.memory.sources import open_memory
 from prologue.live.memory.state import KernelState
 from prologue.live.pages.audit import audit_page
 from prologue.live.report.audit import render_audit
+from prologue.live.system.running_system import RunningSystem
 from prologue.report.html.page import render_page
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import AUDIT, as_running, process
@@ -262,7 +263,7 @@ def test_the_report_of_another_kernel(vmlinux: Path, capsys: pytest.CaptureFixtu
 
 
 def test_a_page_has_the_notes_of_the_earlier_memory(vmlinux: Path) -> None:
-    done = audit(vmlinux, open_memory(str(captured(vmlinux, {}, ()))))
+    done = audit(RunningSystem(vmlinux, open_memory(str(captured(vmlinux, {}, ())))))
     (file,) = done.files
     earlier = replace(done, source="earlier", files=(replace(file, audited=replace(file.audited, notes=("a note",))),))
     page = render_page(audit_page(replace(done, before=earlier), ["prologue"], lacking_allowed=True))

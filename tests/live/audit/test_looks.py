@@ -12,6 +12,7 @@ from prologue.live.audit.run import audit
 from prologue.live.memory import kcore
 from prologue.live.memory.core import CoreFile, PlainCore
 from prologue.live.memory.state import KernelState
+from prologue.live.system.running_system import RunningSystem
 from tests.live.memory.made import SAID
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import process
@@ -63,7 +64,7 @@ def test_looks(mini: Mini, looks: str, code: str | None) -> None:
     elf = ElfEdit(vmlinux)
     words = {"leaf": {elf.value("work_leaf"): NOP}, "add": {elf.value("work_add"): NOP}, "-": {}}
     memory = Changing(vmlinux, [words[look] for look in looks.split()])
-    done = audit(vmlinux, memory)
+    done = audit(RunningSystem(vmlinux, memory))
     assert memory.done == len(looks.split())
     found = [(finding.code, finding.where.vaddr) for finding in done.findings]
     assert found == ([(code, elf.value("work_leaf"))] if code else [])
@@ -79,5 +80,5 @@ def test_each_look_asks_the_kernel_for_its_state(mini: Mini, tmp_path: Path, mon
     path.write_bytes(running(vmlinux, {ElfEdit(vmlinux).value("work_leaf"): NOP}))
     monkeypatch.setattr(kcore, "KCORE", str(path))
     monkeypatch.setattr(kcore, "SCRIPT", f"echo look >>{asked}\n{SAID}")
-    audit(vmlinux, kcore.Kcore())
+    audit(RunningSystem(vmlinux, kcore.Kcore()))
     assert asked.read_text() == 4 * "look\n"

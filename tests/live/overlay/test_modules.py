@@ -20,6 +20,7 @@ from prologue.live.memory.capture import Piece, write_capture
 from prologue.live.memory.sources import open_memory
 from prologue.live.memory.state import KernelState, LiveSymbol, LoadedModule
 from prologue.live.system.module_files import module_files
+from prologue.live.system.running_system import RunningSystem
 from prologue.trace.path.programs import running_program
 from prologue.words import counted
 from tests.mini_kernel.build import Spec
@@ -261,14 +262,14 @@ def test_a_section_of_which_no_name_says_where_it_is(loaded: Loaded, capsys: pyt
     assert f"has no memory for {counted(words, 'word')} of .exit.text:" in capsys.readouterr().err
     memory = open_memory(str(data))
     assert "words of .exit.text [mini] that memory does not have: those of the file" in dict(
-        running_program(loaded.vmlinux, memory, loaded.ko.parent).doubts
+        running_program(RunningSystem(loaded.vmlinux, memory, module_files(loaded.ko.parent))).doubts
     )
 
 
 def test_perf_does_not_say_which_words_of_a_module_may_change(loaded: Loaded) -> None:
     """No word of it is accused, and it does not pass."""
     loaded.set_word(".text", 0, MOV)
-    done = audit(loaded.vmlinux, open_memory(str(perf_data(loaded))), module_files(loaded.ko.parent))
+    done = audit(RunningSystem(loaded.vmlinux, open_memory(str(perf_data(loaded))), module_files(loaded.ko.parent)))
     assert [file.name for file in done.files] == ["kernel"]
     assert [error.message.partition(",")[0] for error in done.errors] == ["memory does not say where its tables are"]
     assert not done.passed

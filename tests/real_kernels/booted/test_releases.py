@@ -16,6 +16,7 @@ from prologue.live.audit.run import KERNEL, audit
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.module_files import module_files
 from prologue.live.system.running_kernel import RunningKernel, open_running
+from prologue.live.system.running_system import RunningSystem
 from tests.real_kernels.states import programs
 from tests.support.btf import type_ids
 from tests.support.cases import one_tested
@@ -67,6 +68,8 @@ def test_the_listing_has_what_ftrace_says(guest: Guest, capsys: pytest.CaptureFi
     enabled, dump = guest.shell(f"cat {TRACING}/enabled_functions"), guest.dump()
     guest.shell(f"kill $(pidof fentry); {_UNDO}")
     capsys.readouterr()
+    assert main(["live", "audit", str(guest.vmlinux), str(dump), "-q"]) == 0
+    capsys.readouterr()
     assert main(["live", "hooks", str(guest.vmlinux), str(dump), "--json"]) == 0
     listeners = json.loads(capsys.readouterr().out)["listeners"]
     places = {
@@ -100,14 +103,14 @@ def test_every_word_is_decided_and_damage_is_found(
         change for change in Planter(kernel, 3).changes(40) if kernel.text.in_text(np.array([change[1]], np.uint64))[0]
     ]
     changed = ChangedMemory(memory, {vaddr + kernel.slide: word for _, vaddr, word in planted})
-    done = audit(guest.vmlinux, changed, module_files(guest.modules))
+    done = audit(RunningSystem(guest.vmlinux, changed, module_files(guest.modules)))
     words = next(one for one in done.files if one.name == KERNEL).audited.words
     found = {word.vaddr + 4 * k for word in words for k in range(word.words)}
     assert [one for one in planted if one[1] not in found] == []
 
     # The same machine, if its release had never been compared: nothing is accused, and nothing passes.
     monkeypatch.setattr("prologue.releases.COMPARED", ())
-    done = audit(guest.vmlinux, changed)
+    done = audit(RunningSystem(guest.vmlinux, changed))
     assert done.findings == ()
     assert len(done.files[0].unknown) == len(words)
     assert main([*command, "-q"]) == 0

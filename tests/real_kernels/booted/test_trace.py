@@ -19,6 +19,7 @@ from prologue.elf.image import ElfImage
 from prologue.insn.rows import flows
 from prologue.kernel.kernel import Kernel
 from prologue.live.memory.sources import open_memory
+from prologue.live.system.running_system import RunningSystem
 from prologue.trace.path.branching import PLAIN
 from prologue.trace.path.programs import linked_program, running_program
 from prologue.trace.ranges import EXCEPTION, RETURN
@@ -150,7 +151,7 @@ def test_the_memory_is_what_ran(recorded: Recorded, capsys: pytest.CaptureFixtur
 
 def test_the_entry_trampoline_is_read_where_it_runs(recorded: Recorded) -> None:
     """The machine's CPU has no other defence, so with KASLR the kernel is not mapped while user space runs."""
-    program = running_program(recorded.vmlinux, open_memory(str(recorded.dump)), None)
+    program = running_program(RunningSystem(recorded.vmlinux, open_memory(str(recorded.dump))))
     vaddrs, words = recorded.executed["vaddr"], recorded.executed["word"]
     mine = vaddrs >= np.uint64(_FIXMAP)
     text, there = program.words_at(vaddrs[mine])
