@@ -6,12 +6,17 @@ import argparse
 import math
 import sys
 from argparse import Namespace
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
 
 from prologue.cli import arguments
 from prologue.cli.arguments import number_from
+from prologue.outputs import new_file, require_other
+from prologue.report.terminal import is_quiet
 from prologue_bench.analysis.compare import MARGIN
 from prologue_bench.guest.vm import Machine
+from prologue_bench.results.store import CAMPAIGN, RESULTS
 
 MACHINE: Final = Machine()
 TIMEOUT: Final = 600  # seconds
@@ -49,15 +54,32 @@ def repeat_command(args: Namespace, name: str) -> list[str]:
     return ["prologue", "bench", name, *args.results, *options]
 
 
-def put(text: str) -> int:
-    """Write a report to standard output.
+def put(text: str, output: Path | None = None) -> int:
+    """Write a report to a file, or to standard output.
 
     Returns:
         0, the exit code.
 
     """
-    sys.stdout.write(text)
+    if output is None:
+        sys.stdout.write(text)
+        return 0
+    with new_file(output) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    if not is_quiet():
+        print(f"{output}: written")
     return 0
+
+
+def require_no_input(output: Path | None, results: Iterable[str]) -> None:
+    """Refuse to write a report over what it is made of; it may lie in a result set, beside that.
+
+    Raises:
+        UsageError: it is one of these files.
+
+    """
+    inputs = (Path(name) / file for name in results for file in ("", CAMPAIGN, RESULTS))
+    require_other(output, *(path for path in inputs if not path.is_dir()))
 
 
 def add_results(added: argparse.ArgumentParser) -> None:

@@ -8,11 +8,10 @@ from pathlib import Path
 
 from prologue.cli.arguments import require_html
 from prologue.errors import UsageError
-from prologue.outputs import new_file, require_other
 from prologue_bench.analysis.compare import MARGIN, compare
 from prologue_bench.analysis.links import compare_links
 from prologue_bench.analysis.sources import open_results
-from prologue_bench.cli.common import add_format, add_margin, add_results, put, repeat_command
+from prologue_bench.cli.common import add_format, add_margin, add_results, put, repeat_command, require_no_input
 from prologue_bench.report import data, links, text
 from prologue_bench.report.ktap import to_ktap
 
@@ -35,13 +34,8 @@ def add_options(added: argparse.ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Compare every variant with the base, and print what may be said."""
     require_html(args.format)
-    written = _kernels(args) if args.kernels else _variants(args)
-    if args.output is None:
-        return put(written)
-    require_other(args.output, *(Path(name) for name in args.results if Path(name).is_file()))
-    with new_file(args.output) as temporary:
-        temporary.write_text(written, encoding="utf-8")
-    return 0
+    require_no_input(args.output, (word if Path(word).exists() else _named(word)[1] for word in args.results))
+    return put(_kernels(args) if args.kernels else _variants(args), args.output)
 
 
 def _variants(args: Namespace) -> str:

@@ -9,14 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from prologue.errors import UsageError
-from prologue.outputs import new_file, require_other
 from prologue_bench.analysis.compare import compare
 from prologue_bench.analysis.sources import open_sets
-from prologue_bench.cli.common import add_results, put
+from prologue_bench.cli.common import add_results, put, require_no_input
 from prologue_bench.report.figures import to_figures
 from prologue_bench.report.samples import samples_csv, to_benchstat
 from prologue_bench.results.merge import merge
-from prologue_bench.results.store import CAMPAIGN, RESULTS
 
 
 def add_options(added: argparse.ArgumentParser) -> None:
@@ -64,8 +62,7 @@ def run(args: Namespace) -> int:
     if args.kcidb and not args.origin:
         raise UsageError("--kcidb: needs --origin NAME, of your CI system")
     sets = open_sets(args.results)
-    inputs = [Path(name) / file for name in (*args.results, *dict(sets)) for file in ("", CAMPAIGN, RESULTS)]
-    require_other(args.output, *(path for path in inputs if not path.is_dir()))  # a report may lie in a result set
+    require_no_input(args.output, (*args.results, *dict(sets)))
     if args.kcidb:
         from prologue_bench.report.kcidb import Source, to_kcidb
 
@@ -74,13 +71,7 @@ def run(args: Namespace) -> int:
         text = to_figures(compare(merge(sets)), args.results)
     else:
         text = (samples_csv if args.csv else to_benchstat)(merge(sets))
-    if args.output is None:
-        return put(text)
-    with new_file(args.output) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    if not args.quiet:
-        print(f"{args.output}: written")
-    return 0
+    return put(text, args.output)
 
 
 def _matching(pattern: str, noun: str) -> Callable[[str], str]:

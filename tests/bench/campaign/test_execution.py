@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -316,6 +317,18 @@ def test_no_time_is_left_after_the_last_try(tmp_path: Path, capsys: pytest.Captu
     assert len(lines) == 16  # two that count, and seven places twice
     assert lines[-1].startswith("boot 16, 2/9: ")
     assert all(" s left: " in line for line in lines[:-1])
+
+
+def test_a_boot_without_a_sign_of_life_shows_its_seconds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = [100.0]
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr("prologue_bench.campaign.watch.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    with watching(2, 9):
+        clock[0] += 42
+    assert "this boot 42 s" in capsys.readouterr().err
 
 
 def test_places_that_are_still_to_be_tried(tmp_path: Path) -> None:

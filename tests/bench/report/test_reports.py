@@ -312,3 +312,19 @@ def test_how_many_boots_would_see_a_millisecond(pairs: int, tmp_path: Path, caps
     assert f"to see 1 ms takes about {boots:,} boots of each variant" in text
     make(tmp_path / "hackbench", Made(pairs=pairs))
     assert "to see 1 ms" not in bench(capsys, "compare", str(tmp_path / "hackbench"))
+
+
+def test_a_report_in_a_file(tmp_path: Path, capsys: Said) -> None:
+    """It may lie in the result set, and is never written over what it is made of."""
+    results = make(tmp_path / "campaign", Made())
+    printed = bench(capsys, "compare", str(results))
+    report = results / "report.txt"
+    assert bench(capsys, "compare", str(results), "-o", str(report)) == f"{report}: written\n"
+    assert report.read_text() == printed
+    before = (results / "results.jsonl").read_bytes()
+    for command in ("compare", "export"):
+        form = ["--csv"] if command == "export" else []
+        for file in ("results.jsonl", "campaign.json"):
+            assert main(["bench", command, *form, str(results), "-o", str(results / file)]) == 2
+            assert f"{results / file}: " in capsys.readouterr().err
+    assert (results / "results.jsonl").read_bytes() == before

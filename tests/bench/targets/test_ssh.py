@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from prologue.cli.main import main
 from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
 from prologue_bench.recorder.gate import evidence, evidence_of
 from prologue_bench.recorder.task import Task
@@ -157,6 +158,25 @@ def test_what_this_machine_says_of_itself() -> None:
 def test_boards_that_cannot_be_used(lines: tuple[str, ...], what: str) -> None:
     with pytest.raises(BenchError, match=what):
         read_board(lines, "board")
+
+
+# A board whose kernel cannot do kexec, where the recorder prints nothing.
+NO_KEXEC = """#!/bin/sh
+text=$(cat)
+printf '%s\\n' 'arch aarch64' 'online 0-5' 'memory 3914212' 01234567-89ab-cdef-0123-456789abcdef
+case $text in *kexec_loaded*) echo 'kexec its kernel is built without CONFIG_KEXEC' ;; esac
+"""
+
+
+def test_the_doctor_of_a_board_that_needs_no_kexec(bin_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is installed by a command: what kexec lacks there says nothing."""
+    place(bin_path, "ssh", NO_KEXEC)
+    assert main(["bench", "doctor", "--target", "ssh:board"]) == 2
+    assert "board cannot start an Image by kexec: its kernel is built without CONFIG_KEXEC" in capsys.readouterr().err
+    assert main(["bench", "doctor", "--target", "ssh:board", "--install", "true --slot b"]) == 4
+    said = capsys.readouterr().err
+    assert "kexec" not in said
+    assert "the recorder's output is not complete: no begin" in said
 
 
 def test_facts_of_this_host(bin_path: Path) -> None:
