@@ -31,7 +31,7 @@ def state_of(directory: Path) -> dict[str, tuple[int, str]]:
     }
 
 
-@pytest.mark.parametrize("series", one_tested(*SOURCES))
+@pytest.mark.parametrize("series", one_tested("7.2", "6.1", "6.12", "7.3"))
 def test_make_writes_nothing_into_a_build_elsewhere(
     series: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
