@@ -11,7 +11,7 @@ from prologue.cli.main import main
 from prologue.patching.reread.vmlinux import reread
 from tests.mini_kernel.build import HERE, Spec, all_specs
 from tests.mini_kernel.run import run
-from tests.support.cases import quick_and_pairs
+from tests.support.cases import pairs
 from tests.support.elf_edit import NOP, ElfEdit
 from tests.support.needs import needs_common_tools
 
@@ -35,7 +35,7 @@ def _qemu() -> None:
     needs_common_tools("qemu-system-aarch64")
 
 
-@pytest.mark.parametrize("spec", quick_and_pairs(_quick, all_specs(), _factors), ids=str)
+@pytest.mark.parametrize("spec", pairs(all_specs(), _factors, _quick), ids=str)
 def test_every_form_unprocessed_processed_reversed(mini: Mini, spec: Spec) -> None:
     vmlinux = mini(spec)
     original = vmlinux.read_bytes()
@@ -71,7 +71,7 @@ def test_every_form_unprocessed_processed_reversed(mini: Mini, spec: Spec) -> No
 
 @pytest.mark.parametrize(
     "spec",
-    quick_and_pairs(_quick, (s for s in all_specs() if s.form in ("rela", "relr") and s.compiler == "gcc"), _factors),
+    pairs((s for s in all_specs() if s.form in ("rela", "relr") and s.compiler == "gcc"), _factors, _quick),
     ids=str,
 )
 def test_nop_nop_visibly_fails_its_lr_check(mini: Mini, spec: Spec) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from tests.flow.test_addresses import add, adrp
 from tests.mini_kernel.build import Spec, all_specs
 from tests.support.assembler import assemble
 from tests.support.built import Mini
+from tests.support.cases import pairs
 from tests.support.elf_edit import edit
 
 LAYOUTS, COMPILERS = ("2", "4,2"), ("gcc", "clang")
@@ -37,13 +39,17 @@ NOTYPE, OBJECT = 0x10, 0x11  # st_info, global
 NONE_LOADS = "no function that ftrace_init reaches loads its flags"
 
 
+def _factors(spec: Spec) -> tuple[object, ...]:
+    return spec.layout, spec.bti, spec.compiler, spec.form, (spec.marker, spec.plain)
+
+
 def problem(vmlinux: Path) -> str | None:
     found = Kernel(vmlinux).native_problem
     return None if found is None else found.reason
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("spec", [spec for spec in all_specs() if spec.contract == "native"], ids=str)
+@pytest.mark.parametrize("spec", pairs((s for s in all_specs() if s.contract == "native"), _factors), ids=str)
 def test_every_form_reads_it_unprocessed_and_processed(mini: Mini, spec: Spec) -> None:
     vmlinux = mini(spec)
     assert problem(vmlinux) is None
@@ -53,20 +59,26 @@ def test_every_form_reads_it_unprocessed_and_processed(mini: Mini, spec: Spec) -
 
 
 @pytest.mark.parametrize(
-    ("compiler", "options"),
-    [*((c, o) for c in COMPILERS for o in OPTIONS), *(("gcc", o) for o in OF_GCC), *(("clang", o) for o in OUTLINED)],
-    ids="".join,
+    ("layout", "compiler", "options"),
+    pairs(
+        (
+            (layout, compiler, options)
+            for layout in LAYOUTS
+            for compiler, more in (("gcc", OF_GCC), ("clang", OUTLINED))
+            for options in (*OPTIONS, *more)
+        ),
+        tuple,
+    ),
 )
-@pytest.mark.parametrize("layout", LAYOUTS)
 def test_what_compilers_make_of_it(mini: Mini, layout: str, compiler: str, options: tuple[str, ...]) -> None:
     spec = Spec(layout=layout, compiler=compiler, options=options)  # type: ignore[arg-type]  # literals are lost
     assert problem(mini(spec)) is None
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("options", [(), *OPTIONS[:5]], ids="".join)
-@pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    ("layout", "compiler", "options"), pairs(product(LAYOUTS, COMPILERS, [(), *OPTIONS[:5]]), tuple)
+)
 def test_a_kernel_that_has_the_symbol_only(
     mini: Mini, layout: str, compiler: str, options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:

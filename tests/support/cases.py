@@ -56,24 +56,24 @@ def one_quick(*cases: Any) -> list[Any]:
     return [first, *(_marked(case, pytest.mark.thorough) for case in others)]
 
 
-def quick_and_pairs(
-    quick: Callable[[Any], bool], cases: Iterable[Any], factors: Callable[[Any], tuple[object, ...]]
+def pairs(
+    cases: Iterable[Any], factors: Callable[[Any], tuple[object, ...]], quick: Callable[[Any], bool] = lambda _: False
 ) -> list[Any]:
-    """Those for which ``quick`` is true as they are, others marked ``thorough`` or ``extended``.
+    """So many of the cases that each pair of values of two factors is in one; those that are ``quick`` first.
 
-    The quick and the thorough ones together have each pair of values of two factors that any case has.
+    With ``quick``, the others are marked ``thorough``.
     """
     cases = tuple(cases)
-    pairs = [frozenset(combinations(enumerate(factors(case)), 2)) for case in cases]
-    kept = [number for number, case in enumerate(cases) if quick(case)]
-    missing = frozenset().union(*pairs).difference(*(pairs[number] for number in kept))
-    thorough = []
+    covered = [frozenset(combinations(enumerate(factors(case)), 2)) for case in cases]
+    first = chosen = [number for number, case in enumerate(cases) if quick(case)]
+    missing = frozenset().union(*covered).difference(*(covered[number] for number in first))
     while missing:
-        thorough.append(max(range(len(cases)), key=lambda number: len(pairs[number] & missing)))
-        missing -= pairs[thorough[-1]]
-    marks = {**dict.fromkeys(thorough, pytest.mark.thorough), **dict.fromkeys(kept, None)}
-    marked = [(case, marks.get(number, pytest.mark.extended)) for number, case in enumerate(cases)]
-    return [case if mark is None else _marked(case, mark) for case, mark in marked]
+        chosen = [*chosen, max(range(len(cases)), key=lambda number: len(covered[number] & missing))]
+        missing -= covered[chosen[-1]]
+    return [
+        cases[number] if not first or number in first else _marked(cases[number], pytest.mark.thorough)
+        for number in chosen
+    ]
 
 
 def one_tested(*cases: Any) -> list[Any]:
