@@ -21,14 +21,12 @@ from prologue.live.audit.compare import audit_both
 from prologue.live.audit.run import LIVE_RULES, Audit
 from prologue.live.hooks.run import audit, audit_with_hooks
 from prologue.live.memory.base import Memory
-from prologue.live.memory.ranges import Range
+from prologue.live.memory.ranges import TOP, Range
 from prologue.live.memory.reading import read_until_stable
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.module_files import module_files
 from prologue.live.system.running_system import RunningSystem
 from prologue.rules.registry import select_rules
-from prologue.trace.path.programs import Program, running_program
-from prologue.trace.ranges import TOP
 
 _NEAR: Final = 1 << 12  # bytes: words that are nearer to each other are read at once
 _NO_ADDRESS: Final = "an address is a number from 0 to 2^64-1"

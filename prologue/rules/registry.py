@@ -6,9 +6,9 @@ from operator import attrgetter
 from typing import Final
 
 from prologue.errors import UsageError
+from prologue.live.rules import RULES_OF_WHAT_RUNS
 from prologue.rules.base import Rule
 from prologue.rules.deciding import DECIDING, load_rules
-from prologue.rules.running import RULES_OF_WHAT_RUNS
 from prologue.words import meant
 
 # Modules of this room, in the order of their codes: those that do not decide writing.

@@ -14,12 +14,12 @@ import numpy as np
 from prologue.errors import Location, UndecidedError, UsageError
 from prologue.library.files import File, FileName, path_of
 from prologue.live.library import System
+from prologue.live.system.programs import Program
 from prologue.trace.path.assign import Kernels
 from prologue.trace.path.check import ImageCheck
 from prologue.trace.path.filters import Selection
 from prologue.trace.path.kernel_images import HostImage, follow_program, open_kernels
 from prologue.trace.path.known import KnownRanges
-from prologue.trace.path.programs import Program
 from prologue.trace.path.reported import reported_words
 from prologue.trace.ranges import SAMPLE, TraceRanges
 from prologue.trace.readers.sources import Trace, open_trace

@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from prologue.arrays import I64, U64
 
-TOP: Final = (1 << 64) - 1
-"""The highest address; sums of addresses are cut to it."""
 RANGE: Final = np.dtype(
     [
         ("time", "<u8"),  # ns; of the end of the range if the input has no other; 0 if it has none

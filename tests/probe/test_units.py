@@ -11,7 +11,7 @@ from prologue.dwarf.debug_info import open_debug
 from prologue.dwarf.dwarf_entries import text_of
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
-from prologue.trace.path.programs import Owner
+from prologue.live.system.programs import Owner
 from prologue.trace.views.source_lines import LineTables
 from tests.mini_kernel.build import run_command
 from tests.support.needs import needs_tools

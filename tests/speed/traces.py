@@ -31,12 +31,12 @@ from tabulate import tabulate
 from prologue.arrays import U64
 from prologue.insn.rows import flows
 from prologue.live.memory.state import KernelTask
+from prologue.live.system.programs import linked_program
 from prologue.trace.etm.perf_data import KernelMap, TracedKernel, write_perf_trace
 from prologue.trace.etm.processes import TracedProcesses
 from prologue.trace.etm.stream import ProgramText
 from prologue.trace.etm.waypoints import find_waypoints
 from prologue.trace.path.branching import CALL, INDIRECT, RET, never_goes_on
-from prologue.trace.path.programs import linked_program
 from prologue.trace.ranges import GAP, Tally
 from prologue.trace.readers.decoding import DecodedTrace, open_perf_trace
 from prologue.trace.readers.recording import RECORD, RecordingHeader

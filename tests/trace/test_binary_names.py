@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from prologue.elf.image import ElfImage
+from prologue.live.system.programs import Owner, Program, TextPiece
 from prologue.trace.path.assign import Kernels
 from prologue.trace.path.binary_names import BinaryNames
 from prologue.trace.path.filters import Filters
 from prologue.trace.path.known import KnownRanges
-from prologue.trace.path.programs import Owner, Program, TextPiece
 from prologue.trace.ranges import NO_TASK, Batch, new_ranges
 from tests.support.needs import needs_tools
 

@@ -15,7 +15,7 @@ import zstandard
 
 from prologue.cli.main import main
 from prologue.errors import InputError
-from prologue.trace.path.programs import decoder_text, linked_program
+from prologue.live.system.programs import decoder_text, linked_program
 from prologue.trace.readers.sources import open_trace
 from tests.support.cases import one_quick
 from tests.support.cs_etm import write

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from prologue.cli.main import main
+from prologue.live.system.programs import linked_program
 from prologue.trace.path.listing import instructions
-from prologue.trace.path.programs import linked_program
 from prologue.trace.readers.recording import RecordingHeader
 from tests.trace.made import KERNEL, perf_text, recording
 from tests.trace.test_opencsd import element, range_

@@ -11,11 +11,11 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.live.memory.state import KernelTask
+from prologue.live.system.programs import decoder_text, linked_program
 from prologue.trace.coresight.frames import pack_frames
 from prologue.trace.etm.perf_data import KernelMap, TracedKernel, write_perf_trace
 from prologue.trace.etm.processes import TracedProcesses
 from prologue.trace.etm.stream import ProgramText
-from prologue.trace.path.programs import decoder_text, linked_program
 from prologue.trace.ranges import GAP
 from prologue.trace.readers.recording import RecordingHeader
 from prologue.trace.readers.sources import open_trace

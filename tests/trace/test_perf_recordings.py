@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from prologue.cli.main import main
-from prologue.trace.path.programs import decoder_text, linked_program
+from prologue.live.system.programs import decoder_text, linked_program
 from prologue.trace.ranges import Tally
 from prologue.trace.readers.decoding import DecodedTrace, open_perf_trace
 from tests.support.cs_etm import CsTrace, record, sample, write

@@ -20,8 +20,8 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.errors import InputError
+from prologue.live.system.programs import decoder_text, linked_program
 from prologue.trace.coresight import library, process
-from prologue.trace.path.programs import decoder_text, linked_program
 from prologue.trace.readers.sources import open_trace
 from tests.support.cores import core
 from tests.support.cs_etm import CsTrace, record, sample, write

@@ -14,10 +14,10 @@ from prologue.live.memory.sources import open_memory
 from prologue.live.memory.state import LoadedModule
 from prologue.live.pokes.recording import Ending, Recording
 from prologue.live.system.placed_module import PlacedModule
+from prologue.live.system.programs import Program, TextPiece, _module_pieces, linked_program
 from prologue.live.system.running_module import RunningModule
 from prologue.trace.path.assign import Kernels
 from prologue.trace.path.history import read_history
-from prologue.trace.path.programs import Program, TextPiece, _module_pieces, linked_program
 from prologue.trace.readers.sources import open_trace
 from prologue.trace.views.stats import first_slots
 from tests.live.pokes.made import ORIGIN, rows_of, write_recording

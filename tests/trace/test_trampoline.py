@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prologue.trace.path.programs import linked_program
+from prologue.live.system.programs import linked_program
 from tests.trace.made import MadeKernel
 
 RUNS = 0xFFFFFFFFFF5F4000

@@ -8,7 +8,7 @@ from prologue.dwarf.struct_types import struct_types
 from prologue.elf.image import ElfImage
 from prologue.elf.notes import gnu_build_id
 from prologue.elf.symbols import Symbols
-from prologue.trace.path.programs import VECTOR_SYMBOLS, VECTOR_TABLE
+from prologue.live.system.programs import VECTOR_SYMBOLS, VECTOR_TABLE
 from prologue.words import meant
 from prologue_bench.errors import BenchError
 from prologue_bench.exact.build import build_guest

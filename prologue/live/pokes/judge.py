@@ -11,10 +11,10 @@ from prologue.live.pokes.function_names import NameTable
 from prologue.live.pokes.recording import NO_CPU, WITHIN, Recording
 from prologue.live.pokes.violations import CHECKS, Violation
 from prologue.live.pokes.write_groups import WriteGroup, chain_of, group_writes
+from prologue.live.rules import PL507
 from prologue.releases import not_known
 from prologue.rules.base import FAILING, SEVERITIES, Finding, Hit, Rule
 from prologue.rules.registry import RULES
-from prologue.rules.running import PL507
 
 NOT_DECIDED: Final = "not decided"
 """The verdict on a writer without a mechanism in a release whose writers are not known, and on facts not seen."""

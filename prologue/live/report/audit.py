@@ -23,13 +23,13 @@ from prologue.live.report.undecided import (
     unstable_lines,
     why_undecided,
 )  # fmt: skip
+from prologue.live.rules import PL504
 from prologue.report.closing import counted_severities, counts
 from prologue.report.findings import finding_data, finding_lines
 from prologue.report.printable import printable
 from prologue.report.render import Format, render_cases
 from prologue.report.tables import table_lines
 from prologue.rules.base import FAILING, Input
-from prologue.rules.running import PL504
 from prologue.words import counted
 
 SCHEMA: Final = "prologue.live-audit/1"

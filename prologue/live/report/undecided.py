@@ -13,9 +13,9 @@ from prologue.insn import a64
 from prologue.live.audit.audited import LiveWord
 from prologue.live.audit.outcome import audits_of, name_in
 from prologue.live.audit.run import Audit, AuditedFile
+from prologue.live.rules import PL504
 from prologue.report.printable import printable
 from prologue.rules.base import Finding
-from prologue.rules.running import PL504
 from prologue.words import counted
 
 _AGAIN: Final = "take memory again while no tracers or probes are switched, or a dump of the stopped machine"

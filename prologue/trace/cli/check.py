@@ -11,6 +11,7 @@ from prologue.cli.examples import use_example_trace
 from prologue.cli.reports import put_report
 from prologue.errors import UNDECIDED, UndecidedError
 from prologue.live.memory.sources import open_memory
+from prologue.live.system.programs import Program, linked_program
 from prologue.report.html.page import Badge
 from prologue.trace.cli.divergence import divergence_data, divergence_lines, owner_of, place_data, place_text
 from prologue.trace.cli.inputs import require_report
@@ -19,7 +20,6 @@ from prologue.trace.cli.reading import TraceReading, begin_reading
 from prologue.trace.path.check import Findings, ImageCheck, StaleWord
 from prologue.trace.path.divergence import Divergences, find_divergences
 from prologue.trace.path.mechanisms import Mechanisms
-from prologue.trace.path.programs import Program, linked_program
 from prologue.trace.path.reported import ReportedWord, reported_words
 from prologue.trace.readers.decoding import DecodedTrace
 from prologue.trace.readers.sources import Trace

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from prologue.insn.disasm import insn_text
+from prologue.live.system.programs import Program
 from prologue.trace.etm.waypoints import Waypoint, find_waypoints
 from prologue.trace.path.divergence import Divergences, DivergentWord
 from prologue.trace.path.mechanisms import Mechanisms
-from prologue.trace.path.programs import Program
 from prologue.words import counted
 
 

@@ -12,12 +12,14 @@ from prologue.elf.image import ElfImage
 from prologue.elf.notes import gnu_build_id
 from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
+from prologue.live.memory.ranges import TOP
 from prologue.live.memory.sources import open_memory
 from prologue.live.memory.state import KernelTask
 from prologue.live.memory.vmcore import Vmcore
 from prologue.live.system.kcore_dir import KeptText, keep_text
 from prologue.live.system.module_files import module_files
 from prologue.live.system.running_system import RunningSystem
+from prologue.live.system.trampoline import find_trampoline
 from prologue.outputs import new_directory
 from prologue.report.terminal import note, warn
 from prologue.trace.etm.perf_data import KernelMap, TracedKernel, write_perf_trace
@@ -32,8 +34,6 @@ from prologue.trace.etm.processes import (
 )
 from prologue.trace.etm.stream import EtmStream, ProgramText, linked_text, require_recorded
 from prologue.trace.etm.unit import HIGHEST_TRACED_CPU
-from prologue.trace.path.trampoline import find_trampoline
-from prologue.trace.ranges import TOP
 from prologue.words import counted
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ import numpy as np
 
 from prologue.cli.arguments import number, require_html
 from prologue.errors import UsageError
+from prologue.live.system.programs import Program
 from prologue.outputs import require_other
 from prologue.trace.cli.progress import progress_on_terminal
 from prologue.trace.path import kernel_images, merging
@@ -21,7 +22,6 @@ from prologue.trace.path.filters import Filters
 from prologue.trace.path.history import TextHistory, read_history
 from prologue.trace.path.kernel_images import GuestImage, HostImage
 from prologue.trace.path.merging import GuestTrace
-from prologue.trace.path.programs import Program
 from prologue.trace.readers.decoding import DecodedTrace
 from prologue.trace.readers.opencsd import Counter
 from prologue.trace.readers.sources import Trace

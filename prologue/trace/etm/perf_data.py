@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from prologue.live.memory.ranges import TOP
 from prologue.live.memory.state import KernelTask
 from prologue.perf.address_spaces import FileMap
 from prologue.perf.coresight import TimeConversion, TraceUnit, pack_units
@@ -46,7 +47,6 @@ from prologue.trace.coresight.frames import pack_frames
 from prologue.trace.etm.processes import TracedProcesses, hide
 from prologue.trace.etm.stream import EtmStream, ProgramText, encode
 from prologue.trace.etm.unit import is_vhe, perf_unit
-from prologue.trace.ranges import TOP
 from prologue.trace.readers.recording import RecordingHeader, TraceRecords
 
 _PMU: Final = 8  # type of the event; the kernel numbers its PMUs in the order of registration

@@ -19,9 +19,10 @@ from prologue.arrays import U32
 from prologue.elf.image import ElfImage
 from prologue.elf.notes import gnu_build_id
 from prologue.errors import InputError
+from prologue.live.memory.ranges import TOP
 from prologue.perf.coresight import TraceUnit
 from prologue.trace.etm.waypoints import RangeCode, Waypoint, describe
-from prologue.trace.ranges import EXCEPTION, GAP, LOST, TOP
+from prologue.trace.ranges import EXCEPTION, GAP, LOST
 from prologue.trace.readers.recording import RecordingHeader, TraceRecords
 
 _SYNC: Final = bytes(11) + b"\x80" + b"\x01\x01\x00"  # A-Sync; Trace Info

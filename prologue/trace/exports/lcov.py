@@ -14,9 +14,10 @@ from typing import BinaryIO
 import numpy as np
 
 from prologue.arrays import I64, U64, Bool
+from prologue.live.memory.ranges import TOP
 from prologue.trace.exports.profile import linked_addresses
 from prologue.trace.exports.subject import ExportSubject
-from prologue.trace.ranges import TOP, Batch, count_instructions
+from prologue.trace.ranges import Batch, count_instructions
 from prologue.trace.readers.intern import RunCounts
 from prologue.trace.views.source_lines import LineTables, UnitLines
 from prologue.trace.views.stats import Executed, executed

@@ -8,11 +8,12 @@ from typing import BinaryIO, Final, NamedTuple
 import numpy as np
 
 from prologue.arrays import I64, U64, Bool
+from prologue.live.memory.ranges import TOP
+from prologue.live.system.programs import Program
 from prologue.trace.exports.runs import BRANCH, RunJoiner, Runs
 from prologue.trace.exports.subject import ExportSubject
 from prologue.trace.path.filters import Selection
-from prologue.trace.path.programs import Program
-from prologue.trace.ranges import TOP, Batch, count_instructions
+from prologue.trace.ranges import Batch, count_instructions
 from prologue.trace.readers.intern import DistinctRows, RunCounts
 from prologue.words import counted
 

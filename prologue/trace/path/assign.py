@@ -15,8 +15,8 @@ import numpy as np
 from prologue.arrays import I64
 from prologue.errors import InputError
 from prologue.live.memory.ranges import KERNEL_HALF
+from prologue.live.system.programs import Program
 from prologue.trace.path.processes import Processes
-from prologue.trace.path.programs import Program
 from prologue.trace.ranges import AARCH32, NO_LEVEL, NO_VMID, OTHER_WORLD, Batch
 from prologue.words import meant
 

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from prologue.arrays import I64, U64
+from prologue.live.system.programs import Program
 from prologue.trace.coresight.process import Begin, CodeMemory, DecodeJob, Elements, Failed, decode
 from prologue.trace.etm.waypoints import find_waypoints
-from prologue.trace.path.programs import Program
 from prologue.trace.readers.decoding import DecodedTrace
 from prologue.trace.readers.intern import mix_rows
 

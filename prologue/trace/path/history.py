@@ -16,13 +16,14 @@ import numpy as np
 from prologue.arrays import I64, U32, U64, Bool
 from prologue.elf.notes import gnu_build_id
 from prologue.errors import InputError
+from prologue.live.memory.ranges import TOP
 from prologue.live.pokes.convert import ARM64
 from prologue.live.pokes.recording import Flag, Recording, Rows
 from prologue.live.pokes.sources import read_any
+from prologue.live.system.programs import Program
 from prologue.trace.path.branching import may_be_exceptions, never_goes_on, possible_steps
 from prologue.trace.path.instants import UNBOUNDED, Instants
-from prologue.trace.path.programs import Program
-from prologue.trace.ranges import TOP, Batch, Tally, shift_times
+from prologue.trace.ranges import Batch, Tally, shift_times
 from prologue.trace.readers.intern import Interner
 
 NO_TEXT: Final = -1

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from prologue.live.memory.ranges import KERNEL_HALF
-from prologue.trace.path.programs import Program
+from prologue.live.system.programs import Program
 from prologue.trace.ranges import NO_LEVEL, NO_VMID, OTHER_WORLD, Batch
 
 _LOOK: Final = 1 << 20  # ranges

@@ -14,18 +14,18 @@ from prologue.errors import InputError, UsageError
 from prologue.live.memory.base import Memory
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.module_files import module_files
-from prologue.live.system.running_system import RunningSystem
-from prologue.trace.path.assign import GuestKernel, Kernels
-from prologue.trace.path.binaries import BinaryFiles
-from prologue.trace.path.host_mode import find_host_level
-from prologue.trace.path.processes import Processes
-from prologue.trace.path.programs import (
+from prologue.live.system.programs import (
     Program,
     bare_program,
     decoder_text,
     linked_program,
     running_program,
 )
+from prologue.live.system.running_system import RunningSystem
+from prologue.trace.path.assign import GuestKernel, Kernels
+from prologue.trace.path.binaries import BinaryFiles
+from prologue.trace.path.host_mode import find_host_level
+from prologue.trace.path.processes import Processes
 from prologue.trace.readers.decoding import DecodedTrace
 from prologue.trace.readers.sources import Trace
 

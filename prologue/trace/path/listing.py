@@ -11,8 +11,8 @@ import numpy as np
 from prologue.arrays import I64, U32, U64
 from prologue.insn.disasm import engine
 from prologue.insn.table import row_of
-from prologue.trace.path.programs import Program
-from prologue.trace.ranges import TOP
+from prologue.live.memory.ranges import TOP
+from prologue.live.system.programs import Program
 
 _BASE: Final = 1 << 40
 """Where words are disassembled, once for all their addresses; far from 0, as capstone has small numbers in decimal."""

@@ -9,8 +9,8 @@ import numpy as np
 from prologue.arrays import U64
 from prologue.live.audit.audit_kernel import kernel_claims, read_facts
 from prologue.live.memory.base import Memory
+from prologue.live.memory.ranges import TOP
 from prologue.live.system.running_system import RunningSystem
-from prologue.trace.ranges import TOP
 
 
 class Mechanisms:

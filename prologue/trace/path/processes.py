@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from prologue.arrays import I64
+from prologue.live.memory.ranges import TOP
+from prologue.live.system.programs import Owner, Program, TextPiece
 from prologue.perf.address_spaces import AddressSpaces, FileMap
 from prologue.trace.path.binaries import BinaryFiles, UserBinary
-from prologue.trace.path.programs import Owner, Program, TextPiece
-from prologue.trace.ranges import TOP, Batch, Tally
+from prologue.trace.ranges import Batch, Tally
 from prologue.trace.readers.intern import DistinctRows
 
 

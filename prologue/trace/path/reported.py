@@ -18,10 +18,10 @@ from prologue.arrays import U32, Bool
 from prologue.insn.decode import matches
 from prologue.insn.rows import flows
 from prologue.insn.table import pattern
+from prologue.live.system.programs import Program
 from prologue.trace.path.assign import USER, WORLD, Kernels, guest_names
 from prologue.trace.path.branching import BL, CALL, DIRECT, ERET, INDIRECT, RET, UNDEFINED, B, targets
 from prologue.trace.path.listing import instructions
-from prologue.trace.path.programs import Program
 from prologue.trace.ranges import NO_TASK, BadImage, Batch, Onward, Reported, Tally, is_earlier, new_ranges
 from prologue.trace.readers.sources import Trace
 

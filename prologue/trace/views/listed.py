@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prologue.arrays import I64, U64
+from prologue.live.system.programs import Program
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.listing import Disassembler, Insn, place_text
-from prologue.trace.path.programs import Program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

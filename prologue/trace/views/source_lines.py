@@ -17,9 +17,9 @@ from prologue.dwarf.debug_info import DebugInfo, Unit, open_debug
 from prologue.dwarf.dwarf_entries import readable_dwarf
 from prologue.dwarf.statements import file_names
 from prologue.errors import InputError
+from prologue.live.memory.ranges import TOP
+from prologue.live.system.programs import Owner
 from prologue.trace.path.known import KnownRanges
-from prologue.trace.path.programs import Owner
-from prologue.trace.ranges import TOP
 from prologue.trace.views.listed import Listed
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from prologue.arrays import I64, U64, Bool
 from prologue.errors import PrologueError
+from prologue.live.system.programs import Program
 from prologue.trace.path.known import KnownRanges
-from prologue.trace.path.programs import Program
 from prologue.trace.ranges import Batch
 from prologue.trace.views.stacks import StackSegments, fold
 

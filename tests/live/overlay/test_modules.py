@@ -20,8 +20,8 @@ from prologue.live.memory.capture import Piece, write_capture
 from prologue.live.memory.sources import open_memory
 from prologue.live.memory.state import KernelState, LiveSymbol, LoadedModule
 from prologue.live.system.module_files import module_files
+from prologue.live.system.programs import running_program
 from prologue.live.system.running_system import RunningSystem
-from prologue.trace.path.programs import running_program
 from prologue.words import counted
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec

@@ -21,7 +21,6 @@ from prologue.kernel.kernel import Kernel
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.running_system import RunningSystem
 from prologue.trace.path.branching import PLAIN
-from prologue.trace.path.programs import linked_program, running_program
 from prologue.trace.ranges import EXCEPTION, RETURN
 from prologue.trace.readers.recording import load_recording
 from prologue.trace.readers.sources import open_trace

@@ -12,10 +12,10 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.live.pokes.sources import read_any
+from prologue.live.system.programs import linked_program
 from prologue.trace.path.assign import Kernels
 from prologue.trace.path.history import TextHistory
 from prologue.trace.path.known import KnownRanges
-from prologue.trace.path.programs import linked_program
 from prologue.trace.readers.sources import open_trace
 from tests.support.needs import needs_kernel, needs_tools
 

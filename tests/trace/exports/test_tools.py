@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from prologue.insn.rows import flows
+from prologue.live.system.programs import Program, linked_program
 from prologue.trace.path.branching import BL, CONDITIONAL, RET, B, targets
-from prologue.trace.path.programs import Program, linked_program
 from tests.support.needs import needs_tools
 from tests.trace.exports.exporting import Traced
 from tests.trace.made import recording

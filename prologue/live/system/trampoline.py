@@ -16,8 +16,7 @@ from prologue.elf.symbols import Symbols
 from prologue.insn.constants import after
 from prologue.insn.decode import ADD_IMM, ADRP, Pattern, adr_immediate
 from prologue.insn.table import pattern
-from prologue.live.memory.ranges import PAGE
-from prologue.trace.ranges import TOP
+from prologue.live.memory.ranges import PAGE, TOP
 
 _FROM: Final = "ret_to_user"
 # tramp_exit since 6.4; before, one for each kind of process (arch/arm64/kernel/entry.S).

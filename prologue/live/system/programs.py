@@ -18,13 +18,12 @@ from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
 from prologue.live.memory.base import Memory
-from prologue.live.memory.ranges import PAGE
+from prologue.live.memory.ranges import PAGE, TOP
 from prologue.live.system.bare_kernel import read_bare_kernel
 from prologue.live.system.running_module import RunningModule
 from prologue.live.system.running_system import RunningSystem
 from prologue.live.system.running_text import LiveSection
-from prologue.trace.path.trampoline import find_trampoline
-from prologue.trace.ranges import TOP
+from prologue.live.system.trampoline import find_trampoline
 
 # Tables of exception vectors, by their names in arch/arm64 (kernel/entry.S, kernel/hyp-stub.S, kvm/hyp, 5.5-7.2). An
 # nVHE host's have a prefix, except in early kernels, with kvm/hyp-init.S.
