@@ -28,11 +28,11 @@ __all__ = [
     "UndecidedError",
     "UsageError",
     "Verified",
+    "judge_probes",
+    "make_plan",
     "open",
-    "plan",
-    "probe",
-    "system",
-    "trace",
+    "open_system",
+    "open_trace",
     "verify",
     "write",
 ]
@@ -55,16 +55,16 @@ if TYPE_CHECKING:
     from prologue.kernel.module import Module
     from prologue.kernel.sites import Sites
     from prologue.library.files import open  # noqa: A004 - users write prologue.open
-    from prologue.library.patching import plan, write
+    from prologue.library.patching import make_plan, write
     from prologue.library.verifying import verify
     from prologue.live.audit.run import Audit
-    from prologue.live.library import System, system
+    from prologue.live.library import System, open_system
     from prologue.plan.edits import PatchPlan
-    from prologue.probe.library import probe
+    from prologue.probe.library import judge_probes
     from prologue.probe.verdict import ProbeVerdict
     from prologue.rules.base import Finding
     from prologue.rules.engine import ApprovedPlan
-    from prologue.trace.library import KernelTrace, StaleText, TraceCheck, trace
+    from prologue.trace.library import KernelTrace, StaleText, TraceCheck, open_trace
 
 _HOMES = {
     "prologue.errors": (
@@ -76,34 +76,26 @@ _HOMES = {
     "prologue.kernel.module": ("Module",),
     "prologue.kernel.sites": ("Sites",),
     "prologue.library.files": ("open",),
-    "prologue.library.patching": ("plan", "write"),
-    "prologue.probe.library": ("probe",),
-    "prologue.live.library": ("System", "system"),
-    "prologue.trace.library": ("KernelTrace", "StaleText", "TraceCheck", "trace"),
+    "prologue.library.patching": ("make_plan", "write"),
     "prologue.library.verifying": ("verify",),
-    "prologue.live.audit.run": ("Audit",),
-    "prologue.probe.verdict": ("ProbeVerdict",),
     "prologue.plan.edits": ("PatchPlan",),
     "prologue.rules.base": ("Finding",),
     "prologue.rules.engine": ("ApprovedPlan",),
 }  # fmt: skip
-"""Where each name is; a test compares it with the imports above."""
-
-# Three rooms are named as functions are. Loading a room binds its name here, once: so it is done now, and undone.
-for _room in ("plan", "probe", "trace"):
-    __import__(f"prologue.{_room}")
-    del globals()[_room]
-del _room
-
+"""Where each name of the tool is; ``companions`` has the others. A test compares both with the imports above."""
 
 if not TYPE_CHECKING:  # otherwise every name that is mistyped would be an object to type checkers
 
     def __getattr__(name: str) -> object:
         """Load a public name (PEP 562)."""
+        from importlib import import_module
+
         home = next((home for home, names in _HOMES.items() if name in names), None)
         if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module
+            companions = import_module("prologue.companions")
+            home, why = companions.home_of(name), companions.why_absent(name=name)
+            if home is None or why:
+                raise AttributeError(f"module {__name__!r} has no attribute {name!r}{why and ': ' + why}")
 
         value: object = getattr(import_module(home), name)
         globals()[name] = value

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -16,22 +17,23 @@ import pytest
 
 import prologue
 import prologue_bench
+from prologue.companions import COMPANIONS
 
 # Ground floor first: a room may import from itself and from those before it. What each is for: docs/architecture.md.
-GATE_SIDE = (
-    "words", "arrays", "errors", "installation", "documents", "releases", "signals", "outputs", "insn", "elf", "kernel",
-    "flow", "plan", "rules", "patching", "gate", "kernel_tree",
-)  # fmt: skip
-"""All that building and judging files needs; it knows of no running kernel and no trace."""
 TOOL = (
-    *GATE_SIDE,
-    "examples", "library", "report", "cli", "perf", "dwarf", "live.memory", "live.system", "live.overlay",
-    "live.tracefs", "live.pokes", "live.structs", "live.audit", "live.hooks", "live.report", "live.pages",
-    "live.library", "live.cli", "probe", "trace.ranges", "trace.coresight", "trace.readers", "trace.etm", "trace.path",
-    "trace.views", "trace.exports", "trace.report", "trace.library", "trace.cli", "protocol",
+    "words", "arrays", "companions", "errors", "installation", "documents", "releases", "signals", "outputs", "insn",
+    "elf", "kernel", "flow", "plan", "rules", "patching", "gate", "kernel_tree", "examples", "library", "report", "cli",
 )  # fmt: skip
-LEAKS = {("live.cli", "probe"), ("live.library", "trace.path"), ("live.library", "trace.ranges"),
-         ("cli", "protocol"), ("examples", "live.memory")}  # fmt: skip
+"""All that building and judging files needs. It knows of no running kernel and no trace, and imports no companion."""
+COMPANION_ROOMS = {
+    "perf": (), "dwarf": (), "probe": ("", "report", "library", "cli"), "protocol": ("", "cli"),
+    "live": (
+        "rules", "memory", "system", "overlay", "tracefs", "pokes", "structs", "audit", "hooks", "report", "pages",
+        "library", "cli",
+    ),
+    "trace": ("ranges", "coresight", "readers", "etm", "path", "views", "exports", "report", "library", "cli"),
+}  # fmt: skip
+"""The rooms of each, from the ground up: it may import from all of the tool, and from what ``COMPANIONS`` says."""
 # A room of the bench, and those that it may import besides itself and errors.
 BENCH: dict[str, tuple[str, ...]] = {
     "host": (),
@@ -87,24 +89,51 @@ def modules(package_file: str | None, room_of: Callable[[Sequence[str]], str]) -
     return [(path, room) for path, room in inside if room not in ("__init__", "__main__")]
 
 
-def room_of_bench(parts: Sequence[str]) -> str:
-    """The first level."""
+def first_level(parts: Sequence[str]) -> str:
     return parts[0]
 
 
-def room_of(parts: Sequence[str]) -> str:
-    """Rooms of two levels are named by both."""
-    return ".".join(parts[:2]) if parts[0] in ("live", "trace") and parts[1] != "__init__" else parts[0]
-
-
-def test_the_tool_imports_downward() -> None:
-    found = modules(prologue.__file__, room_of)
-    assert {room for _, room in found} == {*TOOL, "live", "trace"}
-    for path, room in found:
+def test_the_tool_imports_downward_and_no_companion() -> None:
+    rooms = [each for each in modules(prologue.__file__, first_level) if each[1] not in COMPANION_ROOMS]
+    assert {room for _, room in rooms} == {*TOOL}
+    for path, room in rooms:
         for name in imported(path, "prologue"):
-            other = room_of(name.split(".")[1:])
-            if other != "__version__" and room not in ("live", "trace") and (room, other) not in LEAKS:
-                assert TOOL.index(other) <= TOOL.index(room), f"{path} imports {name}"
+            other = name.split(".")[1]
+            assert other == "__version__" or TOOL.index(other) <= TOOL.index(room), f"{path} imports {name}"
+
+
+def test_companions_import_what_the_table_says() -> None:
+    assert {f"prologue.{name}" for name in COMPANION_ROOMS} | {"prologue_bench"} == {c.package for c in COMPANIONS}
+    for companion in COMPANIONS:
+        root = Path(str(import_module(companion.package).__file__)).parent
+        needed = {name for path in root.rglob("*.py") for name in imported(path, "prologue")}
+        needed = {".".join(name.split(".")[:2]) for name in needed if name.split(".")[1] in COMPANION_ROOMS}
+        assert needed - {companion.package} <= {*companion.needs}, companion.package
+        if companion.package != "prologue_bench":
+            assert not [path for path in root.rglob("*.py") if list(imported(path, "prologue_bench"))]
+
+
+def test_a_companion_needs_only_those_before_it() -> None:
+    packages = [companion.package for companion in COMPANIONS]
+    for companion in COMPANIONS:
+        needs = {*companion.needs}
+        assert needs <= {*packages[: packages.index(companion.package)]}
+        assert needs >= {more for each in COMPANIONS if each.package in needs for more in each.needs}
+
+
+@pytest.mark.parametrize("name", [name for name, rooms in COMPANION_ROOMS.items() if rooms])
+def test_the_rooms_of_a_companion_import_downward(name: str) -> None:
+    package = import_module(f"prologue.{name}")
+    rooms = COMPANION_ROOMS[name]
+
+    def room_of(parts: Sequence[str]) -> str:
+        return parts[0] if parts[0] in rooms else ""
+
+    inside = modules(package.__file__, room_of)
+    assert {room for _, room in inside} | {""} == {*rooms, ""}
+    for path, room in inside:
+        for other in map(room_of, (each.split(".")[2:] or [""] for each in imported(path, f"prologue.{name}"))):
+            assert rooms.index(other) <= rooms.index(room), f"{path} imports {other or name}"
 
 
 @pytest.mark.parametrize("package", [prologue, prologue_bench])
@@ -120,7 +149,7 @@ def test_no_circle_of_files(package: ModuleType) -> None:
 
 
 def test_the_bench_imports_downward() -> None:
-    found = modules(prologue_bench.__file__, room_of_bench)
+    found = modules(prologue_bench.__file__, first_level)
     assert {room for _, room in found} == {*BENCH, "errors"}
     for path, room in found:
         for name in imported(path, "prologue_bench"):
@@ -148,20 +177,20 @@ def test_the_flows_name_files_that_exist() -> None:
     } == set()
 
 
-def test_the_tool_finds_the_bench_by_name_only() -> None:
-    """Nothing of the tool imports it; its modules are named where it is asked for, and nowhere else."""
+def test_the_tool_names_companions_in_the_table_only() -> None:
+    """Not even by a name that is imported when it runs; the list of public names is for type checkers."""
+    packages = tuple(f"{companion.package}." for companion in COMPANIONS)
     naming = set()
-    for path, _ in modules(prologue.__file__, room_of):
-        assert not list(imported(path, "prologue_bench")), path
-        nodes = nodes_of(path)
-        if any(isinstance(n, ast.Constant) and str(n.value).startswith("prologue_bench.") for n in nodes):
-            naming.add(path.relative_to(Path(prologue.__file__).parent).as_posix())
-    assert naming == {"cli/bench.py", "cli/completion.py"}
+    for path, room in modules(prologue.__file__, first_level):
+        nodes = nodes_of(path) if room in TOOL else ()
+        if any(isinstance(n, ast.Constant) and str(n.value).startswith(packages) for n in nodes):
+            naming.add(room)
+    assert naming == {"companions"}
 
 
 def test_the_second_reader_shares_no_code_with_the_first() -> None:
     """What two readers agree on is worth more than what one says twice: errors is all that they share."""
-    found = [(path, name) for path, _ in modules(prologue.__file__, room_of) if path.parent.name == "reread"
+    found = [(path, name) for path, _ in modules(prologue.__file__, first_level) if path.parent.name == "reread"
              for name in imported(path, "prologue")]  # fmt: skip
     assert found
     for path, name in found:

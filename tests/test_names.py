@@ -11,13 +11,13 @@ from typing import Final
 
 import prologue
 import prologue_bench
-from tests.test_imports import modules, room_of
+from tests.test_imports import first_level, modules
 
 
 @cache
 def parsed() -> tuple[tuple[Path, ast.Module], ...]:
     """Every file of both packages."""
-    files = (*modules(prologue.__file__, room_of), *modules(prologue_bench.__file__, room_of))
+    files = (*modules(prologue.__file__, first_level), *modules(prologue_bench.__file__, first_level))
     return tuple((path, ast.parse(path.read_text())) for path, _ in files)
 
 
@@ -50,6 +50,7 @@ NAMED_TUPLES: Final = {
     **dict.fromkeys(("Function", "LostCall", "TableRow"), "sorted by its fields"),
     **dict.fromkeys(("SampleId", "_Write"), "made for every record of a file"),
     **dict.fromkeys(("BpfCode", "BpfName", "OwnedRange"), "made for every range of code, and compared as a whole"),
+    "Command": "a row of a table of commands",
     "_Step": "the key of many look-ups",
     "InsnRow": "a row of a table",
     "Frame": "made for every call of a trace",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from prologue.cli.examples import OrExample
 from prologue.cli.subcommands import every_parser, fill_all
+from prologue.companions import installed
 from prologue.examples import PREFIX
 from prologue.examples.place import example_names
 from prologue.kernel_tree.patches import all_series
@@ -55,10 +56,11 @@ def script(parser: argparse.ArgumentParser, shell: str) -> str:
     import shtab
 
     fill_all(parser)
-    examples = {"results": _results(), "inputs": example_names()}
+    words = _words_by_metavar()
+    examples = {"results": tuple(words["RESULTS"]()) if "RESULTS" in words else (), "inputs": example_names()}
     for each in every_parser(parser):
         for action in each._actions:
-            _complete(action, examples)
+            _complete(action, examples, words)
     preamble = _FUNCTIONS.get(shell, "")
     if shell == "bash":
         preamble += _RELEASES.format(releases=" ".join(all_series()))
@@ -71,7 +73,9 @@ def _words(names: tuple[str, ...]) -> str:
     return " ".join(PREFIX + name for name in names)
 
 
-def _complete(action: argparse.Action, examples: dict[str, tuple[str, ...]]) -> None:
+def _complete(
+    action: argparse.Action, examples: dict[str, tuple[str, ...]], words: Mapping[str, Callable[[], Sequence[str]]]
+) -> None:
     """Let shtab know what may stand there, in its own terms."""
     import shtab
 
@@ -80,11 +84,11 @@ def _complete(action: argparse.Action, examples: dict[str, tuple[str, ...]]) -> 
         action.choices = _rule_names(groups=action.metavar == "RULE")
     elif action.metavar == "RESULTS" or isinstance(action, OrExample):
         kind = "results" if action.metavar == "RESULTS" else "inputs"
-        words = _words(examples[kind])
+        named = _words(examples[kind])
         how.complete = {
             "bash": f"_prologue_{kind}",
-            "zsh": f"{{ _files; compadd -- {words} }}",
-            "fish": f"(__fish_complete_path (commandline -ct)) {words}",
+            "zsh": f"{{ _files; compadd -- {named} }}",
+            "fish": f"(__fish_complete_path (commandline -ct)) {named}",
         }
     elif action.metavar in ("FUNCTION", "PLACE"):
         how.complete = {
@@ -93,20 +97,18 @@ def _complete(action: argparse.Action, examples: dict[str, tuple[str, ...]]) -> 
             "fish": "(prologue --print-functions (commandline -ct) (commandline -opc) 2>/dev/null)",
         }
     elif action.metavar == "RELEASE|TREE":
-        words = " ".join(all_series())
+        releases = " ".join(all_series())
         how.complete = {
             "bash": "_prologue_releases",
-            "zsh": f"{{ _files -/; compadd -- {words} }}",
-            "fish": f"(__fish_complete_directories (commandline -ct)) {words}",
+            "zsh": f"{{ _files -/; compadd -- {releases} }}",
+            "fish": f"(__fish_complete_directories (commandline -ct)) {releases}",
         }
-    elif action.metavar in _WORDS:
-        action.choices = _WORDS[action.metavar]()
+    elif action.metavar in words:
+        action.choices = words[str(action.metavar)]()
     elif action.metavar in _DIRECTORIES:
         how.complete = shtab.DIRECTORY
     elif action.type is Path or action.metavar in _FILES:
         how.complete = shtab.FILE
-    elif action.dest in ("old", "new"):
-        action.choices = _mnemonics()
 
 
 def _rule_names(*, groups: bool) -> list[str]:
@@ -118,44 +120,15 @@ def _rule_names(*, groups: bool) -> list[str]:
     return [*(sorted({rule.code[:3] for rule in RULES}) if groups else ()), *names]
 
 
-def _protocols() -> list[str]:
-    from prologue.protocol.form import load_protocol, protocol_names
-
-    protocols = [load_protocol(name) for name in protocol_names()]
-    return [
-        word
-        for protocol in protocols
-        for word in (protocol.name, *(f"{protocol.name}/{variant.name}" for variant in protocol.variants))
-    ]
-
-
-def _targets() -> list[str]:
-    return ["qemu", "icount", "ssh:", "labgrid:"]
-
-
 def _kinds() -> list[str]:
     from prologue.plan.variants import KINDS
 
     return list(KINDS)
 
 
-# Words by the metavar that they stand for.
-_WORDS: Final[dict[object, Callable[[], list[str]]]] = {
-    "NAME[/VARIANT]": _protocols, "TARGET": _targets, "KIND,...": _kinds,
-}  # fmt: skip
-
-
-def _mnemonics() -> list[str]:
-    from prologue.protocol.cli.transition import known_mnemonics
-
-    return list(known_mnemonics())
-
-
-def _results() -> tuple[str, ...]:
-    """Return names of the tables that ship with the bench; none without it."""
-    from importlib import import_module
-
-    try:
-        return tuple(import_module("prologue_bench.analysis.sources").examples())
-    except ModuleNotFoundError:
-        return ()
+def _words_by_metavar() -> Mapping[str, Callable[[], Sequence[str]]]:
+    """Return what makes the words of a metavar: the tool's, and those of companions."""
+    words: dict[str, Callable[[], Sequence[str]]] = {"KIND,...": _kinds}
+    for companion in installed():
+        words |= getattr(companion.load("cli.commands"), "WORDS", {}) if companion.commands else {}
+    return words

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prologue.errors import UsageError
 from prologue.examples import PREFIX
 
 if TYPE_CHECKING:
@@ -28,55 +27,19 @@ class OrExample(argparse.Action):
 
 def example_files(arguments: Sequence[Path]) -> list[Path]:
     """Replace each example by its vmlinux; errors as of ``place_example``."""
-    return [_placed(str(path)).vmlinux if str(path).startswith(PREFIX) else path for path in arguments]
+    return [placed(str(path)).vmlinux if str(path).startswith(PREFIX) else path for path in arguments]
 
 
-def use_example_system(args: argparse.Namespace) -> None:
-    """Let an example as VMLINUX stand for SOURCE, too.
-
-    Raises:
-        UsageError: no such example, it has no memory, or SOURCE is named as well.
-
-    """
-    argument = str(args.vmlinux)
-    if not argument.startswith(PREFIX):
-        return
-    if args.source is not None:
-        raise UsageError(f"{argument} stands for VMLINUX and SOURCE: name no SOURCE")
-    example = _placed(argument)
-    if example.memory is None:
-        raise UsageError(f"{argument} has no memory: take {_having('memory')}")
-    args.vmlinux, args.source = example.vmlinux, str(example.memory)
-
-
-def use_example_trace(args: argparse.Namespace) -> None:
-    """Let an example as TRACE stand for ``--vmlinux``, too, unless that is given.
-
-    Raises:
-        UsageError: no such example, it has no trace, or there are other traces.
-
-    """
-    argument = next((name for name in args.trace if name.startswith(PREFIX)), None)
-    if argument is None:
-        return
-    if len(args.trace) > 1:
-        raise UsageError(f"{argument} is a trace with its kernel: name no other TRACE")
-    example = _placed(argument)
-    if example.trace is None:
-        raise UsageError(f"{argument} has no trace: take {_having('trace')}")
-    args.trace = [str(example.trace)]
-    args.vmlinux = args.vmlinux or example.vmlinux
-
-
-def _placed(argument: str) -> Example:
+def placed(argument: str) -> Example:
+    """Place an example; errors as of ``place_example``, which is imported only for one."""
     from prologue.examples.place import place_example
 
     return place_example(argument)
 
 
-def _having(part: str) -> str:
-    """Name the examples that have this file."""
+def examples_with(part: str) -> str:
+    """Name the examples that have memory, or a trace."""
     from prologue.examples.place import example_names
 
     names = [PREFIX + name for name in example_names()]
-    return " or ".join(name for name in names if getattr(_placed(name), part))
+    return " or ".join(name for name in names if getattr(placed(name), part))

@@ -32,8 +32,11 @@ class FirstScreen(Parser):
             for action in group._choices_actions
         }
         for title, names, start in GROUPS:
+            present = [commands[name] for name in names if name in commands]
+            if not present:
+                continue
             formatter.start_section(title)
-            formatter.add_arguments([commands[name] for name in names if name in commands])
+            formatter.add_arguments(present)
             formatter.add_text(f"start here: {start}")
             formatter.end_section()
         formatter.start_section("options")

@@ -11,6 +11,7 @@ from typing import Final
 import prologue
 from prologue.cli.parser import build_parser
 from prologue.cli.subcommands import Subcommand, every_parser, fill_all
+from prologue.companions import COMPANIONS, why_absent
 from prologue.errors import UsageError
 from prologue.words import meant
 
@@ -51,7 +52,8 @@ def run(args: argparse.Namespace) -> int:
 
 def page_names() -> list[str]:
     """Return the names of the pages, such as ``gate``."""
-    return sorted(path.stem for path in _directory().glob(f"*{_SUFFIX}"))
+    absent = {page for companion in COMPANIONS if companion.lacks for page in companion.pages}
+    return sorted({path.stem for path in _directory().glob(f"*{_SUFFIX}")} - absent)
 
 
 def _directory() -> Path:
@@ -78,7 +80,9 @@ def _part(name: str, heading: str) -> list[str]:
 
     """
     if name not in page_names():
-        raise UsageError(f"no page {name!r}: {meant(name, page_names()) or 'prologue help help lists them'}")
+        raise UsageError(
+            f"no page {name!r}: {why_absent(page=name) or meant(name, page_names()) or 'prologue help help lists them'}"
+        )
     lines = (_directory() / f"{name}{_SUFFIX}").read_text(encoding="utf-8").splitlines()
     if not heading:
         return lines

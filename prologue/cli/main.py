@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from prologue import __version__
 from prologue.cli.parser import build_parser
-from prologue.cli.subcommands import import_function, top_package
+from prologue.cli.subcommands import call, top_package
 from prologue.errors import InternalError, PrologueError
 from prologue.report.terminal import note, set_terminal
 
@@ -41,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
             args.group.print_help()
             sys.stdout.flush()
             return 2
-        code = int(import_function(args.handler)(args))
+        code = int(call(args.handler, args))
         if args.verbose:
             note(_cost(time.monotonic() - begun))
         sys.stdout.flush()  # what cannot be written is an error of this run, too

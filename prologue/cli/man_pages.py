@@ -33,7 +33,7 @@ def man_pages() -> dict[str, str]:
     ``SOURCE_DATE_EPOCH`` in the environment is its date; without it, a page has none, and is always the same.
 
     Raises:
-        UsageError: the bench, whose commands have pages, too, is not installed.
+        UsageError: a library is not installed that a command needs, also for its help.
 
     """
     root = build_parser()
@@ -124,8 +124,9 @@ def _commands(
 ) -> Iterator[str]:
     """Yield a group's commands with their pages; those of ``prologue`` itself in the groups of its help."""
     helps = {choice.dest: str(choice.help) for choice in action._choices_actions}
-    for title, names, start in GROUPS if parser.prog == "prologue" else (("", tuple(helps), ""),):
-        if title:
+    for title, group, start in GROUPS if parser.prog == "prologue" else (("", tuple(helps), ""),):
+        names = [name for name in group if name in helps]
+        if title and names:
             yield from (f".SS {_plain(title)}", rf"Start here: \fB{_plain(start)}\fP")
         for name in names:
             yield from (".TP", rf"\fB{_plain(_name(action.choices[name]))}\fP(1)", _text(helps[name]))

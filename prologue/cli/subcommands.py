@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from prologue.companions import companion_of, installed, why_absent
 from prologue.errors import UsageError
 from prologue.report.terminal import COLORS
 from prologue.words import meant
 
 if TYPE_CHECKING:  # argparse's own class takes no parameter when it runs
     Commands = argparse._SubParsersAction["Subcommand"]
+
+
+class Command(NamedTuple):
+    """A command or a group of them, and where its code is: that is imported when it is chosen."""
+
+    name: str  # with the group's, if another companion has that: "live probe"
+    handler: str  # MODULE:FUNCTION; empty for a group
+    help: str
+    examples: str
+    options: str  # MODULE:FUNCTION that adds the options, or the group's commands
 
 
 class _StoreOnce(argparse._StoreAction):
@@ -61,6 +73,9 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            name = " ".join([*self.prog.split()[1:], value])
+            if why := why_absent(command=name):
+                raise UsageError(f"no command {name!r}: {why}")
             hint = self.elsewhere(value) or meant(value, action.choices) or f"{self.prog} --help lists them"
             raise argparse.ArgumentError(None, f"no command {value!r}: {hint}")
         if "--format" in action.option_strings and value == "json" and "--json" in self._option_string_actions:
@@ -143,10 +158,49 @@ def add_command(commands: Commands, name: str, handler: str, help_: str, example
     return command
 
 
-def import_function(place: str) -> Callable[[Any], Any]:
-    """Import the function that ``MODULE:FUNCTION`` names."""
+def add_listed(commands: Commands, listed: Iterable[Command]) -> None:
+    """Add commands of a table."""
+    for each in listed:
+        added = add_command(commands, each.name.split()[-1], each.handler, each.help, each.examples)
+        added.when_chosen(partial(_add_options, each.options))
+
+
+def add_of_companions(commands: Commands, group: str) -> None:
+    """Add to a group those of its commands that other companions bring."""
+    for companion in installed():
+        if any(name.startswith(f"{group} ") for name in companion.commands):
+            listed: Iterable[Command] = companion.load("cli.commands").COMMANDS
+            add_listed(commands, (each for each in listed if each.name.startswith(f"{group} ")))
+
+
+def _add_options(place: str, command: Subcommand) -> None:
+    call(place, command)
+
+
+def call(place: str, argument: object) -> Any:
+    """Import the function that ``MODULE:FUNCTION`` names, and call it.
+
+    Raises:
+        UsageError: a library that only its companion needs is not installed.
+
+    """
     module, _, function = place.partition(":")
-    return getattr(import_module(module), function)  # type: ignore[no-any-return]
+    with _named_libraries(module):
+        return getattr(import_module(module), function)(argument)
+
+
+@contextmanager
+def _named_libraries(module: str) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        companion, package = companion_of(module), top_package(error)
+        if companion is None or package not in companion.libraries:
+            raise
+        from prologue.installation import how_to_install
+
+        how = how_to_install(companion.extra)
+        raise UsageError(f"{companion.name} needs {package}, which is not installed: {how}") from error
 
 
 def top_package(error: ModuleNotFoundError) -> str:

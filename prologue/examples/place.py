@@ -7,25 +7,20 @@ import tomllib
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Final
 
 from prologue.errors import OutputError, UsageError
 from prologue.examples import PREFIX
 from prologue.examples.listing import KernelListing
-from prologue.live.memory.capture import Piece, write_capture
-from prologue.live.memory.state import KernelState, LiveSymbol
 from prologue.outputs import new_file
 from prologue.words import meant
-
-_RELEASE: Final = "6.12.0-example"  # as the banner in kernel.lst
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """Files of an example: a kernel, the memory of it while it ran, and a trace of it; None if it has none."""
+    """A kernel as a file, and as its memory had it while it ran, and a trace of it; None if there is none."""
 
     vmlinux: Path
-    memory: Path | None
+    memory: KernelListing | None
     trace: Path | None
 
 
@@ -69,29 +64,15 @@ def _place(name: str, directory: Path) -> Example:
     listing = KernelListing(source.joinpath("kernel.lst").read_text("utf-8"))
     changes = tomllib.loads(source.joinpath(f"{name}.toml").read_text("utf-8"))
     listing.change(changes.get("file", {}))
-    vmlinux, memory, trace = (directory / each for each in ("vmlinux", "memory", "trace"))
+    vmlinux, trace = directory / "vmlinux", directory / "trace"
     _write(vmlinux, listing.vmlinux())
-    if "memory" in changes:
-        listing.change(changes["memory"])
-        _write_memory(memory, listing)
+    listing.change(changes.get("memory", {}))
     recorded = source.joinpath(f"{name}.perf")
     if recorded.is_file():
         _write(trace, recorded.read_bytes())
-    return Example(vmlinux, memory if "memory" in changes else None, trace if recorded.is_file() else None)
+    return Example(vmlinux, listing if "memory" in changes else None, trace if recorded.is_file() else None)
 
 
 def _write(path: Path, data: bytes) -> None:
     with new_file(path) as temporary:
         temporary.write_bytes(data)
-
-
-def _write_memory(path: Path, listing: KernelListing) -> None:
-    """Write a capture of the kernel at its link-time addresses."""
-    symbols = tuple(LiveSymbol(symbol.vaddr, name, "") for name, symbol in listing.symbols.items())
-    state = KernelState(release=_RELEASE, boot_id="", modules=(), symbols=symbols, kprobes=())
-    vmcoreinfo = (
-        f"OSRELEASE={_RELEASE}\nPAGESIZE=4096\nSYMBOL(_stext)={listing.address('_stext'):x}\n"
-        "NUMBER(VA_BITS)=48\nNUMBER(TCR_EL1_T1SZ)=0x10\nKERNELOFFSET=0\n"
-    )
-    pieces = [Piece(section.vaddr, 0, bytes(section.data), ()) for section in listing.sections]
-    write_capture(path, "an example", state, vmcoreinfo.encode(), pieces)

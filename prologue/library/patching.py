@@ -1,4 +1,4 @@
-"""``prologue.plan`` and ``prologue.write``."""
+"""``prologue.make_plan`` and ``prologue.write``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prologue.plan.edits import PatchPlan
 from prologue.rules.engine import ApprovedPlan
 
 
-def plan(
+def make_plan(
     file: File,
     *,
     contract: ContractChoice = "auto",
@@ -59,7 +59,7 @@ def write(plan: ApprovedPlan, output: FileName | None = None, *, in_place: bool 
     A copy appears whole or not at all. A run in place that was interrupted is finished by ``plan`` and ``write`` again.
 
     Args:
-        plan: what ``prologue.plan`` returned.
+        plan: what ``prologue.make_plan`` returned.
         output: the copy; it is read by a second, independent reader, too (LIEF).
         in_place: write into the file itself instead.
 

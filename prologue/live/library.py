@@ -1,4 +1,4 @@
-"""``prologue.system``: a kernel that runs or ran."""
+"""``prologue.open_system``: a kernel that runs or ran."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from prologue.live.memory.ranges import TOP, Range
 from prologue.live.memory.reading import read_until_stable
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.module_files import module_files
+from prologue.live.system.programs import Program, running_program
 from prologue.live.system.running_system import RunningSystem
 from prologue.rules.registry import select_rules
 
@@ -33,13 +34,13 @@ _NO_ADDRESS: Final = "an address is a number from 0 to 2^64-1"
 
 
 class System:
-    """A kernel that runs or ran: its vmlinux, its memory, and files of its modules. ``prologue.system`` makes one.
+    """A kernel that runs or ran: its vmlinux, its memory, and files of its modules. ``prologue.open_system`` makes one.
 
     Addresses are those at which it runs: those of its vmlinux plus ``slide`` (bytes).
     """
 
     def __init__(self, vmlinux: Path, memory: Memory, modules: Path | None = None) -> None:
-        """See ``prologue.system``."""
+        """See ``prologue.open_system``."""
         self.vmlinux, self.memory, self.modules = vmlinux, memory, modules
         image = ElfImage(vmlinux)
         if not image.relocatable:
@@ -98,7 +99,7 @@ class System:
     def locate(self, vaddr: int) -> Location:
         """Name an address: symbol and offset; a module's symbols have its name added, ``sym [module]``.
 
-        Of modules, text has symbols, and only if ``prologue.system`` was given their files.
+        Of modules, text has symbols, and only if ``prologue.open_system`` was given their files.
 
         Raises:
             UsageError: no number of 64 bits.
@@ -152,7 +153,7 @@ class System:
         return self._system.reread() if self.memory.live else self._system
 
 
-def system(
+def open_system(
     vmlinux: File,
     memory: FileName | Memory = "/proc/kcore",
     modules: FileName | None = None,

@@ -232,7 +232,7 @@ PL515: Final = Rule(
     citation="kernel include/linux/panic.h TAINT_UNSIGNED_MODULE, TAINT_OOT_MODULE, TAINT_FORCED_MODULE (5.10-7.3)",
 )
 
-RULES_OF_WHAT_RUNS: Final = (
+RULES: Final = (
     PL501,
     PL502,
     PL503,

@@ -1,4 +1,4 @@
-"""``prologue.probe``."""
+"""``prologue.judge_probes``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prologue.probe.prober import Prober
 from prologue.probe.verdict import ProbeVerdict
 
 
-def probe(
+def judge_probes(
     vmlinux: File, *places: str | int, event: bool = False, modules: Sequence[FileName] = ()
 ) -> list[ProbeVerdict]:
     """Say where a kernel lets one put a kprobe, by the rules of its release.

@@ -1,12 +1,12 @@
-"""All rules: those that decide writing, the others, and those of what runs. A test checks that no file is missing."""
+"""All rules: those that decide writing, the others, and those of companions. A test checks that no file is missing."""
 
 from __future__ import annotations
 
 from operator import attrgetter
 from typing import Final
 
+from prologue.companions import installed, why_absent
 from prologue.errors import UsageError
-from prologue.live.rules import RULES_OF_WHAT_RUNS
 from prologue.rules.base import Rule
 from prologue.rules.deciding import DECIDING, load_rules
 from prologue.words import meant
@@ -32,7 +32,11 @@ _MODULES: Final = (
     "pl409_relocations_changed",
 )
 
-RULES: Final = tuple(sorted((*DECIDING, *load_rules(_MODULES), *RULES_OF_WHAT_RUNS), key=attrgetter("code")))
+_OF_COMPANIONS: Final = tuple(rule for each in installed() if each.rules for rule in each.load("rules").RULES)
+
+RULES: Final[tuple[Rule, ...]] = tuple(
+    sorted((*DECIDING, *load_rules(_MODULES), *_OF_COMPANIONS), key=attrgetter("code"))
+)
 """All rules, in the order of their codes."""
 
 
@@ -72,6 +76,8 @@ def select_rules(select: tuple[str, ...], ignore: tuple[str, ...]) -> tuple[Rule
 
 
 def _unknown(name: str) -> UsageError:
+    if why := why_absent(rule=name.upper()):
+        return UsageError(f"no rule {name!r}: {why}")
     near = meant(name.upper() if name.upper().startswith("PL") else name.lower(), _names())
     return UsageError(f"no rule {name!r}: {near + ' ' if near else ''}`prologue rules` lists them")
 

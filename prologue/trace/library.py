@@ -1,4 +1,4 @@
-"""``prologue.trace``: what a kernel executed."""
+"""``prologue.open_trace``: what a kernel executed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from prologue.trace.path.kernel_images import HostImage, follow_program, open_ke
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.reported import reported_words
 from prologue.trace.ranges import SAMPLE, TraceRanges
-from prologue.trace.readers.sources import Trace, open_trace
+from prologue.trace.readers import sources
 from prologue.trace.readers.streams import STDIN
 from prologue.trace.views.stats import FunctionUse, by_function, executed
 from prologue.trace.views.summary import TraceSummary
@@ -70,10 +70,10 @@ class TraceCheck:
 
 
 class KernelTrace:
-    """A trace and the kernel that ran. ``prologue.trace`` makes one; each method reads the trace anew."""
+    """A trace and the kernel that ran. ``prologue.open_trace`` makes one; each method reads the trace anew."""
 
     def __init__(self, source: str, kernel: Path | System, slide: int | None = None) -> None:
-        """See ``prologue.trace``."""
+        """See ``prologue.open_trace``."""
         self.source = source
         self._kernel, self._slide = kernel, slide
         with self._open():  # what cannot be read, or was recorded of another kernel, is refused at once
@@ -143,19 +143,19 @@ class KernelTrace:
             return by_function(known.kernels.host, 0, executed(known, summary.runs, 0))
 
     @contextmanager
-    def _open(self) -> Iterator[tuple[Trace, KnownRanges]]:
-        with open_trace(self.source) as trace:
+    def _open(self) -> Iterator[tuple[sources.Trace, KnownRanges]]:
+        with sources.open_trace(self.source) as trace:
             kernels = self._kernels(trace)
             if trace.decoded is not None and not trace.decoded.own_memory and not self._has_memory(trace):
                 trace.account.add(_FOLLOWS_FILE)
             yield trace, KnownRanges(kernels)
 
-    def _has_memory(self, trace: Trace) -> bool:
+    def _has_memory(self, trace: sources.Trace) -> bool:
         """Return whether the text is memory's: of a system, or of ``perf record --kcore``."""
         kcore = trace.decoded.kcore if trace.decoded is not None else None
         return isinstance(self._kernel, System) or (self._slide is None and kcore is not None)
 
-    def _kernels(self, trace: Trace) -> Kernels:
+    def _kernels(self, trace: sources.Trace) -> Kernels:
         if isinstance(self._kernel, System):
             system = self._kernel
             host = HostImage(vmlinux=system.vmlinux, modules=system.modules)
@@ -164,7 +164,7 @@ class KernelTrace:
         return open_kernels(trace, HostImage(vmlinux=self._kernel, memory=kcore, slide=self._slide), ())
 
 
-def trace(source: FileName, kernel: File | System, *, slide: int | None = None) -> KernelTrace:
+def open_trace(source: FileName, kernel: File | System, *, slide: int | None = None) -> KernelTrace:
     """Open a trace of what a kernel executed, to read it with the kernel's text.
 
     Args:
@@ -187,7 +187,7 @@ def trace(source: FileName, kernel: File | System, *, slide: int | None = None) 
     return KernelTrace(os.fspath(source), kernel if isinstance(kernel, System) else path_of(kernel), slide)
 
 
-def _stale(trace: Trace, check: ImageCheck, kernels: Kernels) -> Iterator[StaleText]:
+def _stale(trace: sources.Trace, check: ImageCheck, kernels: Kernels) -> Iterator[StaleText]:
     findings, host = check.findings(), kernels.host
     for word in findings.stale:
         yield StaleText(kind="stale", where=_place(host, word.vaddr), word=word.word, count=word.count,

@@ -75,7 +75,7 @@ def test_only_the_chosen_command_is_filled_and_its_help_is_whole(capsys: pytest.
         (["verify", "--format", "json"], "argument --format: JSON is printed by --json"),
         (["audit"], "no command 'audit': did you mean prologue live audit?"),
         (["kernel", "verify"], "no command 'verify': did you mean prologue verify?"),
-        (["check"], "no command 'check': did you mean prologue trace check or prologue kernel check or "),
+        (["check"], "no command 'check': did you mean prologue kernel check or prologue trace check or "),
         (["bench", "frobnicate"], "no command 'frobnicate': prologue bench --help lists them"),
         (["live", "aduit"], "no command 'aduit': did you mean audit?"),
         (["patch", "vmlinux", "--frobnicate"], "unrecognized arguments: --frobnicate"),

@@ -32,8 +32,6 @@ def findings(capsys: Said, *arguments: str) -> set[tuple[str, str]]:
 def test_good_can_be_released(capsys: Said) -> None:
     assert main(["verify", "example:good", "--release"]) == 0
     assert "1 file: clean (7 sites, processed, native)" in capsys.readouterr().out
-    assert main(["trace", "check", "example:good"]) == 0
-    assert capsys.readouterr().out == "21 steps, none impossible\n"
 
 
 @pytest.mark.parametrize("name", example_names())
@@ -55,27 +53,8 @@ def test_broken_has_three_faults(capsys: Said) -> None:
     assert "2 fatal, 1 error, 1 more that follows from them" in capsys.readouterr().out
 
 
-def test_hooked_has_two_words_of_an_intruder(capsys: Said) -> None:
+def test_hooked_is_clean_as_a_file() -> None:
     assert main(["verify", "example:hooked"]) == 0
-    assert findings(capsys, "live", "audit", "example:hooked") == {
-        ("PL502", "rw_verify_area+0x4"), ("PL503", "ksys_write+0xc"),
-    }  # fmt: skip
-
-
-def test_hooked_was_traced_with_other_text(capsys: Said) -> None:
-    assert main(["trace", "check", "example:hooked"]) == 1
-    said = capsys.readouterr().out.splitlines()
-    assert [line.partition(" (")[0] for line in said] == [
-        "image stale at rw_verify_area+0x4", "image stale at vfs_read+0x4", "2 words of the image cannot be what ran",
-    ]  # fmt: skip
-    memory = str(place_example("example:hooked").memory)
-    assert main(["trace", "check", "example:hooked", "--memory", memory]) == 0
-
-
-@pytest.mark.parametrize("command", ["disasm", "stats"])
-def test_a_trace_can_be_looked_at(command: str, capsys: Said) -> None:
-    assert main(["trace", command, "example:good"]) == 0
-    assert "rw_verify_area" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", example_names())
@@ -94,7 +73,7 @@ def test_the_files_are_the_same_each_time(cache: Path) -> None:
         placed.append({path: path.read_bytes() for path in cache.rglob("*") if path.is_file()})
     assert placed[0] == placed[1]
     assert {path.relative_to(cache).as_posix() for path in placed[0]} == {
-        "broken/vmlinux", "good/trace", "good/vmlinux", "hooked/memory", "hooked/trace", "hooked/vmlinux",
+        "broken/vmlinux", "good/trace", "good/vmlinux", "hooked/trace", "hooked/vmlinux",
     }  # fmt: skip
 
 

@@ -38,7 +38,7 @@ def test_a_users_script_has_types(tmp_path: Path) -> None:
     done = mypy(script, tmp_path)
     assert done.stdout == "Success: no issues found in 1 source file\n"
     script.write_text(
-        "import prologue\nprologue.opens('vmlinux')\nlength: str = prologue.plan('vmlinux').plan.file_size\n"
+        "import prologue\nprologue.opens('vmlinux')\nlength: str = prologue.make_plan('vmlinux').plan.file_size\n"
     )
     lines = [line.partition(": error: ")[2] for line in mypy(script, tmp_path).stdout.splitlines()]
     assert lines[0].startswith('Module has no attribute "opens"')

@@ -33,7 +33,7 @@ def test_findings_are_those_of_the_command(mini: Mini, capsys: pytest.CaptureFix
 def test_what_is_verified_is_the_file_as_it_is_now(mini: Mini) -> None:
     kernel = prologue.open(mini(Spec()))
     assert kernel.state == "untouched"
-    prologue.write(prologue.plan(kernel), in_place=True)
+    prologue.write(prologue.make_plan(kernel), in_place=True)
     verified = prologue.verify(kernel)
     assert verified.passed
     assert verified.facts is not None
@@ -47,7 +47,7 @@ def test_what_was_not_verified_is_an_error(mini: Mini, tmp_path: Path) -> None:
         prologue.verify(tmp_path / "damaged")
     with pytest.raises(prologue.InputError):
         prologue.verify(path, against=tmp_path / "damaged")
-    with pytest.raises(prologue.InputError, match="for modules"):
+    with pytest.raises(prologue.InputError, match="names the kernel of a module"):
         prologue.verify(path, vmlinux=path)
     with pytest.raises(prologue.UsageError, match="PL404"):
         prologue.verify(path, image=tmp_path / "damaged", ignore=["PL404"])

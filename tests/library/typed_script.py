@@ -25,7 +25,7 @@ def process(path: str, output: str) -> int:
     if not verified.passed:
         print(*[finding.message for finding in verified.findings], sep="\n")
     try:
-        approved = prologue.plan(path, contract="native")
+        approved = prologue.make_plan(path, contract="native")
     except prologue.RefusedError as error:
         assert_type(error.where, prologue.Location | None)
         return error.exit_code
@@ -34,12 +34,12 @@ def process(path: str, output: str) -> int:
 
 
 def places(vmlinux: str, names: list[str]) -> Iterator[str]:
-    for verdict in prologue.probe(vmlinux, *names):
+    for verdict in prologue.judge_probes(vmlinux, *names):
         yield f"{verdict.where}: {verdict.answer}"
 
 
 def audit(vmlinux: str, memory: str) -> list[prologue.Finding]:
-    system = prologue.system(vmlinux, memory)
+    system = prologue.open_system(vmlinux, memory)
     words, there = system.words([system.slide])
     assert_type(words, npt.NDArray[np.uint32])
     assert_type(there, npt.NDArray[np.bool_])
@@ -49,7 +49,7 @@ def audit(vmlinux: str, memory: str) -> list[prologue.Finding]:
 
 
 def ran(source: str, system: prologue.System) -> dict[str, int]:
-    trace = prologue.trace(source, system)
+    trace = prologue.open_trace(source, system)
     stale: tuple[prologue.StaleText, ...] = trace.check().stale
     print(*stale, sep="\n")
     return {use.name: use.entries for use in trace.functions()}

@@ -1,4 +1,4 @@
-"""``prologue.system``: words, places and audits of a kernel that runs."""
+"""``prologue.open_system``: words, places and audits of a kernel that runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def vmlinux(mini: Mini) -> Path:
 
 
 def running(vmlinux: Path, changes: dict[int, int] | None = None) -> prologue.System:
-    return prologue.system(*map(str, as_running(vmlinux, changes or {})))
+    return prologue.open_system(*map(str, as_running(vmlinux, changes or {})))
 
 
 def test_words_are_those_of_memory_in_the_order_of_the_addresses(vmlinux: Path) -> None:
@@ -81,7 +81,7 @@ def test_what_changed_since(vmlinux: Path, tmp_path: Path) -> None:
     leaf = ElfEdit(vmlinux).value("work_leaf")
     before = running(vmlinux)
     (tmp_path / "core").rename(tmp_path / "before")
-    before = prologue.system(vmlinux, tmp_path / "before")
+    before = prologue.open_system(vmlinux, tmp_path / "before")
     audit = running(vmlinux, {leaf: NOP}).audit(since=before)
     assert [(each.mechanism, each.words, each.allowed) for each in audit.transitions] == [("first slots", 1, True)]
 
@@ -90,11 +90,11 @@ def test_memory_of_another_kernel_is_bad_input(vmlinux: Path, tmp_path: Path) ->
     start, image = image_of(vmlinux)
     (tmp_path / "other").write_bytes(core([(start + SLIDE, 0, bytes(len(image)))], [vmcoreinfo(SLIDE)]))
     with pytest.raises(prologue.InputError):
-        prologue.system(vmlinux, tmp_path / "other")
+        prologue.open_system(vmlinux, tmp_path / "other")
     with pytest.raises(prologue.InputError):
-        prologue.system(vmlinux, vmlinux)
+        prologue.open_system(vmlinux, vmlinux)
     with pytest.raises(prologue.InputError):
-        prologue.system(vmlinux, tmp_path / "none")
+        prologue.open_system(vmlinux, tmp_path / "none")
 
 
 @pytest.fixture
@@ -106,11 +106,11 @@ def loaded(mini: Mini) -> Loaded:
 
 def test_modules_are_named_by_their_files(loaded: Loaded) -> None:
     capture = loaded.capture()
-    system = prologue.system(loaded.vmlinux, capture, loaded.ko.parent)
+    system = prologue.open_system(loaded.vmlinux, capture, loaded.ko.parent)
     text = loaded.places[".text"]
     assert (system.locate(text).symbol or "").endswith(" [mini]")
     assert system.words(text)[1].all()
     assert len(system.audit().files) == 2
-    alone = prologue.system(loaded.vmlinux, capture)
+    alone = prologue.open_system(loaded.vmlinux, capture)
     assert alone.locate(text) == prologue.Location(text)
     assert alone.words(text)[0] == system.words(text)[0]

@@ -1,4 +1,4 @@
-"""``prologue.probe``."""
+"""``prologue.judge_probes``."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def vmlinux(tmp_path: Path) -> Path:
 
 def test_places_are_names_or_addresses(vmlinux: Path) -> None:
     kernel = prologue.open(vmlinux)
-    found = prologue.probe(vmlinux, "traced+8", made_kernel.TEXT + 8, "twice")
+    found = prologue.judge_probes(vmlinux, "traced+8", made_kernel.TEXT + 8, "twice")
     assert [verdict.where.vaddr for verdict in found[:2]] == [made_kernel.TEXT + 8] * 2
     assert len(found) == 4  # two functions of one name
     assert isinstance(kernel, prologue.Kernel)
-    assert found == prologue.probe(kernel, "traced+8", hex(made_kernel.TEXT + 8), "twice")[:1] + found[1:]
+    assert found == prologue.judge_probes(kernel, "traced+8", hex(made_kernel.TEXT + 8), "twice")[:1] + found[1:]
     assert [verdict.event for verdict in found] == [None] * 4
-    assert prologue.probe(kernel) == []
+    assert prologue.judge_probes(kernel) == []
 
 
 def test_events_are_made_if_they_are_asked_for(vmlinux: Path) -> None:
-    able, unable = prologue.probe(vmlinux, "traced", "traced+4", event=True)
+    able, unable = prologue.judge_probes(vmlinux, "traced", "traced+4", event=True)
     assert (able.event or "").startswith("p:traced traced")
     assert unable.event is None
 
@@ -39,13 +39,13 @@ def test_events_are_made_if_they_are_asked_for(vmlinux: Path) -> None:
 @pytest.mark.parametrize("place", [-4, 1 << 64, made_kernel.TEXT + 1, "traced+", ""])
 def test_what_is_no_place_is_a_usage_error(vmlinux: Path, place: int | str) -> None:
     with pytest.raises(prologue.UsageError):
-        prologue.probe(vmlinux, place)
+        prologue.judge_probes(vmlinux, place)
 
 
 def test_what_is_not_there_is_bad_input(vmlinux: Path, mini: Mini) -> None:
     with pytest.raises(prologue.InputError, match="no symbol nope"):
-        prologue.probe(vmlinux, "nope")
+        prologue.judge_probes(vmlinux, "nope")
     with pytest.raises(prologue.InputError, match="is not code"):
-        prologue.probe(vmlinux, 0)
+        prologue.judge_probes(vmlinux, 0)
     with pytest.raises(prologue.InputError, match="is a module"):
-        prologue.probe(mini(ModuleSpec()), "init")
+        prologue.judge_probes(mini(ModuleSpec()), "init")

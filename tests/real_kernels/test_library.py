@@ -19,8 +19,8 @@ def test_a_script(case: Case, tmp_path: Path) -> None:
     assert kernel.sites is not None
     assert prologue.verify(kernel).passed
     with pytest.raises(prologue.RefusedError, match="does not know the native contract"):
-        prologue.plan(kernel)
-    approved = prologue.plan(kernel, contract="stock")
+        prologue.make_plan(kernel)
+    approved = prologue.make_plan(kernel, contract="stock")
     assert approved.plan.count("site") == len(kernel.sites)
     assert prologue.write(approved, tmp_path / "vmlinux") == len(approved.plan)
     copy = prologue.open(tmp_path / "vmlinux")
@@ -28,7 +28,7 @@ def test_a_script(case: Case, tmp_path: Path) -> None:
     assert copy.sites is not None
     assert np.array_equal(copy.sites.first, kernel.sites.first)
     assert prologue.verify(copy, against=kernel).passed
-    prologue.write(prologue.plan(copy, reverse=approved.plan), in_place=True)
+    prologue.write(prologue.make_plan(copy, reverse=approved.plan), in_place=True)
     assert (tmp_path / "vmlinux").read_bytes() == case.vmlinux.read_bytes()
-    able, unable = prologue.probe(kernel, "vfs_read", "vfs_read+4")
+    able, unable = prologue.judge_probes(kernel, "vfs_read", "vfs_read+4")
     assert (able.answer, unable.answer) == ("yes", "no")

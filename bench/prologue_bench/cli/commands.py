@@ -1,10 +1,13 @@
-"""The commands of ``prologue bench``: each is a module of this room with ``add_options`` and ``run``."""
+"""The commands that the bench brings: each is a module of this room with ``add_options`` and ``run``."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Final
 
-COMMANDS: Final[tuple[tuple[str, str, str], ...]] = (  # name, help and examples
+from prologue.cli.subcommands import Command, Subcommand, add_commands, add_listed
+
+_BENCH: Final[tuple[tuple[str, str, str], ...]] = (  # name, help and examples
     (
         "run",
         "boot variants of one link in random order, and measure them",
@@ -76,3 +79,57 @@ COMMANDS: Final[tuple[tuple[str, str, str], ...]] = (  # name, help and examples
         "  prologue bench doctor\n  prologue bench doctor --vmlinux vmlinux --target ssh:root@board",
     ),
 )  # fmt: skip
+
+
+def add_bench(group: Subcommand) -> None:
+    """Give ``bench`` its commands."""
+    add_listed(add_commands(group), (_command(name, name, help_, examples) for name, help_, examples in _BENCH))
+
+
+def _command(name: str, module: str, help_: str, examples: str) -> Command:
+    place = f"prologue_bench.cli.{module}"
+    return Command(name, f"{place}:run", help_, examples, f"{place}:add_options")
+
+
+COMMANDS: Final = (
+    Command(
+        "bench", "", "measure variants of one link, and say what the samples prove",
+        "  prologue bench run vmlinux --workload hackbench:g=10,l=1000 --target ssh:root@board -o results/\n"
+        "  prologue bench compare example:2019-a57         # the report of a table that ships with the tool\n"
+        "  prologue bench compare results/ --margin 0.5\n"
+        "  prologue bench table results/\n"
+        "  prologue bench plot results/ -o results.png\n",
+        "prologue_bench.cli.commands:add_bench",
+    ),
+    _command(
+        "trace record", "trace_record",
+        "record in QEMU which instructions a kernel executes: each range, with CPU, level and task",
+        "  prologue trace record vmlinux -o hackbench.ptrace --command 'hackbench -g 1 -l 100'\n"
+        "  prologue trace record vmlinux -o read.ptrace --begin vfs_read --count 10000000\n"
+        "  prologue trace record vmlinux -o read.ptrace --function vfs_read --command 'head -c 64 /dev/zero'\n"
+        "  prologue trace record vmlinux -o all.ptrace --save-truth all.words --save-memory all.core \\\n"
+        "      --setup 'echo function >/sys/kernel/tracing/current_tracer'\n"
+        "  prologue live overlay vmlinux all.core -o vmlinux.live     # the text that was executed\n",
+    ),
+    _command(
+        "writes boot", "writes_boot",
+        "record every write to kernel text in QEMU, from reset to power-off",
+        "  prologue writes boot vmlinux -o boot.writes        # boots, and powers off as init's first act\n"
+        "  prologue writes boot vmlinux --initrd initrd.cpio --append 'rdinit=/test.sh' -o test.writes\n"
+        "  prologue writes judge boot.writes",
+    ),
+)  # fmt: skip
+
+
+def _targets() -> Sequence[str]:
+    return ("qemu", "icount", "ssh:", "labgrid:")
+
+
+def _results() -> Sequence[str]:
+    from prologue_bench.analysis.sources import examples
+
+    return examples()
+
+
+WORDS: Final[dict[str, Callable[[], Sequence[str]]]] = {"TARGET": _targets, "RESULTS": _results}
+"""Words of a command line by the metavar that they stand for; RESULTS: names after ``example:``."""

@@ -8,7 +8,6 @@ from itertools import chain
 from pathlib import Path
 
 from prologue.cli.arguments import require_html, selected_names, shell_words, split_names
-from prologue.cli.examples import use_example_system
 from prologue.cli.looks import look_of
 from prologue.cli.parallel import print_errors
 from prologue.cli.reports import is_wanted, put_report
@@ -20,6 +19,7 @@ from prologue.kernel.load import require_unstripped
 from prologue.live.audit.compare import audit_both
 from prologue.live.audit.outcome import all_errors
 from prologue.live.audit.run import LIVE_RULES, Audit
+from prologue.live.cli.examples import use_example_system
 from prologue.live.hooks.run import audit, audit_with_hooks
 from prologue.live.memory.sources import open_memory
 from prologue.live.report.audit import closing, render_audit

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from prologue.cli.arguments import InPlaceOf, add_json, add_report, add_rules, add_ssh, number_from
 from prologue.cli.examples import OrExample
 from prologue.cli.looks import add_look
-from prologue.cli.subcommands import Subcommand, add_command, add_commands
+from prologue.cli.subcommands import Subcommand, add_command, add_commands, add_of_companions
 
 if TYPE_CHECKING:
     from prologue.cli.subcommands import Commands
@@ -60,7 +60,7 @@ def add_live(group: Subcommand) -> None:
     _add_timeout(overlay)
     _audit(actions)
     _hooks(actions)
-    _probe(actions)
+    add_of_companions(actions, "live")
 
 
 def _audit(actions: Commands) -> None:
@@ -108,31 +108,6 @@ def _hooks(actions: Commands) -> None:
     add_ssh(hooks)
     _add_timeout(hooks)
     add_report(hooks, "live-hooks", "html")
-
-
-def _probe(actions: Commands) -> None:
-    probe = add_command(
-        actions, "probe", "prologue.probe.cli.live_probe:run",
-        "trace places of a running kernel by kprobe events, with arguments as C has them",
-        "  prologue live probe vmlinux ssh:root@board 'do_wait wo->wo_type' 'do_wait%return'     # 10 seconds\n"
-        "  prologue live probe vmlinux /proc/kcore 'vfs_read file->f_path.dentry->d_name.name:string' --seconds 0\n"
-        "  prologue live probe vmlinux ssh:root@board kernel_clone --command 'make' --json | jq '.hits[].values'",
-    )  # fmt: skip
-    probe.add_argument("vmlinux", type=Path, metavar="VMLINUX", help="with DWARF for arguments, of exactly that build")
-    probe.add_argument("source", metavar="SOURCE", help="/proc/kcore (this machine) or ssh:HOST, as root")
-    probe.add_argument("places", nargs="+", metavar="PLACE",
-                       help="place and arguments, as of `prologue probe`; addresses are of the file")  # fmt: skip
-    ending = probe.add_mutually_exclusive_group()
-    ending.add_argument("--seconds", type=number_from(0), default=10, metavar="N",
-                        help="how long (default: %(default)s; 0: until Ctrl-C, at most a day)")  # fmt: skip
-    ending.add_argument("--command", metavar="COMMAND", help="trace while this command runs there")
-    probe.add_argument("--buffer", type=number_from(64), default=1408, metavar="KIB",
-                       help="ring buffer of each CPU (default: %(default)s)")  # fmt: skip
-    probe.add_argument("--modules", type=Path, action="append", metavar="DIR",
-                       help="modules for MOD:FUNC, or one of them; repeatable")  # fmt: skip
-    probe.add_argument("--source", dest="source_tree", type=Path, metavar="DIR",
-                       help="the kernel's source, if it is not where the compiler had it")  # fmt: skip
-    _add_how(probe, "live-probe")
 
 
 def _add_how(command: Subcommand, schema: str) -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from prologue.cli.arguments import add_all, add_json, add_report, add_ssh, number_from
-from prologue.cli.bench import add_bench_command
-from prologue.cli.subcommands import Subcommand, add_command, add_commands
+from prologue.cli.subcommands import Subcommand, add_command, add_commands, add_of_companions
 
 if TYPE_CHECKING:
     from prologue.cli.subcommands import Commands
@@ -20,9 +19,9 @@ def add_writes(group: Subcommand) -> None:
     """Add its commands."""
     actions = add_commands(group)
     _record(actions)
-    _boot(actions)
     _judge(actions)
     _perf(actions)
+    add_of_companions(actions, "writes")
 
 
 def _record(actions: Commands) -> None:
@@ -45,16 +44,6 @@ def _record(actions: Commands) -> None:
     record.add_argument("--script", action="store_true", help="print the shell script that records, and exit")
     add_ssh(record)
     add_json(record, "live-record")
-
-
-def _boot(actions: Commands) -> None:
-    add_bench_command(
-        actions, "boot", "writes_boot",
-        "record every write to kernel text in QEMU, from reset to power-off",
-        "  prologue writes boot vmlinux -o boot.writes        # boots, and powers off as init's first act\n"
-        "  prologue writes boot vmlinux --initrd initrd.cpio --append 'rdinit=/test.sh' -o test.writes\n"
-        "  prologue writes judge boot.writes",
-    )  # fmt: skip
 
 
 def _judge(actions: Commands) -> None:

@@ -10,6 +10,7 @@ import json
 import zlib
 from base64 import b64encode
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,7 +56,8 @@ def map_of_strips(path: Path, strips: dict[str, Strip], wrong: Sequence[LiveWord
         "texts": _squeezed(json.dumps(_texts(strips))),
         "wrong": [_wrong_data(word, base) for word in wrong],
     }
-    return TextMap(title="Map of the kernel's text", data=data)
+    script = files(__package__).joinpath("text_map.js").read_text("utf-8")
+    return TextMap(title="Map of the kernel's text", data=data, script=script)
 
 
 def _strip_data(name: str, strip: Strip, base: int) -> dict[str, Any]:

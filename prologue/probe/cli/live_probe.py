@@ -6,8 +6,10 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from pathlib import Path
 
-from prologue.cli.arguments import shell_words
+from prologue.cli.arguments import add_json, add_ssh, number_from, shell_words
+from prologue.cli.subcommands import Subcommand
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError, UsageError
 from prologue.kernel.kernel import Kernel
@@ -24,6 +26,26 @@ from prologue.probe.trace_machine import ProbeRun, trace_machine
 from prologue.report.printable import printable
 from prologue.report.terminal import note, warn
 from prologue.words import counted
+
+
+def add_options(probe: Subcommand) -> None:
+    """Give ``live probe`` its options."""
+    probe.add_argument("vmlinux", type=Path, metavar="VMLINUX", help="with DWARF for arguments, of exactly that build")
+    probe.add_argument("source", metavar="SOURCE", help="/proc/kcore (this machine) or ssh:HOST, as root")
+    probe.add_argument("places", nargs="+", metavar="PLACE",
+                       help="place and arguments, as of `prologue probe`; addresses are of the file")  # fmt: skip
+    ending = probe.add_mutually_exclusive_group()
+    ending.add_argument("--seconds", type=number_from(0), default=10, metavar="N",
+                        help="how long (default: %(default)s; 0: until Ctrl-C, at most a day)")  # fmt: skip
+    ending.add_argument("--command", metavar="COMMAND", help="trace while this command runs there")
+    probe.add_argument("--buffer", type=number_from(64), default=1408, metavar="KIB",
+                       help="ring buffer of each CPU (default: %(default)s)")  # fmt: skip
+    probe.add_argument("--modules", type=Path, action="append", metavar="DIR",
+                       help="modules for MOD:FUNC, or one of them; repeatable")  # fmt: skip
+    probe.add_argument("--source", dest="source_tree", type=Path, metavar="DIR",
+                       help="the kernel's source, if it is not where the compiler had it")  # fmt: skip
+    add_ssh(probe)
+    add_json(probe, "live-probe")
 
 
 def run(args: Namespace) -> int:

@@ -29,10 +29,14 @@ _CONDITIONS: Final = "eq ne cs hs cc lo mi pl vs vc hi ls ge lt gt le al nv"
 
 def add_options(command: Subcommand) -> None:
     """Give ``transition`` its options."""
-    command.add_argument("old", help="mnemonic, or 32-bit word as 0x...")
-    command.add_argument("new", help="mnemonic, or 32-bit word as 0x...")
+    command.add_argument("old", metavar="OLD", help="mnemonic, or 32-bit word as 0x...")
+    command.add_argument("new", metavar="NEW", help="mnemonic, or 32-bit word as 0x...")
     command.add_argument(
-        "--issue", choices=("old", "new"), default="old", help="older or newer issues of the Arm ARM (default: old)"
+        "--issue",
+        choices=("old", "new"),
+        default="old",
+        metavar="OLD",
+        help="older or newer issues of the Arm ARM (default: old)",
     )
     add_json(command, "transition")
 

@@ -117,11 +117,12 @@ class Causes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextMap:
-    """The map of a kernel's text, which a script draws: see ``text_map``."""
+    """The map of a kernel's text, which its script draws."""
 
     kind: ClassVar = "map"
     title: str
     data: dict[str, Any]
+    script: str
 
 
 PagePart = Table | BulletList | Picture | Flames | Causes | TextMap
@@ -151,8 +152,7 @@ def require_jinja() -> None:
 
 def render_page(page: Page) -> str:
     """Return the page as HTML; the same page is the same text, which ends without a newline."""
-    scripts = [_resource("page.js")]
-    scripts += [_resource("text_map.js")] if any(part.kind == "map" for part in page.parts) else []
+    scripts = dict.fromkeys([_resource("page.js"), *(part.script for part in page.parts if isinstance(part, TextMap))])
     template = _environment().get_template("page.html.j2")
     text = template.render(
         page=page,

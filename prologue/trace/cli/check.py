@@ -7,13 +7,13 @@ from argparse import Namespace
 from dataclasses import dataclass
 from typing import Any, Final
 
-from prologue.cli.examples import use_example_trace
 from prologue.cli.reports import put_report
 from prologue.errors import UNDECIDED, UndecidedError
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.programs import Program, linked_program
 from prologue.report.html.page import Badge
 from prologue.trace.cli.divergence import divergence_data, divergence_lines, owner_of, place_data, place_text
+from prologue.trace.cli.examples import use_example_trace
 from prologue.trace.cli.inputs import require_report
 from prologue.trace.cli.notes import left_out_lines, print_notes, unmatched_guests
 from prologue.trace.cli.reading import TraceReading, begin_reading

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from prologue.cli.examples import use_example_trace
 from prologue.errors import UsageError
 from prologue.outputs import new_file
+from prologue.trace.cli.examples import use_example_trace
 from prologue.trace.cli.inputs import make_filters, require_no_input
 from prologue.trace.cli.notes import print_notes
 from prologue.trace.cli.reading import begin_reading

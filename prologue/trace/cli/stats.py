@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from prologue.cli.examples import use_example_trace
 from prologue.cli.looks import look_of
 from prologue.cli.reports import put_report
 from prologue.errors import UsageError
 from prologue.live.memory.ranges import TOP
 from prologue.live.system.programs import Program
 from prologue.outputs import require_distinct, write_text
+from prologue.trace.cli.examples import use_example_trace
 from prologue.trace.cli.inputs import make_filters, require_no_input, require_report
 from prologue.trace.cli.notes import print_notes
 from prologue.trace.cli.reading import begin_reading

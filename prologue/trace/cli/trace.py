@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from prologue.cli.arguments import add_report, number_from
-from prologue.cli.bench import add_bench_command
 from prologue.cli.examples import OrExample
 from prologue.cli.looks import add_look
-from prologue.cli.subcommands import Subcommand, add_command, add_commands
+from prologue.cli.subcommands import Subcommand, add_command, add_commands, add_of_companions
 from prologue.trace.cli import etm as trace_etm
 from prologue.trace.exports.formats import FORMATS
 
@@ -51,18 +50,9 @@ def add_trace(group: Subcommand) -> None:
         + "".join(f"  {name:<11} {form.opened_by}\n" for name, form in FORMATS.items()),
     )  # fmt: skip
     export.when_chosen(_export)
-    add_bench_command(
-        actions, "record", "trace_record",
-        "record in QEMU which instructions a kernel executes: each range, with CPU, level and task",
-        "  prologue trace record vmlinux -o hackbench.ptrace --command 'hackbench -g 1 -l 100'\n"
-    "  prologue trace record vmlinux -o read.ptrace --begin vfs_read --count 10000000\n"
-    "  prologue trace record vmlinux -o read.ptrace --function vfs_read --command 'head -c 64 /dev/zero'\n"
-    "  prologue trace record vmlinux -o all.ptrace --save-truth all.words --save-memory all.core \\\n"
-    "      --setup 'echo function >/sys/kernel/tracing/current_tracer'\n"
-    "  prologue live overlay vmlinux all.core -o vmlinux.live     # the text that was executed\n",
-    )  # fmt: skip
     etm = add_command(actions, "etm", "prologue.trace.cli.etm:run", trace_etm.HELP, trace_etm.EXAMPLES)
     etm.when_chosen(trace_etm.add_options)
+    add_of_companions(actions, "trace")
 
 
 def _check(command: Subcommand) -> None:

@@ -19,6 +19,7 @@ from prologue.elf.image import ElfImage
 from prologue.insn.rows import flows
 from prologue.kernel.kernel import Kernel
 from prologue.live.memory.sources import open_memory
+from prologue.live.system.programs import linked_program, running_program
 from prologue.live.system.running_system import RunningSystem
 from prologue.trace.path.branching import PLAIN
 from prologue.trace.ranges import EXCEPTION, RETURN

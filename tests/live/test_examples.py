@@ -1,0 +1,39 @@
+"""The example that has memory: what docs/commands.md says of it is what the audit says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+
+Said = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "prologue" / "examples"
+
+
+def test_hooked_has_two_words_of_an_intruder(capsys: Said) -> None:
+    assert main(["live", "audit", "example:hooked", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert {(each["code"], f"{each['symbol']}+{each['symbol_offset']:#x}") for each in found} == {
+        ("PL502", "rw_verify_area+0x4"), ("PL503", "ksys_write+0xc"),
+    }  # fmt: skip
+
+
+def test_the_memory_is_the_same_each_time(cache: Path) -> None:
+    memories = []
+    for _ in range(2):
+        main(["live", "audit", "example:hooked"])
+        memories.append((cache / "hooked" / "memory").read_bytes())
+    assert memories[0] == memories[1]
+
+
+def test_an_example_without_memory(capsys: Said) -> None:
+    assert main(["live", "audit", "example:good"]) == 2
+    assert capsys.readouterr().err == "prologue: example:good has no memory: take example:hooked\n"
