@@ -24,6 +24,7 @@ from prologue.kernel_tree.git import Identity, identity
 from prologue.kernel_tree.mail import patch_mails, write_mails
 from prologue.kernel_tree.patches import KernelPatch, all_series, default_mode, load_patch
 from prologue.kernel_tree.source import KernelTree
+from tests.support.needs import needs_common_tools
 from tests.support.trees import SOURCES, fingerprint, git, repository
 
 TESTER: Final = Identity("A Tester", "tester@example.org", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
@@ -249,6 +250,81 @@ def test_figures_are_those_of_the_files(tmp_path: Path, known: None, capsys: Sai
     assert letter.count("literals written there") == 1
     scan = f"By prologue scan, the vmlinux of {RELEASE} has 43,880 sites in 44,216 records (336 of them zero)."
     assert scan in letter
+
+
+def test_figures_stand_in_the_patches_that_they_are_of(tmp_path: Path, known: None, capsys: Said) -> None:
+    """Below the line that git am cuts: a figure is of a machine, and no part of a commit."""
+    assert known is None
+    scanned = tmp_path / "scan.json"
+    kernel = {
+        "kind": "vmlinux",
+        "ftrace": True,
+        "release": RELEASE,
+        "sites": 43880,
+        "records": 43880,
+        "zero_records": 0,
+    }
+    scanned.write_text(json.dumps({"schema": "prologue.scan/1", "files": [kernel]}))
+    out = tmp_path / "out"
+    assert main(["kernel", "patch", all_series()[-1], "-o", str(out), "--figures", str(scanned)]) == 0
+    assert capsys.readouterr().err == ""
+    series = load_patch(all_series()[-1], mode="sorttable")
+    notes = [path.read_text().partition("\n---\n")[2].partition("\ndiff --git")[0] for path in mails_of(out)]
+    having = [patch.step for patch, note in zip(series.patches, notes, strict=True) if "43,880" in note]
+    assert having == ["loop", "sorttable"]
+    assert all("43,880" not in path.read_text().partition("\n---\n")[0] for path in mails_of(out))
+
+
+def mails_of(directory: Path) -> list[Path]:
+    """Those of patches."""
+    return sorted(directory.glob("*.patch"))[1:]
+
+
+# Says of each patch what it changes; as the kernel's own prints it.
+_MAINTAINERS: Final = """\
+my $diff = join "", <STDIN>;
+die "options: @ARGV" if "@ARGV" ne "--nogit --nogit-fallback --roles --norolestats --nofixes";
+print "Arm Keeper <arm\\@example.org> (maintainer:ARM64 PORT)\\n" if $diff =~ m,b/arch/arm64/,;
+print "\\"Tracer, A.\\" <trace\\@example.org> (maintainer:FUNCTION HOOKS (FTRACE))\\n" if $diff =~ m,b/kernel/trace/,;
+print "Paid Hand <paid\\@example.org> (supporter:BUILD)\\nReader <reader\\@example.org> (reviewer:BUILD)\\n"
+    if $diff =~ m,b/scripts/,;
+print "linux-kernel\\@example.org (open list)\\nlist\\@example.org (moderated list:ARM64 PORT)\\n";
+"""
+
+
+def test_each_patch_goes_to_those_whose_files_it_changes(tree: Path, tmp_path: Path, known: None, capsys: Said) -> None:
+    assert known is None
+    needs_common_tools("perl")
+    script = tree / "scripts" / "get_maintainer.pl"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(_MAINTAINERS)
+    out = tmp_path / "out"
+    assert main(["kernel", "patch", str(tree), "-o", str(out)]) == 0
+    messages = [email.message_from_bytes(path.read_bytes()) for path in sorted(out.glob("*.patch"))]
+    lists = "linux-kernel@example.org, list@example.org"
+    keeper, tracer = "Arm Keeper <arm@example.org>", '"Tracer, A." <trace@example.org>'
+    assert [messages[0]["To"], messages[0]["Cc"]] == [
+        f"{keeper}, {tracer}, Paid Hand <paid@example.org>",
+        f"Reader <reader@example.org>, {lists}",
+    ]
+    steps = [patch.step for patch in load_patch(KernelTree(tree).series, mode="sorttable").patches]
+    to = {step: (message["To"], message["Cc"]) for step, message in zip(steps, messages[1:], strict=True)}
+    assert to["records"] == (tracer, lists)
+    assert to["loop"] == (keeper, lists)
+    assert to["documentation"] == (None, lists)
+    script.write_text("exit 2;\n")
+    assert main(["kernel", "patch", str(tree), "--cover-letter"]) == 0
+    assert not re.search(r"(?m)^(To|Cc):", capsys.readouterr().out)
+
+
+def test_the_letter_names_the_commit_of_the_tree(tree: Path, known: None, capsys: Said) -> None:
+    """For git, and for robots that apply a series where it belongs; a tree without a history has none."""
+    assert known is None
+    assert main(["kernel", "patch", str(tree), "--cover-letter"]) == 0
+    assert "base-commit" not in capsys.readouterr().out
+    repository(tree)
+    assert main(["kernel", "patch", str(tree), "--cover-letter"]) == 0
+    assert capsys.readouterr().out.count(f"\nbase-commit: {git(tree, 'rev-parse', 'HEAD').strip()}\n") == 1
 
 
 @pytest.mark.parametrize(
