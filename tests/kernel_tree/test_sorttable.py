@@ -291,6 +291,19 @@ def test_relocations_after_the_end(make: Make) -> None:
     require_same_kernel(step.plain(), step.processed())
 
 
+@pytest.mark.parametrize(("of_an_entry", "of_all"), [(48, 48), (24, 56)], ids=["entries of 48", "half an entry"])
+def test_relocations_of_another_size(make: Make, of_an_entry: int, of_all: int) -> None:
+    """Where RELR has those of the records, nothing else looks at a RELA table."""
+    step = make(rela=[(DATA, RELATIVE, TEXT), (0, 0, 0), (0, 0, 0)])
+    content = bytearray(step.plain())
+    (table,) = (piece.data for piece in RelocatedKernel(bytes(content)).pieces if piece.name == ".rela.dyn")
+    header = struct.pack("<QQ", content.index(table), len(table))  # sh_offset, sh_size
+    at = content.index(header)
+    struct.pack_into("<Q", content, at + 8, of_all)
+    struct.pack_into("<Q", content, at + 32, of_an_entry)
+    assert "RELA table of odd entries" in step.refused(step.programs.layouts[2], bytes(content))
+
+
 def test_without_the_list_of_functions(make: Make, tmp_path: Path) -> None:
     step = make()
     path = tmp_path / "vmlinux"
