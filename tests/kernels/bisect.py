@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Final
 
 from prologue.errors import PrologueError
-from prologue.kernel_tree.patches import all_series, default_mode, load_patch
+from prologue.kernel_tree.diff import FileChange
+from prologue.kernel_tree.patches import Patch, all_series, default_mode, load_patch
 from prologue.kernel_tree.source import OPTION, SORTTABLE
 from prologue_bench.errors import BenchError
 from prologue_bench.guest import packages
@@ -46,7 +47,7 @@ def bisect(recipe: Recipe, release: str, directory: Path) -> Iterator[str]:
     options = options_of_release(recipe.set_options, tree)
     (tree / "out" / "fragment").write_text("".join(f"{option}\n" for option in options), encoding="utf-8")
     for number, patch in enumerate(load_patch(release, mode=default_mode(release)).patches, 1):
-        apply_patch(patch.diff, tree)
+        _apply(patch, tree)
         name = f"{number} {patch.step}"
         if all(change.path.startswith(NOT_BUILT) for change in patch.changes):
             yield f"{name}: nothing of it is built: well"
@@ -60,6 +61,23 @@ def bisect(recipe: Recipe, release: str, directory: Path) -> Iterator[str]:
             logs.mkdir()
             problem = _boots(vmlinux, logs)(logs / "boot.log", _TIMEOUT)
             yield f"{name}: {form}: {problem or 'well'}"
+
+
+def _apply(patch: Patch, tree: Path) -> None:
+    """Apply a patch; a header that only gets new lines keeps its time.
+
+    What includes it without being changed itself uses none of them: kbuild would compile the whole kernel again, for
+    the same objects.
+    """
+    headers = [change for change in patch.changes if change.path.endswith(".h") and not change.creates]
+    times = {tree / change.path: (tree / change.path).stat() for change in headers if not _takes_lines(change)}
+    apply_patch(patch.diff, tree)
+    for path, old in times.items():
+        os.utime(path, ns=(old.st_atime_ns, old.st_mtime_ns))
+
+
+def _takes_lines(change: FileChange) -> bool:
+    return any(line.startswith(b"-") for hunk in change.hunks for line in hunk.text.splitlines())
 
 
 def _build(tree: Path, recipe: Recipe) -> list[str]:
@@ -112,7 +130,7 @@ def main() -> int:
         suite=SUITES[args.release],
         source=f"linux-source-{args.release}",
         toolchain=args.toolchain,
-        options=("minimal", "native"),
+        options=("small", "minimal", "native"),
     )
     bad = 0
     try:
