@@ -64,11 +64,19 @@ struct elf_mcount_loc {
 	uint64_t marker;
 };
 
-#include HEADER
-
 #ifndef ENTRIES
 #define ENTRIES 3
 #endif
+#ifndef WORDS
+#define WORDS 2
+#endif
+
+/* As large as the table: for memory of a size that is not known, CBMC took 10 GB. */
+static uint64_t room[WORDS];
+#define malloc(size)	((void)__CPROVER_assert((size) == sizeof(room), "room for the table"), room)
+#define free(memory)	((void)(memory))
+
+#include HEADER
 
 uint64_t nondet_u64(void);
 
@@ -141,12 +149,13 @@ void prove_relative_after_none(void)
 	__CPROVER_assert(relative_after_none(&emloc, &shdr) == wanted, "an R_AARCH64_RELATIVE after zeros");
 }
 
-/* Any section headers: an address that is found is inside of a section that has bytes. */
+/* Any section headers: what is found is inside of a section that has bytes, and all of it. */
 void prove_addr_to_ptr(void)
 {
 	static struct { Elf64_Ehdr ehdr; Elf64_Shdr shdr[2]; } elf;
-	uint64_t addr = nondet_u64(), len = nondet_u64();
-	char *at;
+	uint64_t addr = nondet_u64(), len = nondet_u64(), at;
+	bool inside = false;
+	char *found;
 
 	elf.ehdr.e_shnum = 2;
 	elf.ehdr.e_shoff = offsetof(typeof(elf), shdr);
@@ -155,18 +164,113 @@ void prove_addr_to_ptr(void)
 		elf.shdr[i].sh_type = nondet_u64();
 		elf.shdr[i].sh_addr = nondet_u64();
 		elf.shdr[i].sh_size = nondet_u64();
-		elf.shdr[i].sh_offset = 0;
+		elf.shdr[i].sh_offset = nondet_u64();
+		__CPROVER_assume(elf.shdr[i].sh_offset <= 64 && elf.shdr[i].sh_size <= sizeof(elf) - 64);
 	}
 	__CPROVER_assume(len >= 1 && len <= 40);
 	emloc.ehdr = (void *)&elf;
 	emloc.last_sec = NULL;
-	for (int i = 0; i < 2; i++) {
-		Elf_Shdr *shdr = (void *)&elf.shdr[i];
+	found = addr_to_ptr(&emloc, addr, len);
+	if (!found)
+		return;
 
-		if (section_holds(shdr, addr, len)) {
-			__CPROVER_assert(shdr_type(shdr) != SHT_NOBITS, "it has bytes");
-			__CPROVER_assert(addr - shdr_addr(shdr) < shdr_size(shdr), "within the section");
-			__CPROVER_assert(shdr_size(shdr) - (addr - shdr_addr(shdr)) >= len, "all of it");
-		}
+	at = found - (char *)&elf;
+	for (int i = 0; i < 2; i++) {
+		Elf64_Shdr *shdr = &elf.shdr[i];
+
+		inside |= shdr->sh_type != SHT_NOBITS && at >= shdr->sh_offset &&
+			  at + len <= shdr->sh_offset + shdr->sh_size &&
+			  addr - shdr->sh_addr == at - shdr->sh_offset;
 	}
+	__CPROVER_assert(inside, "within a section that has bytes, at its address");
+}
+
+/* One word of a RELR table: no more addresses than there is room for. */
+void prove_relr_decode(void)
+{
+	uint64_t addrs[RELR_BITS], base = nondet_u64();
+	int count = relr_decode(nondet_u64(), &base, addrs);
+
+	__CPROVER_assert(count >= 0 && count <= RELR_BITS, "as many as there are bits");
+}
+
+/*
+ * A chain: an address, which is even, and bitmaps. With NEAR it is the one at NEAR, and the table of records is
+ * anywhere below 64 KiB: only differences of addresses count, and 64 bits of each are too much for a solver.
+ */
+static void any_chain(uint64_t *chain, size_t words)
+{
+	any_table();
+	chain[0] = nondet_u64() & ~1ULL;
+#ifdef NEAR
+	emloc.start_mcount_loc = (uint16_t)nondet_u64();
+	emloc.stop_mcount_loc = (uint16_t)nondet_u64();
+	chain[0] = NEAR;
+#endif
+	for (size_t i = 1; i < words; i++) {
+		chain[i] = nondet_u64() | 1;
+		__CPROVER_assume(RELR_BITS == 63 || chain[i] >> (RELR_BITS % 63 + 1) == 0);
+	}
+}
+
+static bool holds(const uint64_t *words, size_t count, uint64_t addr)
+{
+	uint64_t base = 0;
+	bool found = false;
+
+	for (size_t i = 0; i < count; i++) {
+		if (!(words[i] & 1)) {
+			found |= words[i] == addr;
+			base = words[i] + 8;
+			continue;
+		}
+		if (addr - base < RELR_SPAN && !((addr - base) % 8))
+			found |= words[i] >> (1 + (addr - base) / 8) & 1;
+		base += RELR_SPAN;
+	}
+	return found;
+}
+
+void prove_relr_encode(void)
+{
+	uint64_t chain[WORDS], to[WORDS];
+
+	any_chain(chain, WORDS);
+	__CPROVER_assert(relr_encode(&emloc, chain, WORDS, to) <= WORDS, "never longer");
+}
+
+void prove_relr_encode_same(void)
+{
+	uint64_t chain[WORDS], to[WORDS], any = nondet_u64();
+	size_t count;
+
+	any_chain(chain, WORDS);
+	count = relr_encode(&emloc, chain, WORDS, to);
+	__CPROVER_assert(holds(to, count, any) == (holds(chain, WORDS, any) && !is_in_table(&emloc, any)),
+			 "each other address is relocated as before, and no record");
+}
+
+/*
+ * A whole table: any addresses below 64 KiB, and any bitmaps. No kernel's records are at the addresses that bitmaps at
+ * the beginning of a table stand for: those have no address before them.
+ */
+void prove_take_relrs(void)
+{
+	static struct { uint64_t relr[WORDS], guard; } table;
+	uint64_t guard = table.guard = nondet_u64();
+	Elf_Shdr shdr = { };
+
+	for (int i = 0; i < WORDS; i++) {
+		table.relr[i] = (uint16_t)nondet_u64();
+		__CPROVER_assume(!(table.relr[i] & 1) || table.relr[i] >> (RELR_BITS % 63 + 1) == 0);
+	}
+	emloc.start_mcount_loc = (uint16_t)nondet_u64();
+	emloc.stop_mcount_loc = (uint16_t)nondet_u64();
+	__CPROVER_assume(emloc.start_mcount_loc >= WORDS * RELR_SPAN);
+	emloc.ehdr = (void *)&table;
+	shdr.e64.sh_size = sizeof(table.relr);
+
+	__CPROVER_assert(!take_relrs(&emloc, &shdr), "it is done");
+	__CPROVER_assert(!relr_count_records(&emloc, table.relr, WORDS), "no record is left");
+	__CPROVER_assert(table.guard == guard, "nothing is written after the table");
 }

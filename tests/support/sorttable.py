@@ -33,8 +33,21 @@ class Sorttable:
     layouts: dict[int, Path]
 
 
-def compile_sorttable(series: str, directory: Path, *flags: str) -> Sorttable:
-    """Compile all of them, with sanitizers."""
+@dataclass(frozen=True, slots=True)
+class Patched:
+    """The patched source in a directory of its own, and the tree that it is of."""
+
+    tree: Path
+    source: Path
+
+    @property
+    def includes(self) -> tuple[str, ...]:
+        """As ``scripts/Makefile`` has them; ``sorttable-arm64.h`` is beside the source."""
+        return f"-I{self.tree}/scripts", f"-I{self.tree}/tools/include", f"-I{self.source.parent}"
+
+
+def patch_sorttable(series: str, directory: Path) -> Patched:
+    """Write ``sorttable.c`` and ``sorttable-arm64.h`` as the series leaves them."""
     tree = _tree(series)
     changed = directory / "sorttable.c"
     changes = {change.path: change for change in load_patch(series, mode="sorttable").changes}
@@ -42,18 +55,24 @@ def compile_sorttable(series: str, directory: Path, *flags: str) -> Sorttable:
     assert content is not None
     changed.write_bytes(content)
     (directory / "sorttable-arm64.h").write_bytes(changes["scripts/sorttable-arm64.h"].created)
-    make = partial(_compile, tree, directory, flags)
-    nops = {pre: make(changed, f"layout{pre}", f"-DARM64_FTRACE_PRE_NOPS={pre}") for pre in (0, 2)}
-    return Sorttable(make(tree / SOURCE, "upstream"), make(changed, "plain"), nops)
+    return Patched(tree, changed)
 
 
-def _compile(tree: Path, directory: Path, flags: tuple[str, ...], source: Path, name: str, *more: str) -> Path:
-    includes = ("-I", tree / "scripts", "-I", tree / "tools/include")
-    objects = (source, tree / "scripts/elf-parse.c", "-lpthread")
-    command: list[str | Path] = ["gcc", *_FLAGS, *flags, *more, *includes, "-o", directory / name, *objects]
+def compile_sorttable(series: str, directory: Path, *flags: str) -> Sorttable:
+    """Compile all of them, with sanitizers."""
+    patched = patch_sorttable(series, directory)
+    make = partial(_compile, patched, flags)
+    nops = {pre: make(patched.source, f"layout{pre}", f"-DARM64_FTRACE_PRE_NOPS={pre}") for pre in (0, 2)}
+    return Sorttable(make(patched.tree / SOURCE, "upstream"), make(patched.source, "plain"), nops)
+
+
+def _compile(patched: Patched, flags: tuple[str, ...], source: Path, name: str, *more: str) -> Path:
+    program = patched.source.with_name(name)
+    objects = (source, patched.tree / "scripts/elf-parse.c", "-lpthread")
+    command: list[str | Path] = ["gcc", *_FLAGS, *flags, *more, *patched.includes, "-o", program, *objects]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return directory / name
+    return program
 
 
 @cache
