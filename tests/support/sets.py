@@ -39,7 +39,7 @@ HIDDEN: Final = (
     "*-linux-gnu-*", "*clang*", "*lld*", "llvm-*", "*gcc*", "*g++*", "cc", "c89*", "c99*", "cpp*", "tcc", "as", "ld",
     "ld.*", "nm", "ar", "strip", "strings", "objcopy", "objdump", "readelf", "gdb*", "*pahole", "perf", "perf_*",
     "perf2bolt*", "create_llvm_prof", "trc_pkt_lister", "genhtml", "spin", "chromium*", "chromedriver", "busybox",
-    "mmdebstrap", "qemu-aarch64*", "ssh*", "fish", "zsh*", "groff", "mandoc", "flex", "bison", "bc", "patch",
+    "mmdebstrap", "qemu-aarch64*", "sparse*", "ssh*", "fish", "zsh*", "groff", "mandoc", "flex", "bison", "bc", "patch",
 )  # fmt: skip
 
 
