@@ -14,14 +14,16 @@ from prologue.cli.subcommands import Subcommand
 from prologue.errors import InputError, OutputError, UsageError
 from prologue.gate.baseline import baseline_text
 from prologue.gate.config import SETTINGS, Config, load_config, load_config_file
-from prologue.gate.judge import JudgedFile, judge
+from prologue.gate.judge import JudgedFile, judge, verified_of
 from prologue.gate.settings import Settings, combine, no_rule_applies, require_releasable, settings_directory
 from prologue.gate.verdict import Verdict
 from prologue.gate.verify import (
     Request,
+    Unverified,
     Verified,
     modules_without_records,
     modules_without_signature,
+    unverified,
     verify_file,
 )
 from prologue.kernel.load import is_missing, is_vmlinux, kernels_among, named_files, unfollowed_links
@@ -37,7 +39,7 @@ class _Target(NamedTuple):
 
     path: Path
     settings: Settings
-    lost: Verified | None = None
+    lost: Unverified | None = None
     added: bool = False  # no FILE, but the kernel of modules: options that compare do not mean it
 
 
@@ -82,18 +84,19 @@ def run(args: Namespace) -> int:
             require_releasable(settings)
     _require_writable(args, targets)
     results = _verify(args, targets, kernels)
+    failed = [result for result in results if isinstance(result, Unverified)]
     if not (shows_both() and args.format == "text" and not args.output):  # otherwise the report has them
-        print_errors([(result.reason, result.error) for result in results if result.error])
-    worst = max((result.exit_code for result in results), default=0)
+        print_errors([(lost.reason, lost.error) for lost in failed])
     judged = [JudgedFile(result, target.settings) for result, target in zip(results, targets, strict=True)]
-    notes = [*modules_without_records(results), *modules_without_signature(results), *_not_used(args, judged)]
+    verified = verified_of(judged)
+    notes = [*modules_without_records(verified), *modules_without_signature(verified), *_not_used(args, judged)]
     verdict = judge(judged, release=release, require=args.require, notes=notes)
     _require_a_rule(verdict)
     if args.save_baseline:
         write_text(args.save_baseline, baseline_text(verdict.findings))
         note(f"{args.save_baseline}: fill in reason and owner in each entry")
     _report(args, verdict)
-    return worst or int(verdict.failed)
+    return max((lost.exit_code for lost in failed), default=int(verdict.failed))
 
 
 def _targets(args: Namespace) -> list[_Target]:
@@ -104,8 +107,7 @@ def _targets(args: Namespace) -> list[_Target]:
         try:
             targets = [_Target(path, settings) for path in named_files([argument])]
         except InputError as error:
-            lost = Verified(path=argument, error=str(error), reason=error.message, exit_code=error.exit_code)
-            targets = [_Target(argument, settings, lost)]
+            targets = [_Target(argument, settings, unverified(argument, error))]
         for target in targets:
             targets_by_path.setdefault(target.path, target)
     return list(targets_by_path.values())
@@ -154,8 +156,8 @@ def _not_used(args: Namespace, judged: list[JudgedFile]) -> list[str]:
         for argument in args.files
         if (links := unfollowed_links(argument))
     ]
-    facts = [file.result.facts for file in judged]
-    if args.vmlinux and all(known is not None and known.kind == "vmlinux" for known in facts):
+    verified = verified_of(judged)
+    if args.vmlinux and len(verified) == len(judged) and all(each.facts.kind == "vmlinux" for each in verified):
         notes.append(f"--vmlinux {args.vmlinux} is for modules, and none was verified")
     here = Path.cwd() / SETTINGS
     if not (args.config or args.no_config) and here.is_file() and here not in {file.settings.path for file in judged}:
@@ -163,7 +165,7 @@ def _not_used(args: Namespace, judged: list[JudgedFile]) -> list[str]:
     return notes
 
 
-def _verify(args: Namespace, targets: list[_Target], kernels: tuple[Path, ...]) -> list[Verified]:
+def _verify(args: Namespace, targets: list[_Target], kernels: tuple[Path, ...]) -> list[Verified | Unverified]:
     """Verify every file that was found, in the order of the targets."""
     work = [(_request(args, target, kernels), target.path) for target in targets if target.lost is None]
     done = iter(list(run_many(_verify_one, work, "verify", args.jobs)))
@@ -175,7 +177,7 @@ def _request(args: Namespace, target: _Target, kernels: tuple[Path, ...]) -> Req
     return Request(codes, kernels=kernels) if target.added else Request(codes, args.against, args.image, kernels)
 
 
-def _verify_one(work: tuple[Request, Path]) -> Verified:
+def _verify_one(work: tuple[Request, Path]) -> Verified | Unverified:
     return verify_file(*work)
 
 

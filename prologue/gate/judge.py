@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -12,7 +12,7 @@ from prologue.gate.identity import verification_date
 from prologue.gate.refusal import Required, refusals
 from prologue.gate.settings import Settings, left_out_notes
 from prologue.gate.verdict import Verdict
-from prologue.gate.verify import Facts, Verified
+from prologue.gate.verify import Unverified, Verified
 from prologue.rules.base import FAILING, Finding, Severity
 from prologue.rules.registry import find_rule
 
@@ -22,7 +22,7 @@ _FAILING_RELEASE: Final[tuple[Severity, ...]] = (*FAILING, "warn")
 class JudgedFile(NamedTuple):
     """A file: its result, and what applied to it."""
 
-    result: Verified
+    result: Verified | Unverified
     settings: Settings
 
 
@@ -35,7 +35,7 @@ def judge(
         InputError: a baseline cannot be read, or is not filled in.
 
     """
-    verified = [(target.result, target.result.facts) for target in files if target.result.facts is not None]
+    verified = verified_of(files)
     exceptions = left_out_notes(target.settings for target in files)
     parts = BaselineSplit(new=[], baselined=[], unused=[], exceeded=[])
     # One baseline is shared by all its files: its counts are of the whole run.
@@ -44,29 +44,32 @@ def judge(
         part = _split(group, baseline, release=release)
         exceptions += baseline_notes(part, baseline) if baseline is not None else []
         parts = replace(parts, new=parts.new + part.new, baselined=parts.baselined + part.baselined)
-    refused = [
-        finding for result, facts in verified for finding in _refused(result, facts, release=release, require=require)
-    ]
+    refused = [finding for result in verified for finding in _refused(result, release=release, require=require)]
     read = [identity for target in files for identity in target.result.identities]
     present = {(finding.path, finding.code) for finding in parts.new if not finding.follows_from}
     return Verdict(
         files=[str(target.result.path) for target in files],
         findings=[_rooted(finding, present) for finding in parts.new],
         baselined=parts.baselined,
-        notes=list(dict.fromkeys([*(note for result, _ in verified for note in result.notes), *notes])),
+        notes=list(dict.fromkeys([*(note for result in verified for note in result.notes), *notes])),
         exceptions=exceptions,
         release=release,
         require=require,
         failing=_FAILING_RELEASE if release else FAILING,
         settings={str(target.result.path): target.settings for target in files},
-        facts={str(result.path): facts for result, facts in verified},
-        inputs={str(result.path): result.inputs for result, _ in verified},
+        facts={str(result.path): result.facts for result in verified},
+        inputs={str(result.path): result.inputs for result in verified},
         refused=[_rooted(finding, present) for finding in refused],
-        unreadable={str(target.result.path): target.result.error for target in files if target.result.facts is None},
+        unreadable={str(each.result.path): each.result.error for each in files if isinstance(each.result, Unverified)},
         identities={str(identity.path): identity for identity in read if identity.role == "judged"},
         compared=tuple(dict.fromkeys(identity for identity in read if identity.role != "judged")),
         date=verification_date(),
     )
+
+
+def verified_of(files: Iterable[JudgedFile]) -> list[Verified]:
+    """Return the results of the files that could be verified."""
+    return [file.result for file in files if isinstance(file.result, Verified)]
 
 
 def _rooted(finding: Finding, present: set[tuple[str, str]]) -> Finding:
@@ -75,10 +78,10 @@ def _rooted(finding: Finding, present: set[tuple[str, str]]) -> Finding:
     return finding if roots == finding.follows_from else replace(finding, follows_from=roots)
 
 
-def _refused(result: Verified, facts: Facts, *, release: bool, require: Required | None) -> list[Finding]:
+def _refused(result: Verified, *, release: bool, require: Required | None) -> list[Finding]:
     """Return the gate's refusals of a file, and the findings that follow from its damage."""
-    findings = refusals(result.path, facts, release=release, require=require)
-    mended = result.mended or facts
+    findings = refusals(result.path, result.facts, release=release, require=require)
+    mended = result.mended or result.facts
     own = {(f.code, f.message) for f in refusals(result.path, mended, release=release, require=require)}
     codes = tuple(dict.fromkeys(f.code for f in result.findings if not f.follows_from and f.severity in FAILING))
     return [f if (f.code, f.message) in own else replace(f, follows_from=codes) for f in findings]
@@ -86,13 +89,13 @@ def _refused(result: Verified, facts: Facts, *, release: bool, require: Required
 
 def _split(group: Sequence[JudgedFile], baseline: Path | None, *, release: bool) -> BaselineSplit:
     """Separate known findings from new ones; a release knows none that are fatal, and none of most rules."""
-    findings = [finding for target in group for finding in target.result.findings]
+    findings = [finding for result in verified_of(group) for finding in result.findings]
     if baseline is None:
         return BaselineSplit(new=findings, baselined=[], unused=[], exceeded=[])
     judged: dict[str, set[str]] = {}
     for result, settings in group:
         for rule in settings.rules:
-            if not result.inputs.isdisjoint(rule.inputs):  # a file that could not be read has no inputs
+            if isinstance(result, Verified) and not result.inputs.isdisjoint(rule.inputs):
                 judged.setdefault(rule.code, set()).add(result.path.name)
     parts = split(findings, in_scope(load_baseline(baseline), judged))
     if not release:

@@ -56,38 +56,52 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """The result for one file; ``error`` is set if it could not be verified at all."""
+    """The result for one file."""
 
     path: Path
+    facts: Facts
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     inputs: frozenset[Input] = frozenset()  # what kind of input it was
-    facts: Facts | None = None  # None if it could not be verified
     mended: Facts | None = None  # without the damage that findings name, if it can be mended
     identities: tuple[FileIdentity, ...] = ()  # of the file itself, then of what it was judged with
-    error: str = ""
-    reason: str = ""  # the error without its place
-    exit_code: int = 0
 
     @property
     def passed(self) -> bool:
-        """True if the file was verified, and no finding is an error or fatal."""
-        return not self.error and not any(finding.severity in FAILING for finding in self.findings)
+        """True if no finding is an error or fatal."""
+        return not any(finding.severity in FAILING for finding in self.findings)
 
 
-def verify_file(request: Request, path: Path) -> Verified:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unverified:
+    """A file that could not be verified, and why."""
+
+    path: Path
+    error: str
+    reason: str  # the error without its place
+    exit_code: int
+    identities: tuple[FileIdentity, ...] = ()
+
+
+def verify_file(request: Request, path: Path) -> Verified | Unverified:
     """Verify one file, and hash what was read. An error is part of the result, so that others are still verified."""
     read = [path, *filter(None, (request.against, request.image)), *request.kernels]
     state, hashes = file_state(path), Hashes(read)
+    result: Verified | Unverified
     try:
         result = verify_binary(request, open_binary(path, unpack=True))
         require_unchanged(path, state)
     except PrologueError as error:
         itself = FileIdentity(path=path, role="judged")
-        result = Verified(
-            path=path, identities=(itself,), error=str(error), reason=error.message, exit_code=error.exit_code
-        )
+        result = unverified(path, error, itself)
     return replace(result, identities=tuple(replace(each, sha256=hashes.of(each.path)) for each in result.identities))
+
+
+def unverified(path: Path, error: PrologueError, *identities: FileIdentity) -> Unverified:
+    """Return the result for a file that an error kept from being verified."""
+    return Unverified(
+        path=path, error=str(error), reason=error.message, exit_code=error.exit_code, identities=identities
+    )
 
 
 def verify_binary(request: Request, binary: Binary) -> Verified:
@@ -150,7 +164,7 @@ def _identities(subject: Subject) -> tuple[FileIdentity, ...]:
 
 def modules_without_records(results: Iterable[Verified]) -> list[str]:
     """Return one note on all modules without records and without pairs: such modules are many, and healthy."""
-    modules = [(r.path, r.facts.bare_entries) for r in results if r.facts and r.facts.kind == "module"]
+    modules = [(r.path, r.facts.bare_entries) for r in results if r.facts.kind == "module"]
     bare = [(path, entries) for path, entries in modules if entries is not None]
     if not bare:
         return []
@@ -162,7 +176,7 @@ def modules_without_signature(results: Iterable[Verified]) -> list[str]:
     """Return a note for each kernel that checks signatures, with its modules that have none."""
     by_kernel: dict[Path, list[str]] = {}
     for result in results:
-        if result.facts is not None and result.facts.unsigned_for is not None:
+        if result.facts.unsigned_for is not None:
             by_kernel.setdefault(result.facts.unsigned_for, []).append(str(result.path))
     return [
         f"{counted(len(paths), 'module')} without a signature, which {kernel} has keys to check: "

@@ -5,6 +5,8 @@ from __future__ import annotations
 import doctest
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from tests.probe import made_kernel
 from tests.support.built import Mini
 from tests.support.cores import SLIDE, running
 from tests.support.elf_edit import MOV, ElfEdit
+from tests.support.needs import needs_dev_module
 from tests.trace.made import recording
 
 PAGE = Path(prologue.__file__).parents[1] / "docs" / "library.md"
@@ -43,6 +46,17 @@ def files(mini: Mini, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_there_are_ten() -> None:
     assert [int(number) for number, _, _ in EXAMPLES] == list(range(1, 11))
     assert all("```pycon\n" in text for _, _, text in EXAMPLES)
+
+
+@pytest.mark.thorough
+def test_a_type_checker_takes_the_examples_as_one_file(tmp_path: Path) -> None:
+    needs_dev_module("mypy")
+    script = tmp_path / "examples.py"
+    lines = re.findall(r"^(?:>>> |\.\.\. ?)(.*)", PAGE.read_text(), re.MULTILINE)
+    script.write_text("\n".join(["import prologue", *lines]) + "\n")
+    command = [sys.executable, "-m", "mypy", "--strict", str(script)]
+    done = subprocess.run(command, cwd=PAGE.parents[1], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.thorough
