@@ -22,3 +22,4 @@ class ManPages(BuildHookInterface[Any]):
         if version != "editable":  # there, `prologue help` reads the pages themselves
             for page in (Path(self.root) / "docs").glob("*.md"):
                 build_data["force_include"][str(page)] = f"prologue/pages/{page.name}"
+            build_data["force_include"][str(Path(self.root) / "docs" / "schemas")] = "prologue/pages/schemas"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from tests.mini_kernel.build import Spec
 from tests.real_kernels import prebuild
 from tests.support.built import AnySpec, Mini, built
 from tests.support.cases import in_words
+from tests.support.documents import checked_documents
 from tests.support.explain import explain
 from tests.support.needs import needs_mini_kernel_tools
 from tests.support.sets import is_beyond_as_a_whole, link_programs, mark_beyond, only_what_is_there_for
@@ -32,6 +33,13 @@ settings.load_profile("gate" if os.environ.get("CI") else "work")
 
 SHOWN = "shown"
 PROGRAMS = pytest.StashKey[Path]()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def described() -> Iterator[None]:
+    """Documents that tests make have the fields of their schemas."""
+    with checked_documents():
+        yield
 
 
 def pytest_configure(config: pytest.Config) -> None:

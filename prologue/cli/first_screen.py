@@ -13,7 +13,7 @@ GROUPS: Final[tuple[tuple[str, tuple[str, ...], str], ...]] = (
     ("running kernel", ("live", "writes", "probe"), "prologue live audit vmlinux /proc/kcore"),
     ("traces", ("trace",), "prologue trace stats perf.data --vmlinux vmlinux"),
     ("bench", ("bench",), "prologue bench compare example:2019-a57"),
-    ("reference", ("help", "rules", "explain", "transition", "protocol"), "prologue explain PL202"),
+    ("reference", ("help", "schema", "rules", "explain", "transition", "protocol"), "prologue explain PL202"),
 )
 
 

@@ -1,4 +1,4 @@
-"""``prologue help``: of commands, and pages of the documentation, which messages name."""
+"""``prologue help`` and ``schema``: commands, pages of the documentation, which messages name, forms of documents."""
 
 from __future__ import annotations
 
@@ -47,6 +47,29 @@ def run(args: argparse.Namespace) -> int:
         if each.get_default("handler") and command == words[: len(command)] and surplus:
             raise UsageError(f"{each.prog} is a command, not a group: {surplus[0]!r} cannot follow")
     parser.parse_args([*words, "--help"])
+    return 0
+
+
+def add_schema_options(command: Subcommand) -> None:
+    """Give ``schema`` its options."""
+    command.add_argument("name", nargs="?", metavar="DOCUMENT", help="such as verify; without one, all are listed")
+
+
+def run_schema(args: argparse.Namespace) -> int:
+    """Print the schema of a document, or the names of all.
+
+    Raises:
+        UsageError: there is no such document.
+
+    """
+    schemas = {path.stem: path for path in (_directory() / "schemas").glob("*.json")}
+    if args.name is None:
+        print("\n".join(sorted(schemas)))
+        return 0
+    name = args.name.removeprefix("prologue.").partition("/")[0]
+    if name not in schemas:
+        raise UsageError(f"no schema {name!r}: {meant(name, schemas) or 'prologue schema lists them'}")
+    print(schemas[name].read_text(encoding="utf-8"), end="")
     return 0
 
 

@@ -130,6 +130,11 @@ _COMMANDS: Final = (
         "prologue.cli.help:add_options",
     ),
     Command(
+        "schema", "prologue.cli.help:run_schema", "print the JSON Schema of a document of --json",
+        "  prologue schema                                 # their names\n  prologue schema verify",
+        "prologue.cli.help:add_schema_options",
+    ),
+    Command(
         "rules", "prologue.cli.rules:run_list", "list the rules", "  prologue rules --json",
         "prologue.cli.rules:add_list_options",
     ),

@@ -70,8 +70,7 @@ def _check(vmlinux: Path) -> None:
     """Refuse a link that does not pass verify, or of which no variants can be made."""
     verified = verify(vmlinux)
     if not verified.passed:
-        first = verified.error or str(verified.findings[0])
-        raise BenchError(f"{vmlinux}: does not pass verify: {first}")
+        raise BenchError(f"{vmlinux}: does not pass verify: {verified.findings[0]}")
     plan_variants(vmlinux, KINDS)
 
 
