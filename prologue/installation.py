@@ -6,6 +6,7 @@ import platform
 import re
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from prologue.errors import InstallationError
@@ -51,17 +52,25 @@ def check_installation() -> None:
         InstallationError: one is not.
 
     """
-    from importlib import metadata
-
-    for name, bounds, _ in _requirements():
-        try:
-            version = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
+    for name, version, bounds in _installed():
         for relation, bound in _BOUND.findall(bounds):
             if (_numbers(version) < _numbers(bound)) == (relation == ">="):
                 what = f"{name} {version} is installed, and prologue needs {bounds}"
                 raise InstallationError(f"{what}: pip install {shlex.quote(name + bounds)}")
+
+
+def library_versions() -> list[str]:
+    """List the installed libraries with their versions."""
+    return list(dict.fromkeys(f"{name} {version}" for name, version, _ in _installed()))
+
+
+def _installed() -> Iterator[tuple[str, str, str]]:
+    """Yield name, version and bounds of each library that is installed."""
+    from importlib import metadata
+
+    for name, bounds, _ in _requirements():
+        with suppress(metadata.PackageNotFoundError):
+            yield name, metadata.version(name), bounds
 
 
 def _requirements() -> Iterator[tuple[str, str, str]]:

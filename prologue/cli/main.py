@@ -32,9 +32,10 @@ def main(argv: list[str] | None = None) -> int:
     # One word per site is no work for a thread pool, and starting one costs more than the whole patch.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     debug, begun = False, time.monotonic()
+    words = sys.argv[1:] if argv is None else argv
     try:
         _print_every_name()
-        args = _parse(sys.argv[1:] if argv is None else argv)
+        args = _parse(words)
         debug = args.debug
         set_terminal(color=args.color, quiet=args.quiet)
         if not args.handler:  # no command, or a group without one: a script's empty variable must not pass
@@ -51,7 +52,12 @@ def main(argv: list[str] | None = None) -> int:
     except Exception as error:
         if debug:
             _show_traceback(error)
-        return _report(error)
+        code = _report(error)
+        if debug or code == InternalError.exit_code:
+            from prologue.cli.bug_report import bug_report
+
+            print(bug_report(error, words), file=sys.stderr)
+        return code
 
 
 def _parse(words: list[str]) -> argparse.Namespace:

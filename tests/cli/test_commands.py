@@ -13,6 +13,8 @@ from typing import Literal
 
 import pytest
 
+import prologue
+from prologue.cli.bug_report import bug_report
 from prologue.cli.first_screen import GROUPS as FIRST
 from prologue.cli.main import main
 from prologue.cli.parser import SHELLS, build_parser
@@ -26,7 +28,20 @@ from tests.support.needs import needs_tools
 
 Mini = Callable[[Spec], Path]
 GROUPS = ("live", "writes", "trace", "kernel", "protocol", "bench")
-COMMANDS = ("scan", "patch", "verify", "help", "rules", "explain", "transition", "probe", "variant", "image", *GROUPS)
+COMMANDS = (
+    "scan",
+    "patch",
+    "verify",
+    "help",
+    "schema",
+    "rules",
+    "explain",
+    "transition",
+    "probe",
+    "variant",
+    "image",
+    *GROUPS,
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -384,7 +399,28 @@ def test_our_own_failure_is_exit_3(
 
     monkeypatch.setattr("prologue.cli.scan.scan_data", fail)
     assert main(["scan", vmlinux]) == 3
-    assert "internal error (a bug in prologue): ZeroDivisionError: on purpose" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "internal error (a bug in prologue): ZeroDivisionError: on purpose" in said
+    *_, begin, tool, libraries, command, kernel, error, end = said.splitlines()
+    assert begin.startswith("---- paste this into a report")
+    assert tool.startswith(f"prologue {prologue.__version__}, Python 3.")
+    assert "numpy" in libraries
+    assert command == f"command: prologue scan {vmlinux}"
+    assert kernel == "vmlinux: 6.12.0-mini, build-id none"
+    assert error.startswith("error: ZeroDivisionError at tests/cli/test_commands.py:")
+    assert end == "----"
+
+
+def test_a_bug_report_names_no_user(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("HOME", "/srv/ada")
+    words = ["--debug", "live", "audit", "/srv/ada/vmlinux", "/home/bob/x.capture"]
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    report = said[said.index("---- paste") :]
+    assert "command: prologue --debug live audit ~/vmlinux /home/USER/x.capture\n" in report
+    assert bug_report(ValueError("ssh:eve@board: no"), ["ssh:eve@board"]).count("ssh:HOST") == 2
+    assert "ada" not in report
+    assert "bob" not in report
 
 
 @pytest.mark.thorough
