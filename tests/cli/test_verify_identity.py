@@ -105,7 +105,7 @@ def test_one_run_writes_every_report(files: dict[str, Path], tmp_path: Path, cap
     assert [line for line in lines if line.startswith(f"# before: {files['before']}: ") and line.endswith(hashes[1])]
 
     page = outs["html"].read_text()
-    assert f"Verified on {DATE}Z by prologue {prologue.__version__}." in page
+    assert f"<dt>made</dt><dd>{DATE}Z by prologue {prologue.__version__}</dd>" in page
     assert all(value in page for value in hashes)
     first = {form: path.read_bytes() for form, path in outs.items() if form != "html"}
     assert verify(files["vmlinux"], "--against", files["before"], *options) == 0

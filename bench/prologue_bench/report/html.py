@@ -34,7 +34,8 @@ def to_html(report: Report, command: Sequence[str]) -> str:
     variants = ", ".join(variant.label for variant in campaign.variants)
     return render_page(
         Page(
-            title=f"prologue bench compare: {names}",
+            title="prologue bench compare",
+            subject=names,
             outcome="",
             summary=f"{variants}; {campaign.evidence} evidence",
             parts=parts,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from prologue.gate.identity import verification_date
 from prologue.live.audit.outcome import MemoryFinding, all_errors, audits_of
 from prologue.live.audit.run import KERNEL, Audit
 from prologue.live.pages.text_map import text_map
@@ -36,12 +37,22 @@ def audit_page(audit: Audit, command: Sequence[str], *, lacking_allowed: bool) -
         parts.append(BulletList(title="Notes", lines=notes))
     parts.append(_files(audit))
     return Page(
-        title=f"prologue live audit: {', '.join(item.source for item in audits_of(audit))}",
+        title="prologue live audit",
+        subject=audit.source,
+        facts=_facts(audit),
+        date=verification_date(),
         outcome=_outcome(audit, lacking_allowed=lacking_allowed),
         summary=closing(audit),
         parts=parts,
         command=command,
     )
+
+
+def _facts(audit: Audit) -> list[tuple[str, str]]:
+    sources = [("memory", item.source) for item in audits_of(audit)]
+    kernels = [("vmlinux", str(item.path)) for item in audit.files if item.name == KERNEL]
+    slide = [("slide", f"{audit.slide:#x}")] if audit.slide is not None else []
+    return [*sources, *kernels, ("kernel", audit.release or "release unknown"), *slide]
 
 
 def _findings(audit: Audit) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from prologue.arrays import U64
+from prologue.gate.identity import verification_date
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.listener import Listener
 from prologue.live.hooks.listing import HookListing
@@ -38,13 +39,20 @@ def hooks_page(listing: HookListing, command: Sequence[str]) -> Page:
         folded = len(table) > _MANY
         parts.append(Table(title="By function", head=FUNCTION_HEAD, rows=table[:_MOST], folded=folded, note=note))
     if strips := _strips(inventory):
-        parts.append(map_of_strips(inventory.kernel.path, strips))
+        parts.append(map_of_strips(inventory.kernel.path, strips, says="listened to"))
     lines = [*finding_lines(listing), *listing.not_known] or [
         "Every list was read, and nothing is wrong with a listener."
     ]
     parts.append(BulletList(title="Not known", lines=lines))
     return Page(
-        title=f"prologue live hooks: {inventory.kernel.memory.name}",
+        title="prologue live hooks",
+        subject=inventory.kernel.memory.name,
+        facts=[
+            ("memory", inventory.kernel.memory.name),
+            ("vmlinux", str(inventory.kernel.path)),
+            ("kernel", inventory.kernel.running_release or "release unknown"),
+        ],
+        date=verification_date(),
         outcome="",
         summary=hooks_closing(listing),
         parts=parts,

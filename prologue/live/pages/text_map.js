@@ -64,11 +64,13 @@
     const at = summed(await unpacked(strip.at));
     const linked = await unpacked(strip.linked), live = await unpacked(strip.live);
     const changes = new Uint32Array(at.length + 1);
-    for (let i = 0; i < at.length; i++) changes[i + 1] = changes[i] + (linked[i] !== live[i] ? 1 : 0);
+    const stands = data.says === "changed" ? (i) => linked[i] !== live[i] : () => true;
+    for (let i = 0; i < at.length; i++) changes[i + 1] = changes[i] + (stands(i) ? 1 : 0);
     const box = document.createElement("div"), label = document.createElement("span");
     const canvas = document.createElement("canvas");
     box.className = "strip";
-    label.textContent = `${strip.name}: ${strip.changed.toLocaleString("en")} of ${strip.count.toLocaleString("en")} changed`
+    const of = data.says === "changed" ? `${strip.changed.toLocaleString("en")} of ` : "";
+    label.textContent = `${strip.name}: ${of}${strip.count.toLocaleString("en")} ${data.says}`
       + (strip.wrong.length ? `, ${strip.wrong.length.toLocaleString("en")} wrong` : "");
     canvas.setAttribute("role", "img");
     canvas.setAttribute("aria-label", label.textContent);
@@ -125,7 +127,8 @@
     const lines = [];
     if (end - first > 4) {
       const changed = strip.changes[end] - strip.changes[first];
-      lines.push(`${strip.name}: ${(end - first).toLocaleString("en")} words, ${changed.toLocaleString("en")} changed`);
+      const words = data.says === "changed" ? `${(end - first).toLocaleString("en")} words, ` : "";
+      lines.push(`${strip.name}: ${words}${changed.toLocaleString("en")} ${data.says}`);
       lines.push(`${symbol(strip.at[first])} to ${symbol(strip.at[end - 1])}: zoom in to see each`);
     }
     const rows = strip.wrong.filter((row) => row >= first && row < end);

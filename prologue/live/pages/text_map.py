@@ -36,8 +36,13 @@ def text_map(file: AuditedFile) -> TextMap:
     return map_of_strips(file.path, strips_of(file), file.audited.words[:_WRONG])
 
 
-def map_of_strips(path: Path, strips: dict[str, Strip], wrong: Sequence[LiveWord] = ()) -> TextMap:
-    """Make the map of a vmlinux by names of strips; 64 KiB without a word of a strip are left out."""
+def map_of_strips(
+    path: Path, strips: dict[str, Strip], wrong: Sequence[LiveWord] = (), *, says: str = "changed"
+) -> TextMap:
+    """Make the map of a vmlinux by names of strips; 64 KiB without a word of a strip are left out.
+
+    ``says`` is what the words are that stand out: those that differ from the file, or with another text all of them.
+    """
     owned = np.concatenate([strip.vaddrs for strip in strips.values()] or [np.zeros(0, np.uint64)])
     blocks = sorted_unique(owned // np.uint64(_BLOCK))
     base = int(blocks[0]) * _BLOCK if len(blocks) else 0
@@ -48,6 +53,7 @@ def map_of_strips(path: Path, strips: dict[str, Strip], wrong: Sequence[LiveWord
     names = [printable(place.symbol or "") for place in symbols.locate_all(starts.tolist())]
     data = {
         "base": hex(base),
+        "says": says,
         "block": _BLOCK // 4,
         "words": len(blocks) * (_BLOCK // 4) - rest,
         "blocks": _packed(_steps(blocks * np.uint64(_BLOCK), base)),

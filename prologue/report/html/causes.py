@@ -84,7 +84,8 @@ def _place(finding: Finding) -> FindingPlace:
 
 def _shown(finding: Finding, words: tuple[int, ...], start: int) -> list[str]:
     """Return instructions with their disassembly; addresses and bytes as they are."""
-    if not finding.finds_insns or any(word >> 32 for word in words):
+    is_code = finding.finds_insns or _RULES[finding.code].words
+    if not is_code or any(word >> 32 for word in words):
         lines = [f"{word:#x}" for word in words[:_WORDS]]
     else:
         lines = insn_lines(words[:_WORDS], start)

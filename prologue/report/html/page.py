@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from importlib.util import find_spec
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
 
 import prologue
@@ -130,9 +132,15 @@ PagePart = Table | BulletList | Picture | Flames | Causes | TextMap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A report. ``command`` are the words that make it again."""
+    """A report of a ``subject``, whose path is shortened to a name in the heading; ``facts`` identify it.
+
+    ``command`` are the words that make it again, ``date`` is that of the report, if it is not of the same bytes anyway.
+    """
 
     title: str
+    subject: str = ""
+    facts: Sequence[tuple[str, str]] = ()
+    date: str = ""
     outcome: Badge
     summary: str
     parts: Sequence[PagePart]
@@ -173,13 +181,26 @@ def _environment() -> Environment:
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=_safe,
         loader=FunctionLoader(_resource),
     )  # fmt: skip
-    made.filters |= {"base64": _base64, "json_script": _json_script}
+    made.filters |= {"base64": _base64, "json_script": _json_script, "coded": _coded, "name": _name}
     return made
 
 
 def _safe(value: object) -> object:
     """Make text printable: names of files and symbols may hold anything; Markup is prologue's own text."""
     return printable(value) if type(value) is str else value
+
+
+def _coded(text: str) -> str:
+    """Return a sentence in which what stands in backticks is code."""
+    from markupsafe import Markup, escape
+
+    parts = [escape(part) for part in re.split(r"`+([^`]+)`+", printable(text))]
+    return Markup("").join(Markup("<code>{}</code>").format(part) if k % 2 else part for k, part in enumerate(parts))
+
+
+def _name(subject: str) -> str:
+    """Return the last part of a path."""
+    return PurePath(subject).name or subject
 
 
 def _base64(data: bytes) -> str:

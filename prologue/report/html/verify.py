@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-import prologue
 from prologue.gate.identity import FileIdentity
 from prologue.gate.verdict import Verdict
 from prologue.gate.verify import Facts
 from prologue.report.alike import one_line_each, split_path
 from prologue.report.closing import closing_line
 from prologue.report.html.causes import causes_part
-from prologue.report.html.page import Badge, BulletList, Page, PagePart, Table
+from prologue.report.html.page import BulletList, Page, PagePart, Table
 from prologue.rules.base import INPUTS, Input
 from prologue.rules.registry import RULES
 from prologue.words import counted
@@ -37,9 +36,22 @@ def verify_page(verdict: Verdict, command: Sequence[str]) -> Page:
     if verdict.baselined:
         parts.append(_known(verdict))
     parts.append(_files(verdict))
-    title = "prologue verify: " + (verdict.files[0] if len(verdict.files) == 1 else counted(len(verdict.files), "file"))
-    outcome: Badge = "passed" if verdict.passed else "failed"
-    return Page(title=title, outcome=outcome, summary=closing_line(verdict), parts=parts, command=command)
+    path, *others = verdict.files
+    return Page(
+        title="prologue verify",
+        subject=counted(len(verdict.files), "file") if others else path,
+        facts=[] if others else _facts(verdict, path),
+        date=verdict.date,
+        outcome="passed" if verdict.passed else "failed",
+        summary=closing_line(verdict),
+        parts=parts,
+        command=command,
+    )
+
+
+def _facts(verdict: Verdict, path: str) -> list[tuple[str, str]]:
+    identity = verdict.identities.get(path)
+    return [("file", path), *(identity.named().items() if identity is not None else ())]
 
 
 def _lines(verdict: Verdict, texts: Sequence[str]) -> list[str]:
@@ -97,7 +109,6 @@ def _files(verdict: Verdict) -> Table:
         title="Files",
         head=("file", "kind", "state", "sites", "rules", "findings", "checked against", "signature", *_IDENTITY),
         rows=rows + [_compared_row(each) for each in verdict.compared],
-        note=f"Verified on {verdict.date} by prologue {prologue.__version__}.",
         numbers=(3, 4, 5),
         folded=len(rows) > _MANY,
     )

@@ -14,6 +14,7 @@ Document = Mapping[str, Any]
 _FUNCTIONS: Final = 2000  # of each image
 _MANY: Final = 50  # functions from which on their table is folded
 _PLACES: Final = 1000
+_SHOWN: Final = 4  # images that the head of a page names
 _USES: Final = {"us": "ns", "first s": "first_ns", "last s": "last_ns", "cycles": "cycles"}
 """Columns of ``--times``, and the member of JSON that each shows."""
 
@@ -34,7 +35,9 @@ def stats_page(document: Document, notes: Sequence[str], stacks: Iterable[str], 
     parts += [_functions(image, folded=len(image["functions"]) > _MANY) for image in images if image["functions"]]
     parts.append(BulletList(title="What was read, and what was not", lines=notes))
     return Page(
-        title=f"prologue trace stats: {document['trace']}",
+        title="prologue trace stats",
+        subject=document["trace"],
+        facts=_facts(document),
         outcome="",
         summary=", ".join(counted(document[f"{noun}s"], noun) for noun in ("instruction", "range", "gap")),
         parts=parts,
@@ -55,7 +58,9 @@ def check_page(
     if document["divergence"]:
         causes += _causes("where the file leads a decoder away", document["divergence"]["words"], "warn")
     return Page(
-        title=f"prologue trace check: {document['trace']}",
+        title="prologue trace check",
+        subject=document["trace"],
+        facts=_facts(document),
         outcome=outcome,
         summary="; ".join(verdict) or "no step could be judged",
         parts=[
@@ -65,6 +70,12 @@ def check_page(
         ],
         command=command,
     )
+
+
+def _facts(document: Document) -> list[tuple[str, str]]:
+    images = [image if isinstance(image, str) else image["image"] for image in document["images"]]
+    memory = [("memory", document["memory"])] if document["memory"] else []
+    return [("trace", document["trace"]), *(("image", image) for image in images[:_SHOWN]), *memory]
 
 
 def _number(count: int | None) -> str:
