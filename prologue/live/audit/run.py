@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
 from prologue.errors import Location, PrologueError
@@ -49,22 +49,18 @@ class Transition:
         return self.verdict != NOT_ALLOWED
 
 
-class UnknownWord(NamedTuple):
-    """A word that does not fit, and of which the right one is not known; its message has the reason."""
-
-    where: Location
-    word: LiveWord
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedFile:
-    """A file, the audit of its text, and its findings; ``binary`` is None if memory is another kernel's."""
+    """A file, the audit of its text, and its findings; ``binary`` is None if memory is another kernel's.
+
+    ``unknown`` are words that do not fit, and of which the right ones are not known; their messages have the reason.
+    """
 
     path: Path
     name: str  # "kernel", or a module's
     audited: Audited
     findings: tuple[Finding, ...] = ()
-    unknown: tuple[UnknownWord, ...] = ()
+    unknown: tuple[tuple[Location, LiveWord], ...] = ()
     binary: RunningBinary | None = field(default=None, repr=False, compare=False)
 
 
@@ -185,7 +181,7 @@ def _with_findings(file: AuditedFile, before: RunningBinary | None, rules: tuple
     # PL308, PL309 and PL310 read the text themselves, and would accuse words that the audit cannot decide.
     read = [f for f in run_rules(Subject(binary, before, running=True), rules) if f.where.vaddr not in open_words]
     findings = tuple(sorted([*read, *audit_findings(binary, audited, rules)], key=attrgetter("code")))
-    return replace(file, findings=findings, unknown=tuple(map(UnknownWord, places, words)))
+    return replace(file, findings=findings, unknown=tuple(zip(places, words, strict=True)))
 
 
 def mismatch_audit(system: RunningSystem, error: AnotherKernelError) -> Audit:

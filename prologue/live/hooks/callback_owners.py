@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from prologue.live.hooks.inventory import Inventory, Suspect
+from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.listener import UNLISTED, Listener
 from prologue.live.hooks.owners import BPF, KERNEL, KPROBES, Owners
 from prologue.live.hooks.probe_hooks import misdirected_events
 from prologue.live.hooks.prototypes import misfit
 from prologue.live.structs.objects import NotKnownError, NotReadError, Objects
+from prologue.rules.base import Hit
 from prologue.words import counted
 
 # What may be BPF's code: callbacks by the kind of the listener and their role, and the kind of the code.
@@ -21,7 +22,7 @@ _OF_BPF: Final = {
 }
 
 
-def without_owner(inventory: Inventory) -> Iterator[Suspect]:
+def without_owner(inventory: Inventory) -> Iterator[Hit]:
     """Yield callbacks that no healthy kernel has: code without an owner, of another kind, or no function's beginning.
 
     Raises:
@@ -38,7 +39,7 @@ def without_owner(inventory: Inventory) -> Iterator[Suspect]:
         if is_hidden := _is_hidden_program(owners, listener):
             message = f"{called(listener)} runs there, and prog_idr, which bpftool shows, lacks it"
             if inventory.is_of_one_moment:
-                yield Suspect("owner", place, message)
+                yield Hit(place, message)
             else:
                 doubtful.append(f"{message} ({owners.name(place)})")
         for role, vaddr in listener.callbacks:
@@ -46,13 +47,13 @@ def without_owner(inventory: Inventory) -> Iterator[Suspect]:
                 continue
             if wrong := _wrong(inventory, listener, role, vaddr):
                 message = f"{called(listener)}: its {role} is {owners.name(vaddr)}, {wrong}"
-                yield Suspect("owner", place, message, (vaddr,))
+                yield Hit(place, message, (vaddr,))
             elif (part := owners.part(vaddr)) is not None and not part.current:
                 doubtful.append(f"{called(listener)}: its {role} {owners.name(vaddr)} is on no list of BPF")
         # While a direct call is moved, an ftrace_ops for that has one (``__modify_ftrace_direct``).
         is_moving = inventory.objects.variables.is_held("direct_mutex")
         if _calls_directly(listener) and "DIRECT" not in listener.flags and not is_moving:
-            yield Suspect("owner", place, f"{called(listener)} has a direct call, and is not DIRECT")
+            yield Hit(place, f"{called(listener)} has a direct call, and is not DIRECT")
     yield from _events(inventory.objects, owners)
     if doubtful:
         raise NotReadError(f"{', '.join(doubtful)}: it hides, or was being loaded or unloaded")
@@ -82,11 +83,11 @@ def _calls_directly(listener: Listener) -> bool:
     return any(role == "direct call" for role, _ in listener.callbacks)
 
 
-def _events(objects: Objects, owners: Owners) -> Iterator[Suspect]:
+def _events(objects: Objects, owners: Owners) -> Iterator[Hit]:
     """Yield kprobe events whose handler is not the one of all events."""
     for place, name, vaddr in misdirected_events(objects):
         message = f"the kprobe event {name} has the handler {owners.name(vaddr)}, which no event has"
-        yield Suspect("owner", place, message, (vaddr,))
+        yield Hit(place, message, (vaddr,))
 
 
 def place_of_listener(listener: Listener) -> int:

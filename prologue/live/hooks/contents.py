@@ -17,9 +17,10 @@ import numpy as np
 from prologue.arrays import U32, Bool, spans_of
 from prologue.insn import decode
 from prologue.live.hooks.areas import CHUNK, Pack
-from prologue.live.hooks.inventory import Inventory, Suspect
+from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.owners import BPF
 from prologue.live.structs.objects import NotKnownError, NotReadError, raise_all
+from prologue.rules.base import Hit
 
 _TRAPS: Final = (0, 0xD4202000)  # UDF #0, with which the dispatcher fills, and BRK #0x100 (AARCH64_BREAK_FAULT)
 _STEPPED: Final = 0xD42000C0  # BRK64_OPCODE_KPROBES_SS
@@ -27,7 +28,7 @@ _STEPPED_SINCE: Final = (5, 11)
 _CLEAN: Final = 0  # SLOT_CLEAN: never used, or collected
 
 
-def foreign_code(inventory: Inventory) -> Iterator[Suspect]:
+def foreign_code(inventory: Inventory) -> Iterator[Hit]:
     """Yield code in packs of BPF and pages of kprobes that neither of them puts there.
 
     Raises:
@@ -44,7 +45,7 @@ def foreign_code(inventory: Inventory) -> Iterator[Suspect]:
         is_filled = np.asarray(np.isin(words, np.array(_TRAPS, np.uint32)).all(axis=1), np.bool_)
         for start, end in _runs(~pack.used & ~is_filled, pack):
             message = f"{end - start:,} bytes at {start:#x} are code, where the bitmap of a pack of BPF has none"
-            yield Suspect("executable", start, message)
+            yield Hit(start, message)
         for start, end in _runs(pack.used & ~_listed(inventory, pack, words), pack):
             run = slice((start - pack.start) // CHUNK, (end - pack.start) // CHUNK)
             size, bad = _programs(words[run, 0], is_filled[run])
@@ -118,7 +119,7 @@ def _programs(firsts: U32, is_filled: Bool) -> tuple[int, int | None]:
     return programs, None
 
 
-def _in_slots(inventory: Inventory) -> Iterator[Suspect]:
+def _in_slots(inventory: Inventory) -> Iterator[Hit]:
     """Yield slots of kprobes, in use or used before, that hold something else than an instruction to step."""
     objects, kernel = inventory.objects, inventory.kernel
     if not objects.has("kprobe_insn_slots") or kernel.version is None or kernel.version < _STEPPED_SINCE:
@@ -136,7 +137,7 @@ def _in_slots(inventory: Inventory) -> Iterator[Suspect]:
         can_step = (words[:, 1] == _STEPPED) & ~_is_branch(words[:, 0])
         for k in np.flatnonzero(in_use & ~can_step).tolist():
             message = f"the slot of kprobes at {start + slot * k:#x} holds more than an instruction to step and a BRK"
-            yield Suspect("executable", start + slot * k, message)
+            yield Hit(start + slot * k, message)
 
 
 def _is_branch(words: U32) -> Bool:

@@ -15,15 +15,16 @@ import numpy as np
 
 from prologue.live.hooks.ftrace_hooks import read_ops_hash
 from prologue.live.hooks.ftrace_views import OPS_ENABLED, is_skipped, suspect_of
-from prologue.live.hooks.inventory import Inventory, Suspect
+from prologue.live.hooks.inventory import Inventory
 from prologue.live.structs.ftrace_lists import LiveRecords, direct_targets, read_records, registered
 from prologue.live.structs.objects import Objects
+from prologue.rules.base import Hit
 
 _OPS_DIRECT: Final = 1 << 17  # FTRACE_OPS_FL_DIRECT (include/linux/ftrace.h, 6.4-7.3)
 _DIRECT: Final = np.uint64(1 << 24)  # FTRACE_FL_DIRECT
 
 
-def disputed_direct_calls(inventory: Inventory) -> Iterator[Suspect]:
+def disputed_direct_calls(inventory: Inventory) -> Iterator[Hit]:
     """Yield functions of whose direct calls two views disagree.
 
     Raises:

@@ -15,7 +15,7 @@ import numpy as np
 from prologue.arrays import Bool, runs_of
 from prologue.live.hooks.areas import Pack, VmapArea
 from prologue.live.hooks.contents import unlisted_code
-from prologue.live.hooks.inventory import Inventory, Suspect
+from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.modules import MODULES_CHANGE
 from prologue.live.hooks.modules_leaving import InitText, init_text_leaving
 from prologue.live.hooks.owners import Owners
@@ -23,6 +23,7 @@ from prologue.live.hooks.page_tables import ExecutablePages, PageTables
 from prologue.live.structs.ftrace_lists import read_records
 from prologue.live.structs.objects import NotKnownError, NotReadError, Objects
 from prologue.live.system.running_kernel import RunningKernel
+from prologue.rules.base import Hit
 from prologue.words import counted
 
 # Functions of which one is the caller of an area of a module, depending on what the compiler inlines (6.1-7.3).
@@ -31,7 +32,7 @@ _LOADERS: Final = ("load_module+", "move_module+", "layout_and_allocate", "modul
 _MASK: Final = (1 << 64) - 1
 
 
-def unowned(inventory: Inventory) -> Iterator[Suspect]:
+def unowned(inventory: Inventory) -> Iterator[Hit]:
     """Yield each run of executable pages without an owner, and names of BPF for what is none of BPF's.
 
     Raises:
@@ -49,7 +50,7 @@ def unowned(inventory: Inventory) -> Iterator[Suspect]:
     for name in owners.unheld_names:
         code = f"{name.end - name.start:,} bytes at {name.start:#x} with the name {name.name} in bpf_kallsyms"
         if name.is_program:
-            yield Suspect("executable", name.start, f"{code} are of no program of BPF")
+            yield Hit(name.start, f"{code} are of no program of BPF")
         else:  # as trampolines of struct_ops whose map was just freed
             doubtful.append(code)
     is_linear = pages.vaddrs < np.uint64(tables.linear_end)
@@ -73,10 +74,10 @@ def unowned(inventory: Inventory) -> Iterator[Suspect]:
             if leaving.why_open:
                 doubtful.append(f"{end - start:,} bytes at {start:#x}: {leaving.why_open}")
                 continue
-        yield Suspect("executable", start, _message(owners, pages, start, end, area))
+        yield Hit(start, _message(owners, pages, start, end, area))
     for start, count in _filled_padding(kernel, objects, pages.size):
         message = f"{counted(count, 'byte')} at {start:#x}, after the kernel's text in its last page, are not zeros"
-        yield Suspect("executable", start, message)
+        yield Hit(start, message)
     if doubtful:
         raise NotReadError(f"{', '.join(doubtful)}; or code that hides: read memory again")
     if unlisted:

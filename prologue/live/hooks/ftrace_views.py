@@ -14,9 +14,10 @@ import numpy as np
 
 from prologue.arrays import I64, U64, Bool, among
 from prologue.live.hooks.ftrace_hooks import OpsHash, read_ops_hash
-from prologue.live.hooks.inventory import Inventory, Suspect
+from prologue.live.hooks.inventory import Inventory
 from prologue.live.structs.ftrace_lists import ENABLED, LiveRecords, read_records, registered
 from prologue.live.structs.objects import NotReadError
+from prologue.rules.base import Hit
 from prologue.words import counted
 
 # FTRACE_REF_MAX: bits 22 to 0 until 6.2, 18 to 0 since 6.4 (include/linux/ftrace.h); no machine has 2^19 ftrace_ops.
@@ -26,7 +27,7 @@ OPS_ENABLED: Final = 1
 """FTRACE_OPS_FL_ENABLED."""
 
 
-def miscounted(inventory: Inventory) -> Iterator[Suspect]:
+def miscounted(inventory: Inventory) -> Iterator[Hit]:
     """Yield functions whose records count other users than the list has, or are enabled and count none.
 
     ``ftrace_check_record`` (kernel/trace/ftrace.c, 5.10-7.3) takes the call out when the last user goes, in the same
@@ -56,10 +57,10 @@ def miscounted(inventory: Inventory) -> Iterator[Suspect]:
         yield suspect_of(records.places[differ[group.ravel() == number]].tolist(), message)
 
 
-def suspect_of(places: Sequence[int], message: str) -> Suspect:
+def suspect_of(places: Sequence[int], message: str) -> Hit:
     """Make one suspect of functions of whose records views disagree in the same way."""
     more = f", as for {counted(len(places) - 1, 'more function')}" if len(places) > 1 else ""
-    return Suspect("views", places[0], f"{message}{more}")
+    return Hit(places[0], f"{message}{more}")
 
 
 def is_skipped(records: LiveRecords) -> Bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
 from prologue.installation import how_to_install
 from prologue.live.hooks.bpf_hooks import read_programs
@@ -22,7 +22,6 @@ from prologue.live.structs.objects import NotKnown, Objects, noted
 from prologue.live.structs.variables import Variables
 from prologue.live.system.running_kernel import RunningKernel
 
-SuspectKind = Literal["owner", "module", "executable", "data", "views", "tainted"]
 ReadListeners = Callable[[Objects, tuple[ListedModule, ...]], Iterator[Listener]]
 
 _READERS: Final[tuple[tuple[str, ReadListeners], ...]] = (
@@ -63,18 +62,6 @@ class Inventory:
     def is_of_one_moment(self) -> bool:
         """True if nothing can have changed while the lists were read: of what runs, programs and tasks come and go."""
         return not self.kernel.memory.live and not isinstance(self.kernel.memory, Capture)
-
-
-class Suspect(NamedTuple):
-    """A run-time address that a rule reports; ``message`` says what was read, and what contradicts it.
-
-    ``values`` are what stands there, and what should.
-    """
-
-    kind: SuspectKind
-    vaddr: int
-    message: str
-    values: tuple[int, ...] = ()
 
 
 def take_inventory(kernel: RunningKernel, objects: Objects | None = None) -> Inventory:

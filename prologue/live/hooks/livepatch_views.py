@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prologue.live.hooks.inventory import Inventory, Suspect
+from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.other_hooks import functions_of_patch, hidden_replacements, patch_name, patches
+from prologue.rules.base import Hit
 
 
-def hidden_patches(inventory: Inventory) -> Iterator[Suspect]:
+def hidden_patches(inventory: Inventory) -> Iterator[Hit]:
     """Yield functions whose livepatch one view has and another lacks.
 
     Raises:
@@ -30,8 +31,8 @@ def hidden_patches(inventory: Inventory) -> Iterator[Suspect]:
         for _, func in functions_of_patch(objects, patch):
             message = f"the livepatch {patch_name(objects, patch)} replaces it, and is not in /sys/kernel/livepatch"
             if old := objects.get(func, "klp_func.old_func"):  # none if its module is not loaded
-                yield Suspect("module", old, message)
+                yield Hit(old, message)
     for func in hidden_replacements(objects):
         new = inventory.owners.name(objects.get(func, "klp_func.new_func"))
         message = f"a livepatch that is not in klp_patches replaces it by {new}"
-        yield Suspect("module", objects.get(func, "klp_func.old_func"), message)
+        yield Hit(objects.get(func, "klp_func.old_func"), message)

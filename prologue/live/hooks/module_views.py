@@ -12,17 +12,18 @@ from typing import Final
 import numpy as np
 
 from prologue.arrays import runs_of
-from prologue.live.hooks.inventory import Inventory, Suspect
+from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.modules import MODULES_CHANGE, VIEWS, ListedModule
 from prologue.live.hooks.owners import Owners
 from prologue.live.structs.ftrace_lists import read_records
 from prologue.live.structs.objects import NotKnownError, Objects, raise_all
+from prologue.rules.base import Hit
 from prologue.words import counted
 
 _APART: Final = 1 << 12  # bytes between records that are those of different modules
 
 
-def hidden_modules(inventory: Inventory) -> Iterator[Suspect]:
+def hidden_modules(inventory: Inventory) -> Iterator[Hit]:
     """Yield each module that a list has and another lacks, and what contradicts.
 
     Raises:
@@ -44,13 +45,13 @@ def hidden_modules(inventory: Inventory) -> Iterator[Suspect]:
         having = " and ".join(name for name, places in views if module.place in places)
         if having:
             message = f"module {module.name} is in {having}, and not in the list of modules"
-            yield Suspect("module", _start(module), message)
+            yield Hit(_start(module), message)
     for module in owners.modules:
         # What is being loaded or unloaded is in some lists already, or still.
         for name, places in views if module.state == "live" else ():
             if module.place not in places:
                 message = f"module {module.name} is in the list of modules, and not in {name}"
-                yield Suspect("module", _start(module), message)
+                yield Hit(_start(module), message)
     try:
         yield from _recorded(objects, owners)
     except NotKnownError as error:
@@ -62,7 +63,7 @@ def _start(module: ListedModule) -> int:
     return module.text[0].start if module.text else module.place
 
 
-def _recorded(objects: Objects, owners: Owners) -> Iterator[Suspect]:
+def _recorded(objects: Objects, owners: Owners) -> Iterator[Hit]:
     """Yield records of ftrace outside of the kernel and of every listed module."""
     records = read_records(objects)
     low, high = objects.place("_stext"), objects.place("_end")
@@ -74,4 +75,4 @@ def _recorded(objects: Objects, owners: Owners) -> Iterator[Suspect]:
         first, last = int(group[0]), int(group[-1])
         count = counted(len(group), "function")
         message = f"ftrace has records of {count} from {first:#x} to {last:#x}, where no listed module is"
-        yield Suspect("module", first, message)
+        yield Hit(first, message)

@@ -18,9 +18,10 @@ from prologue.elf.image import ElfImage
 from prologue.elf.sections import Section
 from prologue.errors import InputError
 from prologue.kernel.tables import ALTERNATIVE
-from prologue.live.hooks.inventory import Inventory, Suspect
+from prologue.live.hooks.inventory import Inventory
 from prologue.live.memory.ranges import KERNEL_LOWEST
 from prologue.live.structs.objects import NotKnownError, raise_all
+from prologue.rules.base import Hit
 from prologue.words import counted
 
 _MASK: Final = (1 << 64) - 1
@@ -28,7 +29,7 @@ _MASK: Final = (1 << 64) - 1
 _STATIC_CALLS: Final = "arch_static_call_transform"
 
 
-def changed_data(inventory: Inventory) -> Iterator[Suspect]:
+def changed_data(inventory: Inventory) -> Iterator[Hit]:
     """Yield every word of 64 bits that is not as linked, and that no mechanism explains; neighbours are one.
 
     Raises:
@@ -98,17 +99,17 @@ def _words(inventory: Inventory, section: Section, places: U64, values: U64) -> 
     return np.frombuffer(live + padding, "<u8"), np.frombuffer(bytes(data) + padding, "<u8")
 
 
-def _changed(inventory: Inventory, vaddr: int, live: int, linked: int, count: int) -> Suspect:
+def _changed(inventory: Inventory, vaddr: int, live: int, linked: int, count: int) -> Hit:
     owners = inventory.owners
     where = "" if owners.of(live) is not None else ", which has no owner"
     leads = f" ({owners.name(live)}{where})" if live >= KERNEL_LOWEST and owners.complete else ""
     was = f" ({owners.name(linked)})" if linked >= KERNEL_LOWEST else ""
     more = f", and {counted(count - 1, 'word')} after it" if count > 1 else ""
     message = f"holds {live:#x}{leads}, linked {linked:#x}{was}{more}: nothing writes there after boot"
-    return Suspect("data", vaddr + inventory.kernel.slide & _MASK, message, (live, linked))
+    return Hit(vaddr + inventory.kernel.slide & _MASK, message, (live,), (linked,))
 
 
-def _pointers_after_init(inventory: Inventory, where: range, places: U64, values: U64) -> Iterator[Suspect]:
+def _pointers_after_init(inventory: Inventory, where: range, places: U64, values: U64) -> Iterator[Hit]:
     """Yield pointers to functions that are read-only after init: boot may have chosen others, of an owner."""
     kernel, owners = inventory.kernel, inventory.owners
     if not owners.complete:
@@ -124,7 +125,7 @@ def _pointers_after_init(inventory: Inventory, where: range, places: U64, values
         if live not in (0, value) and owners.of(live) is None:
             name = owners.name(live)
             message = f"a pointer to {owners.name(value)} when linked, now {name}, which has no owner"
-            yield Suspect("data", vaddr, message, (live, value))
+            yield Hit(vaddr, message, (live,), (value,))
 
 
 def _of_vdso(inventory: Inventory, section: Section, live: U64) -> U64:

@@ -8,20 +8,17 @@ from typing import Final
 
 from prologue.errors import InputError, Location
 from prologue.live.audit.run import KERNEL, LIVE_RULES, Audit, look_at, mismatch_audit, with_findings
-from prologue.live.hooks.inventory import Inventory, Suspect, SuspectKind, take_inventory
+from prologue.live.hooks.inventory import Inventory, take_inventory
 from prologue.live.hooks.judge import EVERY, HookCheck, HooksJudged, judge
 from prologue.live.memory.capture import Capture
 from prologue.live.system.own_text import AnotherKernelError
 from prologue.live.system.running_kernel import RunningKernel
 from prologue.live.system.running_system import RunningSystem
 from prologue.releases import not_known
-from prologue.rules.base import Finding, Hit, Rule
+from prologue.rules.base import Finding, Rule
 
-_CODES: Final[dict[SuspectKind, str]] = {
-    "owner": "PL509", "module": "PL510", "executable": "PL511", "data": "PL512", "views": "PL514",
-    "tainted": "PL515",
-}  # fmt: skip
-REPORTED: Final = frozenset(_CODES.values())
+_DATA: Final = "PL512"  # read-only data, which no moment changes
+REPORTED: Final = frozenset(code for _, code, _ in EVERY)
 """Codes of the rules whose findings only this makes."""
 _OTHER_MOMENT: Final = "lists of a capture may be of different moments: a dump decides"
 _NEVER_LOOKED_AT: Final = (
@@ -83,13 +80,15 @@ def findings_of(
     why = next((reason for name in (kernel.release, release) if name and (reason := not_known(name))), "")
     findings: list[Finding] = []
     undecided: list[str] = []
-    for suspect in judged.suspects:
-        rule = rules.get(_CODES[suspect.kind])
-        open_why = why or ("" if suspect.kind == "data" else _why_moved(kernel, inventory))
+    for code, hit in judged.suspects:
+        rule = rules.get(code)
+        open_why = why or ("" if code == _DATA else _why_moved(kernel, inventory))
         if rule is not None and open_why:
-            undecided.append(f"{rule.code} is not decided ({open_why}): {suspect.message}")
+            undecided.append(f"{code} is not decided ({open_why}): {hit.message}")
         elif rule is not None:
-            findings.append(rule.finding(str(kernel.path), _where(inventory, suspect), _hit(kernel, suspect)))
+            is_warning = code != _DATA and isinstance(kernel.memory, Capture)  # its lists are of different moments
+            shown = replace(hit, message=f"{hit.message} ({_OTHER_MOMENT})", severity="warn") if is_warning else hit
+            findings.append(rule.finding(str(kernel.path), _where(inventory, hit.vaddr), shown))
     return findings, undecided
 
 
@@ -110,10 +109,10 @@ def _judged(kernel: RunningKernel, inventory: Inventory, checks: tuple[HookCheck
         return judged
     later = take_inventory(kernel)
     again = judge(later, checks)
-    wrong = {(suspect.kind, suspect.vaddr) for suspect in again.suspects}
+    wrong = {(code, hit.vaddr) for code, hit in again.suspects}
     # What the second reading could not see does not acquit what the first one saw.
     return HooksJudged(
-        tuple(suspect for suspect in judged.suspects if (suspect.kind, suspect.vaddr) in wrong),
+        tuple((code, hit) for code, hit in judged.suspects if (code, hit.vaddr) in wrong),
         (*judged.not_known, *later.not_known, *again.not_known),
     )
 
@@ -131,18 +130,10 @@ def _why_moved(kernel: RunningKernel, inventory: Inventory) -> str:
     return ""
 
 
-def _hit(kernel: RunningKernel, suspect: Suspect) -> Hit:
-    """Make a rule's hit; a warning if lists were read one after the other, and may be of different moments."""
-    values, expected = suspect.values[:1], suspect.values[1:]
-    if suspect.kind != "data" and isinstance(kernel.memory, Capture):
-        return Hit(suspect.vaddr, f"{suspect.message} ({_OTHER_MOMENT})", values, expected, severity="warn")
-    return Hit(suspect.vaddr, suspect.message, values, expected)
-
-
-def _where(inventory: Inventory, suspect: Suspect) -> Location:
+def _where(inventory: Inventory, vaddr: int) -> Location:
     """Return the place in the vmlinux, or the run-time address of what is outside of it."""
     kernel = inventory.kernel
-    linked = suspect.vaddr - kernel.slide & _MASK
+    linked = vaddr - kernel.slide & _MASK
     if kernel.image.section_at(linked) is not None:
         return kernel.symbols.locate(linked)
-    return Location(suspect.vaddr, symbol=inventory.owners.name(suspect.vaddr))
+    return Location(vaddr, symbol=inventory.owners.name(vaddr))

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from prologue.live.hooks.callback_owners import called, place_of_listener
-from prologue.live.hooks.inventory import Inventory, Suspect
+from prologue.live.hooks.inventory import Inventory
+from prologue.rules.base import Hit
 
 # TAINT_FORCED_MODULE, TAINT_OOT_MODULE, TAINT_UNSIGNED_MODULE (include/linux/panic.h, 5.10-7.3).
 _TAINTS: Final = {13: "unsigned", 12: "out-of-tree", 1: "loaded by force"}
 
 
-def of_tainted_modules(inventory: Inventory) -> Iterator[Suspect]:
+def of_tainted_modules(inventory: Inventory) -> Iterator[Hit]:
     """Yield listeners with code of such a module, one for each listener."""
     tainted = {
         module: words
@@ -25,5 +26,5 @@ def of_tainted_modules(inventory: Inventory) -> Iterator[Suspect]:
             if module is not None:
                 why = f"of the module {module.name}, which is {' and '.join(tainted[module])}"
                 message = f"{called(listener)}: its {role} is {inventory.owners.name(vaddr)}, {why}"
-                yield Suspect("tainted", place_of_listener(listener), message)
+                yield Hit(place_of_listener(listener), message)
                 break

@@ -11,9 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from prologue.live.hooks.inventory import Inventory, Suspect
+from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.owners import BPF, KPROBES
 from prologue.live.structs.objects import NotKnownError, Objects
+from prologue.rules.base import Hit
 
 _MASK: Final = (1 << 64) - 1
 
@@ -33,7 +34,7 @@ def timers(objects: Objects) -> Iterator[tuple[int, int]]:
                     yield timer, objects.get(timer, "timer_list.function")
 
 
-def timers_without_owner(inventory: Inventory) -> Iterator[Suspect]:
+def timers_without_owner(inventory: Inventory) -> Iterator[Hit]:
     """Yield timers that call code without an owner, or code that only BPF or a kprobe executes; of dumps alone.
 
     Raises:
@@ -49,6 +50,4 @@ def timers_without_owner(inventory: Inventory) -> Iterator[Suspect]:
         owner = owners.of(function)
         if owner is None or owner in (BPF, KPROBES):
             whose = "which has no owner" if owner is None else f"code of {owner}, which no timer calls"
-            yield Suspect(
-                "owner", timer, f"the timer at {timer:#x} calls {owners.name(function)}, {whose}", (function,)
-            )
+            yield Hit(timer, f"the timer at {timer:#x} calls {owners.name(function)}, {whose}", (function,))

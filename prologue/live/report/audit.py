@@ -7,7 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from prologue.live.audit.audited import MechanismCount
+from prologue.errors import Location
+from prologue.live.audit.audited import LiveWord, MechanismCount
 from prologue.live.audit.outcome import (
     MemoryFinding,
     all_errors,
@@ -15,7 +16,7 @@ from prologue.live.audit.outcome import (
     every_finding,
     name_in,
 )
-from prologue.live.audit.run import KERNEL, LIVE_RULES, Audit, AuditedFile, UnknownWord
+from prologue.live.audit.run import KERNEL, LIVE_RULES, Audit, AuditedFile
 from prologue.live.report.undecided import (
     agreement_lines,
     counted_undecided,
@@ -211,7 +212,7 @@ def _data(audit: Audit, *, lacking_allowed: bool) -> dict[str, Any]:
         "errors": [str(error) for error in all_errors(audit)],
         "findings": [_finding(audit, item) for item in every_finding(audit)],
         "unknown": [
-            _unknown(item.path, word) | {"memory": look.source}
+            _unknown(item.path, *word) | {"memory": look.source}
             for look in audits_of(audit)
             for item in look.files
             for word in item.unknown
@@ -219,8 +220,7 @@ def _data(audit: Audit, *, lacking_allowed: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _unknown(path: Path, unknown: UnknownWord) -> dict[str, Any]:
-    where, word = unknown
+def _unknown(path: Path, where: Location, word: LiveWord) -> dict[str, Any]:
     return {
         "file": str(path),
         "mechanism": word.mechanism or None,

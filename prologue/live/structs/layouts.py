@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 from prologue.dwarf.struct_types import StructTypes, struct_types
 from prologue.elf.image import ElfImage
@@ -43,6 +44,7 @@ _TABLE: Final[tuple[tuple[tuple[int, int], tuple[int, int], dict[str, int]], ...
     ((6, 13), (7, 3), {"kprobe.opcode": 80, "kprobe.copy": 96}),
 )
 
+_READ: Final[WeakKeyDictionary[ElfImage, Layouts]] = WeakKeyDictionary()
 _LONGEST: Final = 1 << 16  # bytes: a longer struct or offset is damage
 
 
@@ -71,7 +73,14 @@ def layouts_of(image: ElfImage, version: tuple[int, int] | None, *, realtime: bo
     """Return the layouts of a vmlinux; ``version`` and ``realtime`` (PREEMPT_RT) are used if it has no types.
 
     Of several types, the first with what every kernel with modules has, otherwise with what every one with ftrace has.
+    They are read once for an open file.
     """
+    if image not in _READ:
+        _READ[image] = _read(image) or by_release(version, realtime=realtime)
+    return _READ[image]
+
+
+def _read(image: ElfImage) -> Layouts | None:
     without_modules = []
     for name, types in struct_types(image):
         layouts = by_types(f"from {name}", types)
@@ -79,7 +88,7 @@ def layouts_of(image: ElfImage, version: tuple[int, int] | None, *, realtime: bo
             return layouts
         if "ftrace_ops.func" in layouts.known:
             without_modules.append(layouts)
-    return without_modules[0] if without_modules else by_release(version, realtime=realtime)
+    return without_modules[0] if without_modules else None
 
 
 def by_types(source: str, types: StructTypes) -> Layouts:
