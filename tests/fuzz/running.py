@@ -105,7 +105,7 @@ def _capture_of(vmlinux: Path) -> Callable[[bytes, list[Edit]], bytes]:
 
 def _writes(directory: Path) -> bytes:
     rows = ({"time": k, "address": BASE + 4 * (k % 8), "old": 0xD503201F, "new": 0x94000001 + k} for k in range(40))
-    path = write_recording(directory / "writes", replace(recording_of(*rows), origin=replace(ORIGIN, clock="ns")))
+    path = write_recording(directory / "writes", replace(recording_of(*rows), header=replace(ORIGIN, clock="ns")))
     data = path.read_bytes()
     path.unlink()
     return data

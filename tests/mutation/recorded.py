@@ -10,7 +10,7 @@ import numpy as np
 from prologue.insn import a64
 from prologue.kernel.tables import jump_labels
 from prologue.live.pokes.judge import judge_writes
-from prologue.live.pokes.recording import Ending, Flag, Function, Recording, empty_rows
+from prologue.live.pokes.recording import Flag, Function, Recording, Trailer, empty_rows
 from prologue.rules.base import Finding
 from tests.live.pokes.made import ORIGIN
 from tests.mutation.world import World
@@ -58,4 +58,4 @@ class RecordedWorld(World):
 
     def findings(self) -> tuple[Finding, ...]:
         """What a judge says."""
-        return judge_writes(Recording("made", ORIGIN, Ending(functions=tuple(self.functions)), self.rows)).findings
+        return judge_writes(Recording("made", ORIGIN, Trailer(functions=tuple(self.functions)), self.rows)).findings

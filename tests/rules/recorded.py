@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from prologue.insn import a64
-from prologue.live.pokes.recording import Ending, Flag, Function
+from prologue.live.pokes.recording import Flag, Function, Trailer
 from tests.live.pokes.made import recording_of, write_recording
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import Arguments
@@ -34,5 +34,5 @@ SWITCHED: Final[dict[str, Any]] = {
 def recorded(mini: Mini, *, functions: tuple[Function, ...] = FUNCTIONS, **changed: object) -> Arguments:
     """The file of a recording with that one write, and some of its fields changed."""
     path = Path(mini(Spec())).with_name("recorded.writes")
-    write_recording(path, recording_of(SWITCHED | changed, ending=Ending(functions=functions)))
+    write_recording(path, recording_of(SWITCHED | changed, trailer=Trailer(functions=functions)))
     return [path]

@@ -13,7 +13,7 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.insn.a64 import encode_b
-from prologue.live.pokes.recording import Ending, Flag, Loss, Recording
+from prologue.live.pokes.recording import Flag, Loss, Recording, Trailer
 from prologue.trace.path import instants
 from prologue.trace.path.instants import settled
 from prologue.trace.readers.recording import RecordingHeader
@@ -52,7 +52,7 @@ def write(time: int, new: int, old: int, place: int = PLACE, **more: int) -> dic
 
 def writes_file(tmp_path: Path, *writes: dict[str, Any], **origin: Any) -> Path:
     said = replace(ORIGIN, **{"clock": "ns", "build_id": "", **origin})
-    return write_recording(tmp_path / "writes", Recording("", said, Ending(slide=0), rows_of(*writes)))
+    return write_recording(tmp_path / "writes", Recording("", said, Trailer(slide=0), rows_of(*writes)))
 
 
 def run(
@@ -191,7 +191,7 @@ def test_what_a_recording_of_writes_lacks_is_said(tmp_path: Path, capsys: pytest
     trace = text_of(CHANGES[:2])
     rows = rows_of(write(2000 * MS, BRANCH, NOP))
     lost = (Loss("writes", 1234), Loss("perf's records", None))
-    ending = Ending(slide=0, complete=False, lost=lost)
+    ending = Trailer(slide=0, complete=False, lost=lost)
     said = replace(ORIGIN, clock="ns", build_id="")
     lacking = write_recording(tmp_path / "lacking", Recording("", said, ending, rows))
     code, out, err = run(tmp_path, capsys, "check", trace, "--writes", lacking)

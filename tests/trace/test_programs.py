@@ -12,7 +12,7 @@ from prologue.elf.image import ElfImage
 from prologue.kernel.kernel import Kernel
 from prologue.live.memory.sources import open_memory
 from prologue.live.memory.state import LoadedModule
-from prologue.live.pokes.recording import Ending, Recording
+from prologue.live.pokes.recording import Recording, Trailer
 from prologue.live.system.placed_module import PlacedModule
 from prologue.live.system.programs import Program, TextPiece, _module_pieces, linked_program
 from prologue.live.system.running_module import RunningModule
@@ -48,7 +48,7 @@ def test_the_writes_are_of_the_kernel(tmp_path: Path) -> None:
     (tmp_path / "trace").write_text(perf_text([("read_zero+0x18", "vfs_read")]))
     place = KERNEL.at("read_zero+0x8") + SLIDE
     origin = replace(ORIGIN, clock="ns", build_id="")
-    recording = Recording("", origin, Ending(slide=SLIDE), rows_of(write(10**9, BRANCH, NOP, place)))
+    recording = Recording("", origin, Trailer(slide=SLIDE), rows_of(write(10**9, BRANCH, NOP, place)))
     writes = write_recording(tmp_path / "writes", recording)
     with open_trace(str(tmp_path / "trace")) as trace:
         history = read_history(writes, kernels.host, 10_000_000, says_exceptions=trace.kind != "perf")

@@ -15,7 +15,7 @@ from prologue.elf.flat import flat_sections
 from prologue.insn import a64
 from prologue.insn.decode import branches
 from prologue.kernel.kernel import Kernel
-from prologue.live.pokes.recording import SIGHTS, WRITE, Ending, Origin, Sight
+from prologue.live.pokes.recording import CAPABILITIES, WRITE, Capability, Header, Trailer
 from prologue.live.pokes.recording_file import recording_file
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.exact.build import build_plugin
@@ -123,7 +123,7 @@ class WritesPlugin:
     def _write(self, seen: PluginReport, out: Path) -> None:
         """Write the recording: addresses of the Image's words, and the names of all functions that rows name."""
         version = qemu_version()
-        origin = Origin(
+        origin = Header(
             source=f"QEMU {version}, plugin",
             machine="aarch64",
             clock=self._clock,
@@ -138,7 +138,7 @@ class WritesPlugin:
             for start in range(0, len(raw), _AT_ONCE):
                 writer.add(completed(raw[start : start + _AT_ONCE], seen, names))
             writer.end(
-                Ending(
+                Trailer(
                     slide=seen.slide,
                     functions=names.used(),
                     lost=seen.losses(),
@@ -147,10 +147,10 @@ class WritesPlugin:
                 )
             )
 
-    def _sights(self) -> tuple[Sight, ...]:
+    def _sights(self) -> tuple[Capability, ...]:
         vectors = self._kernel.symbols.find(_VECTORS[0])
         hidden = {"unreachable"} if vectors is not None and vectors.size else {"unreachable", "first_runs"}
-        return tuple(sight for sight in SIGHTS if sight not in hidden)
+        return tuple(sight for sight in CAPABILITIES if sight not in hidden)
 
     def remove(self) -> None:
         """Remove what the plugin wrote."""

@@ -22,23 +22,23 @@ def run(args: Namespace) -> int:
     recording = read_any(args.writes)
     perf = pokes_of(recording)
     write_perf_data(args.output, perf)
-    lost = [{"what": loss.what, "amount": loss.amount} for loss in recording.ending.lost]
+    lost = [{"what": loss.what, "amount": loss.amount} for loss in recording.trailer.lost]
     if args.json:
         data = {"schema": SCHEMA, "output": str(args.output), "machine": perf.machine, "release": perf.release or None}
-        data |= {"build_id": perf.build_id or None, "clock": recording.origin.clock}
+        data |= {"build_id": perf.build_id or None, "clock": recording.header.clock}
         counts = {"text_pokes": len(perf.pokes), "words": len(recording.rows), "lost": lost}
         print(json.dumps({**data, "within": longest_interval(recording.rows) or None, **counts}, indent=2))
     elif not args.quiet:
         pokes, words = counted(len(perf.pokes), "text poke"), counted(len(recording.rows), "word")
         print(f"{args.output}: {pokes}, {words}; times are {_times_text(recording)}")
-        for loss in recording.ending.lost:
+        for loss in recording.trailer.lost:
             amount = "an unknown number" if loss.amount is None else f"{loss.amount:,}"
             print(f"  lost by the recorder: {amount}: {loss.what}")
     return 0
 
 
 def _times_text(recording: Recording) -> str:
-    if recording.origin.clock == "instructions":
+    if recording.header.clock == "instructions":
         return "instructions, not ns"
     longest = longest_interval(recording.rows)
     return f"ns: a word was written at most {longest:,} ns before its time" if longest else "ns"

@@ -69,7 +69,7 @@ def _require_script_alone(args: Namespace) -> None:
 
 
 def _data(args: Namespace, recording: Recording) -> dict[str, Any]:
-    origin, ending = recording.origin, recording.ending
+    origin, ending = recording.header, recording.trailer
     return {
         "schema": SCHEMA, "source": args.source, "output": str(args.output), "release": origin.release,
         "build_id": origin.build_id or None, "slide": None if ending.slide is None else hex(ending.slide),
@@ -78,7 +78,7 @@ def _data(args: Namespace, recording: Recording) -> dict[str, Any]:
 
 
 def _text(args: Namespace, recording: Recording) -> str:
-    origin, ending = recording.origin, recording.ending
+    origin, ending = recording.header, recording.trailer
     written = counted(len(recording.rows), "word of text was written", plural="words of text were written")
     lines = [f"{args.output}: {origin.release}, {written}"]
     if unseen := Counter(recording.rows["pc"].tolist())[0]:

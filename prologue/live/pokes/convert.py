@@ -9,7 +9,18 @@ from typing import Final
 import numpy as np
 
 from prologue.errors import InputError
-from prologue.live.pokes.recording import NO_CPU, WITHIN, Ending, Flag, Loss, Origin, Recording, Rows, Sight, empty_rows
+from prologue.live.pokes.recording import (
+    NO_CPU,
+    WITHIN,
+    Capability,
+    Flag,
+    Header,
+    Loss,
+    Recording,
+    Rows,
+    Trailer,
+    empty_rows,
+)
 from prologue.live.pokes.text_poke import PokeRecording, TextPoke
 from prologue.words import counted
 
@@ -33,14 +44,14 @@ def writes_of(perf: PokeRecording) -> Recording:
             path=perf.path,
         )
     rows = _rows(perf) if machine == ARM64 else empty_rows(0)
-    sees: tuple[Sight, ...] = ("old",) if (~rows["flags"] & Flag.OLD_UNKNOWN).any() else ()
+    sees: tuple[Capability, ...] = ("old",) if (~rows["flags"] & Flag.OLD_UNKNOWN).any() else ()
     return Recording(
         perf.path,
-        Origin(
+        Header(
             source="perf", machine=machine, clock="ns", sees=sees,
             release=perf.release, build_id=perf.build_id, cpus=perf.cpus,
         ),
-        Ending(lost=(Loss("perf's records", perf.lost),) if perf.lost else (), notes=tuple(_notes(perf, machine))),
+        Trailer(lost=(Loss("perf's records", perf.lost),) if perf.lost else (), notes=tuple(_notes(perf, machine))),
         rows,
     )  # fmt: skip
 
@@ -56,8 +67,8 @@ def pokes_of(recording: Recording) -> PokeRecording:
         InputError: it is not of an arm64 machine.
 
     """
-    if recording.origin.machine != ARM64:
-        raise InputError(f"was recorded on {recording.origin.machine}: perf itself has its pokes", path=recording.path)
+    if recording.header.machine != ARM64:
+        raise InputError(f"was recorded on {recording.header.machine}: perf itself has its pokes", path=recording.path)
     pokes: list[TextPoke] = []
     for poke, is_literal in _pokes(recording.rows):
         last = pokes[-1] if pokes else None
@@ -65,7 +76,7 @@ def pokes_of(recording: Recording) -> PokeRecording:
             pokes[-1] = replace(last, old=last.old + poke.old, new=last.new + poke.new)
         else:
             pokes.append(poke)
-    origin = recording.origin
+    origin = recording.header
     return PokeRecording(
         path=recording.path, pokes=tuple(pokes), machine=origin.machine, release=origin.release,
         build_id=origin.build_id, cpus=origin.cpus,

@@ -56,12 +56,12 @@ def judge_writes(recording: Recording) -> JudgedWrites:
         InputError: it is not of an arm64 machine.
 
     """
-    if recording.origin.machine != "aarch64":
+    if recording.header.machine != "aarch64":
         raise InputError(
-            f"was recorded on {recording.origin.machine}, not arm64: these rules say nothing of it", path=recording.path
+            f"was recorded on {recording.header.machine}, not arm64: these rules say nothing of it", path=recording.path
         )
-    groups, names = group_writes(recording), NameTable(recording.ending.functions)
-    unknown = not_known(recording.origin.release) if recording.origin.release else ""
+    groups, names = group_writes(recording), NameTable(recording.trailer.functions)
+    unknown = not_known(recording.header.release) if recording.header.release else ""
     verdicts, findings, undecided, questions = [], list[Finding](), list[Finding](), list[OpenQuestion]()
     for group in groups:
         against = [(rule, hit) for rule in WRITE_RULES if (hit := CHECKS[rule.code](group))]
@@ -94,7 +94,7 @@ def _finding(recording: Recording, names: NameTable, rule: Rule, hit: Violation,
     end = time + WITHIN * int(row["within"])
     when = f"{time:,} to {end:,}" if end > time else f"{time:,}"
     message = (
-        f"{hit.message}; {cpu}, {recording.origin.clock} {when}: {insn_text(old, vaddr)} -> "
+        f"{hit.message}; {cpu}, {recording.header.clock} {when}: {insn_text(old, vaddr)} -> "
         f"{insn_text(new, vaddr)}; by {chain}"
     )
     return rule.finding(recording.path, where, Hit(vaddr, message, (new,), (old,), severity=hit.severity, fix=hit.fix))

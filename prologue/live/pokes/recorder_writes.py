@@ -18,13 +18,13 @@ from prologue.live.pokes.recorder_output import ProbeHit, RecorderOutput
 from prologue.live.pokes.recording import (
     CALLERS,
     NO_CPU,
-    Ending,
     Flag,
     Function,
+    Header,
     Loss,
-    Origin,
     Recording,
     Rows,
+    Trailer,
     empty_rows,
 )
 from prologue.words import counted
@@ -95,12 +95,12 @@ class _Reader:
         notes = bytes.fromhex("".join(self._output.parts["notes"]))  # as the kernel has them
         return Recording(
             str(self._output.path),
-            Origin(
+            Header(
                 source="kprobe events", machine=machine, clock="ns",
                 sees=("old", "paddr", "pc", "stopped", "unreachable", "callers", "literal"),
                 release=release, build_id=build_id_among(notes), cpus=_count(online),
             ),
-            Ending(
+            Trailer(
                 slide=int(slide, 16) if slide else None,
                 functions=self._functions,
                 lost=(*self._losses(), *losses),

@@ -81,11 +81,11 @@ def maintenance_steps(maintenance: int) -> tuple[Maintenance, ...]:
     return tuple(Maintenance(maintenance >> shift & 15) for shift in range(0, 64, 4) if maintenance >> shift & 15)
 
 
-Sight = Literal[
+Capability = Literal[
     "old", "alias", "paddr", "pc", "running", "stopped", "unreachable", "maintenance", "lines", "ran", "first_runs",
     "callers", "literal",
 ]  # fmt: skip
-SIGHTS: Final[tuple[Sight, ...]] = get_args(Sight)
+CAPABILITIES: Final[tuple[Capability, ...]] = get_args(Capability)
 """Things that a recorder may see besides time, CPU, address and new word; the judge names those it did not see."""
 
 
@@ -111,20 +111,20 @@ class Loss(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Header:
     """The header of a recording: facts that are known when it begins."""
 
     source: str  # such as "QEMU 7.2, plugin", "kprobe events"
     machine: str  # as uname -m
     clock: Literal["instructions", "ns"]
-    sees: tuple[Sight, ...]
+    sees: tuple[Capability, ...]
     release: str = ""
     build_id: str = ""
     cpus: int = 0  # that the machine has; 0 if not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class Trailer:
     """The trailer of a recording: facts that are known when it ends."""
 
     slide: int | None = None  # bytes that KASLR added to each link-time address; None if not known (it may be 0)
@@ -140,8 +140,8 @@ class Recording:
     """A whole recording in memory."""
 
     path: str
-    origin: Origin
-    ending: Ending
+    header: Header
+    trailer: Trailer
     rows: Rows = field(repr=False)
 
 

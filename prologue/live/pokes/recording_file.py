@@ -1,7 +1,7 @@
 """The file of a recording: written while it goes on, read with every block checked.
 
 8 bytes of magic, then blocks: u32 kind, u32 CRC-32 of the payload, u64 size of the payload, the payload; all
-little-endian. The first is an ``Origin`` (JSON), then come rows of ``recording.WRITE`` (zlib), and last an ``Ending``.
+little-endian. The first is a ``Header`` (JSON), then come rows of ``recording.WRITE`` (zlib), and last a ``Trailer``.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ import numpy as np
 from prologue.documents import parse_json
 from prologue.errors import InputError, OutputError
 from prologue.live.pokes.recording import (
-    SIGHTS,
+    CAPABILITIES,
     WRITE,
-    Ending,
     Flag,
     Function,
+    Header,
     Loss,
     Maintenance,
-    Origin,
     Recording,
     Rows,
+    Trailer,
     empty_rows,
 )
 from prologue.outputs import new_file
@@ -49,7 +49,7 @@ _LARGEST: Final = 1 << 28  # bytes of a block, unpacked
 class Writer:
     """The writer of a recording; ``recording_file`` makes one."""
 
-    def __init__(self, stream: BinaryIO, origin: Origin) -> None:
+    def __init__(self, stream: BinaryIO, origin: Header) -> None:
         self._stream = stream
         self.ended = False  # True once ``end`` was called
         stream.write(MAGIC)
@@ -60,7 +60,7 @@ class Writer:
         for start in range(0, len(rows), _AT_ONCE):
             self._block(_ROWS, zlib.compress(rows[start : start + _AT_ONCE].astype(WRITE).tobytes(), 1))
 
-    def end(self, ending: Ending) -> None:
+    def end(self, ending: Trailer) -> None:
         """Say that this is all; a file without it reads as damaged."""
         self._block(_ENDING, _json(asdict(ending)))
         self.ended = True
@@ -70,7 +70,7 @@ class Writer:
 
 
 @contextmanager
-def recording_file(out: Path, origin: Origin) -> Iterator[Writer]:
+def recording_file(out: Path, origin: Header) -> Iterator[Writer]:
     """Write a recording: ``out`` appears when the block succeeds, readable by its owner only (it holds addresses).
 
     Raises:
@@ -181,18 +181,18 @@ def _check(rows: Rows, path: Path) -> None:
             raise _damaged(path, "maintenance that is not known")
 
 
-def _origin(header: dict[str, Any], path: Path) -> Origin:
+def _origin(header: dict[str, Any], path: Path) -> Header:
     try:
         if header["clock"] not in ("instructions", "ns"):
             raise ValueError(f"clock {header['clock']!r}")
         bytes.fromhex(build_id := str(header["build_id"]))
         if not 0 <= (cpus := int(header["cpus"])) <= _MOST_CPUS:
             raise ValueError(f"{cpus} CPUs")
-        return Origin(
+        return Header(
             source=str(header["source"]),
             machine=str(header["machine"]),
             clock=header["clock"],
-            sees=tuple(sight for sight in SIGHTS if sight in list(header["sees"])),
+            sees=tuple(sight for sight in CAPABILITIES if sight in list(header["sees"])),
             release=str(header["release"]),
             build_id=build_id,
             cpus=cpus,
@@ -201,9 +201,9 @@ def _origin(header: dict[str, Any], path: Path) -> Origin:
         raise _damaged(path, f"its header cannot be parsed ({error!r})") from error
 
 
-def _ending(ending: dict[str, Any], path: Path) -> Ending:
+def _ending(ending: dict[str, Any], path: Path) -> Trailer:
     try:
-        return Ending(
+        return Trailer(
             slide=_number(ending["slide"]),
             complete=bool(ending["complete"]),
             functions=tuple(

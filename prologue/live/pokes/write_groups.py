@@ -113,7 +113,7 @@ def group_writes(recording: Recording) -> tuple[WriteGroup, ...]:
 
 
 def _group(recording: Recording, writer: TextWriter, names: tuple[str, str], first: int, rows: I64) -> WriteGroup:
-    row, sees = recording.rows[first], recording.origin.sees
+    row, sees = recording.rows[first], recording.header.sees
     flags = Flag(int(row["flags"]))
     seen = "maintenance" in sees and Flag.NOT_RETURNED not in flags
     return WriteGroup(
@@ -129,13 +129,13 @@ def _group(recording: Recording, writer: TextWriter, names: tuple[str, str], fir
         steps=maintenance_steps(int(row["maintenance"])) if seen else None,
         executed=_executed(recording, flags),
         first_run=_first_run(recording, flags),
-        ctr=recording.ending.ctr,
+        ctr=recording.trailer.ctr,
         rows=rows,
     )
 
 
 def _executed(recording: Recording, flags: Flag) -> PriorRun:
-    if "ran" not in recording.origin.sees:
+    if "ran" not in recording.header.sees:
         return PriorRun.NOT_KNOWN
     if flags & (Flag.RAN_BEFORE | Flag.RAN_MEANWHILE):
         return PriorRun.YES
@@ -143,7 +143,7 @@ def _executed(recording: Recording, flags: Flag) -> PriorRun:
 
 
 def _first_run(recording: Recording, flags: Flag) -> FirstRun:
-    if "first_runs" not in recording.origin.sees:
+    if "first_runs" not in recording.header.sees:
         return FirstRun.NOT_KNOWN
     if Flag.RAN_UNSYNCED in flags:
         return FirstRun.UNSYNCED
@@ -151,7 +151,7 @@ def _first_run(recording: Recording, flags: Flag) -> FirstRun:
 
 
 def _not_live(recording: Recording, row: np.void, writer: TextWriter, flags: Flag) -> str:
-    sees, running = recording.origin.sees, int(row["running"])
+    sees, running = recording.header.sees, int(row["running"])
     if "running" in sees and running.bit_count() == 1:
         return "one CPU runs"
     if "stopped" in sees and Flag.STOPPED in flags:
@@ -185,8 +185,8 @@ def _classes(words: np.ndarray[tuple[int], np.dtype[np.uint32]], names: list[str
 
 def _writers(recording: Recording) -> tuple[list[TextWriter], I64]:
     """Return all writers, and the index of each row's; a chain may have other names at other times."""
-    rows, table = recording.rows, NameTable(recording.ending.functions)
-    others = sorted({t for f in recording.ending.functions if f.owner for t in (f.since, f.until)})
+    rows, table = recording.rows, NameTable(recording.trailer.functions)
+    others = sorted({t for f in recording.trailer.functions if f.owner for t in (f.since, f.until)})
     constant = (rows["flags"] & np.uint32(Flag.CONSTANT)) != 0
     epoch = np.searchsorted(np.array(others, np.uint64), rows["time"], side="right")
     chains = np.column_stack(

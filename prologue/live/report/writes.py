@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any, Final, NamedTuple
 
 from prologue.live.pokes.judge import WRITE_RULES, JudgedWrites
-from prologue.live.pokes.recording import SIGHTS, Sight
+from prologue.live.pokes.recording import CAPABILITIES, Capability
 from prologue.live.pokes.write_groups import PriorRun, WriteGroup
 from prologue.report.closing import counted_severities, counts
 from prologue.report.findings import finding_data, finding_lines
@@ -18,7 +18,7 @@ from prologue.rules.base import FAILING, Input
 from prologue.words import counted
 
 SCHEMA: Final = "prologue.live-judge/1"
-_UNSEEN: Final[dict[Sight, str]] = {
+_UNSEEN: Final[dict[Capability, str]] = {
     "old": "the words before: only the new ones are judged",
     "running": "which CPUs ran: all are assumed to run",
     "stopped": "stop_machine: writes under it count as live",
@@ -70,8 +70,8 @@ def _row(group: WriteGroup, codes: tuple[str, ...]) -> TableRow:
 def unseen(judged: JudgedWrites) -> list[str]:
     """List facts that the recorder could not see, and its losses."""
     recording = judged.recording
-    sees, ending = recording.origin.sees, recording.ending
-    hidden = [sight for sight in SIGHTS if sight in _UNSEEN and sight not in sees]
+    sees, ending = recording.header.sees, recording.trailer
+    hidden = [sight for sight in CAPABILITIES if sight in _UNSEEN and sight not in sees]
     # Facts on which nothing here depends are left out.
     if "maintenance" in hidden or not any(group.live for group in judged.groups):
         hidden = [sight for sight in hidden if sight != "lines"]
@@ -127,7 +127,7 @@ def _text(judged: JudgedWrites, *, show_all: bool) -> str:
 def _note_lines(judged: JudgedWrites) -> list[str]:
     notes = [f"not decided: {printable(text)}" for text in _not_decided(judged)]
     notes += [f"not seen: {printable(text)}" for text in unseen(judged)]
-    return notes + [f"note: {printable(text)}" for text in judged.recording.ending.notes]
+    return notes + [f"note: {printable(text)}" for text in judged.recording.trailer.notes]
 
 
 def _not_decided(judged: JudgedWrites) -> list[str]:
@@ -163,7 +163,7 @@ def summary(judged: JudgedWrites) -> str:
     if judged.undecided:
         parts += [*([] if parts else ["no finding"]), f"{counted(len(judged.undecided), 'word')} not decided"]
     outcome = ", ".join(parts)
-    origin = ", ".join(part for part in (recording.origin.source, recording.origin.release) if part)
+    origin = ", ".join(part for part in (recording.header.source, recording.header.release) if part)
     clean = "no finding" if not unseen(judged) else "no finding in what was seen"
     written = f"{counted(len(recording.rows), 'word')} written, {live:,} live"
     return printable(f"{recording.path}: {outcome or clean} ({written}; {origin})")
@@ -172,7 +172,7 @@ def summary(judged: JudgedWrites) -> str:
 def _data(judged: JudgedWrites) -> dict[str, Any]:
     """Return the report as documented in docs/json.md."""
     recording = judged.recording
-    origin, ending = recording.origin, recording.ending
+    origin, ending = recording.header, recording.trailer
     return {
         "schema": SCHEMA,
         "passed": not (judged.failing or judged.undecided),

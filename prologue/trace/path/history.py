@@ -70,7 +70,7 @@ class TextHistory:
             InputError: the recording has no times that a trace could have.
 
         """
-        if recording.origin.clock != "ns":
+        if recording.header.clock != "ns":
             raise InputError(
                 "its times are instructions, those of a trace ns: record both in one run (trace record --save-writes)",
                 path=recording.path,
@@ -93,7 +93,7 @@ class TextHistory:
         self._keys, self._spans = Interner(), list[_Span]()
         self._first, self._last = np.zeros(0, np.uint64), np.zeros(0, np.uint64)  # times of each span's writes
         self._judged: dict[_Step, Bool] = {}
-        self._ending = recording.ending
+        self._ending = recording.trailer
         self._begin, self._end = (1 << 64) - 1, 0  # times of the trace
 
     @property
@@ -326,12 +326,12 @@ def read_history(path: Path, host: Program, skew: int, *, says_exceptions: bool)
 
     """
     recording, image = read_any(path), host.kernel
-    if recording.origin.machine != ARM64:
-        raise InputError(f"has no words of arm64 text: its machine is {recording.origin.machine}", path=path)
-    own, theirs = gnu_build_id(image.image), recording.origin.build_id
+    if recording.header.machine != ARM64:
+        raise InputError(f"has no words of arm64 text: its machine is {recording.header.machine}", path=path)
+    own, theirs = gnu_build_id(image.image), recording.header.build_id
     if own and theirs and own != theirs:
         raise InputError(f"was recorded of another kernel: build-id {theirs}, the vmlinux has {own}", path=path)
-    slide = recording.ending.slide
+    slide = recording.trailer.slide
     if slide is not None and slide != image.slide:
         raise InputError(
             f"was recorded of a kernel that ran at slide {slide:#x}, the trace's is at {image.slide:#x}: another boot?",

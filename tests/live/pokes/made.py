@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from prologue.live.pokes.recording import SIGHTS, Ending, Origin, Recording, Rows, empty_rows
+from prologue.live.pokes.recording import CAPABILITIES, Header, Recording, Rows, Trailer, empty_rows
 from prologue.live.pokes.recording_file import recording_file
 
-ORIGIN = Origin(
-    source="a test", machine="aarch64", clock="instructions", sees=SIGHTS, release="6.12.0", build_id="ab", cpus=2
+ORIGIN = Header(
+    source="a test", machine="aarch64", clock="instructions", sees=CAPABILITIES, release="6.12.0", build_id="ab", cpus=2
 )
 
 
@@ -29,12 +29,12 @@ def rows_of(*writes: dict[str, Any]) -> Rows:
 
 def write_recording(path: Path, recording: Recording) -> Path:
     """The recording as a file."""
-    with recording_file(path, recording.origin) as writer:
+    with recording_file(path, recording.header) as writer:
         writer.add(recording.rows)
-        writer.end(recording.ending)
+        writer.end(recording.trailer)
     return path
 
 
-def recording_of(*writes: dict[str, Any], ending: Ending | None = None) -> Recording:
+def recording_of(*writes: dict[str, Any], trailer: Trailer | None = None) -> Recording:
     """In memory."""
-    return Recording("made", ORIGIN, ending or Ending(), rows_of(*writes))
+    return Recording("made", ORIGIN, trailer or Trailer(), rows_of(*writes))

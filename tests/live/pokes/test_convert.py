@@ -16,7 +16,7 @@ from tests.perf.made import ARM64, NOP, X86
 
 def test_a_row_for_each_new_word() -> None:
     found = writes_of(ARM64)
-    assert (found.origin.machine, found.origin.sees, found.origin.cpus) == ("aarch64", ("old",), 2)
+    assert (found.header.machine, found.header.sees, found.header.cpus) == ("aarch64", ("old",), 2)
     rows = found.rows
     assert rows["address"].tolist() == [
         0xFFFF800080010004, 0xFFFF800080010010, 0xFFFF800080010014, *range(0xFFFF80007A000000, 0xFFFF80007A000018, 4),
@@ -25,24 +25,24 @@ def test_a_row_for_each_new_word() -> None:
     assert rows["new"].tolist() == [0x94000005, 0x02020202, 0x02020202, *[0xD503201F] * 5, 0x94000005]
     assert rows["flags"].tolist() == [0] * 3 + [Flag.OLD_UNKNOWN] * 6
     assert rows["cpu"].tolist() == [1] + [0] * 8
-    assert found.ending.notes == ("1 piece of code that went away",)
+    assert found.trailer.notes == ("1 piece of code that went away",)
 
 
 def test_other_machines_have_no_words() -> None:
     for machine in ("x86_64", ""):
         found = writes_of(replace(X86, machine=machine))
-        assert (found.origin.machine, len(found.rows)) == (machine or "unknown", 0)
-        assert found.ending.notes[0].startswith("2 changes of text, by a machine that is not arm64")
+        assert (found.header.machine, len(found.rows)) == (machine or "unknown", 0)
+        assert found.trailer.notes[0].startswith("2 changes of text, by a machine that is not arm64")
     with pytest.raises(InputError, match="recorded on x86_64"):
         pokes_of(writes_of(X86))
 
 
 def test_text_that_does_not_say_its_machine() -> None:
     found = writes_of(replace(ARM64, machine="", lost=3, guests=2))
-    assert (found.origin.machine, len(found.rows)) == ("aarch64", 9)
-    assert "taken for arm64" in found.ending.notes[0]
-    assert found.ending.notes[-1].startswith("2 changes of the text of virtual machines")
-    assert [loss.amount for loss in found.ending.lost] == [3]
+    assert (found.header.machine, len(found.rows)) == ("aarch64", 9)
+    assert "taken for arm64" in found.trailer.notes[0]
+    assert found.trailer.notes[-1].startswith("2 changes of the text of virtual machines")
+    assert [loss.amount for loss in found.trailer.lost] == [3]
 
 
 @pytest.mark.parametrize(

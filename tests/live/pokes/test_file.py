@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from prologue.errors import InputError, OutputError
-from prologue.live.pokes.recording import Ending, Function, Loss, Maintenance, Origin, empty_rows, maintenance_steps
+from prologue.live.pokes.recording import Function, Header, Loss, Maintenance, Trailer, empty_rows, maintenance_steps
 from prologue.live.pokes.recording_file import MAGIC, read_recording, recording_file
 from tests.live.pokes.made import ORIGIN, recording_of, write_recording
 
-ENDING = Ending(
+ENDING = Trailer(
     slide=0x1000,
     functions=(
         Function(start=0x8000, end=0x8010, name="f"),
@@ -30,11 +30,11 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     made = recording_of(
         {"time": 1, "address": 0x8000, "old": 1, "new": 2, "callers": (5, 6)},
         {"time": 1, "address": 0x8004, "cpu": 1, "maintenance": 0x62321},
-        ending=ENDING,
+        trailer=ENDING,
     )
     read = read_recording(write_recording(tmp_path / "w", made))
-    assert read.origin == ORIGIN
-    assert read.ending == ENDING
+    assert read.header == ORIGIN
+    assert read.trailer == ENDING
     assert (read.rows == made.rows).all()
     assert (tmp_path / "w").stat().st_mode & 0o777 == 0o600
 
@@ -45,7 +45,7 @@ def test_many_rows_are_written_as_they_come(tmp_path: Path) -> None:
     with recording_file(tmp_path / "w", ORIGIN) as writer:
         for start in range(0, len(rows), 30_000):
             writer.add(rows[start : start + 30_000])
-        writer.end(Ending())
+        writer.end(Trailer())
     assert (read_recording(tmp_path / "w").rows == rows).all()
 
 
@@ -81,9 +81,9 @@ def test_rows_that_cannot_be(tmp_path: Path, rows: list[dict[str, int]], said: s
 
 
 @pytest.mark.parametrize("origin", [replace(ORIGIN, build_id="xy"), replace(ORIGIN, cpus=-1)])
-def test_a_machine_that_cannot_be(tmp_path: Path, origin: Origin) -> None:
+def test_a_machine_that_cannot_be(tmp_path: Path, origin: Header) -> None:
     with pytest.raises(InputError, match="its header cannot be parsed"):
-        read_recording(write_recording(tmp_path / "w", replace(recording_of({}), origin=origin)))
+        read_recording(write_recording(tmp_path / "w", replace(recording_of({}), header=origin)))
 
 
 def test_another_file(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_another_file(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_every_cut_and_every_damaged_byte_is_one_error(tmp_path: Path) -> None:
-    path = write_recording(tmp_path / "w", recording_of({"address": 0x8000}, ending=ENDING))
+    path = write_recording(tmp_path / "w", recording_of({"address": 0x8000}, trailer=ENDING))
     whole = path.read_bytes()
     seed = random.Random(1)  # noqa: S311 - which bit is no secret
     for size in range(len(whole)):

@@ -14,7 +14,7 @@ from prologue.errors import InputError
 from prologue.insn import a64
 from prologue.live.pokes.judge import JudgedWrites, judge_writes
 from prologue.live.pokes.maintenance import missing_maintenance
-from prologue.live.pokes.recording import NO_CPU, Ending, Flag, Function, Loss, Maintenance, Sight
+from prologue.live.pokes.recording import NO_CPU, Capability, Flag, Function, Loss, Maintenance, Trailer
 from prologue.live.report.writes import render_writes, table_of, unseen
 from tests.live.pokes.made import recording_of, write_recording
 from tests.rules.recorded import CALLERS, FUNCTIONS, PLACE, STORE, SWITCHED
@@ -23,10 +23,10 @@ BL = 0x94000010
 B_EQ = 0x54000040
 
 
-def judged(*writes: dict[str, Any], without: tuple[Sight, ...] = (), **ending: Any) -> JudgedWrites:
-    made = recording_of(*(SWITCHED | write for write in writes), ending=Ending(functions=FUNCTIONS, **ending))
-    sees = tuple(sight for sight in made.origin.sees if sight not in without)
-    return judge_writes(replace(made, origin=replace(made.origin, sees=sees)))
+def judged(*writes: dict[str, Any], without: tuple[Capability, ...] = (), **ending: Any) -> JudgedWrites:
+    made = recording_of(*(SWITCHED | write for write in writes), trailer=Trailer(functions=FUNCTIONS, **ending))
+    sees = tuple(sight for sight in made.header.sees if sight not in without)
+    return judge_writes(replace(made, header=replace(made.header, sees=sees)))
 
 
 def codes(*writes: dict[str, Any], **how: Any) -> list[str]:
@@ -117,12 +117,12 @@ def test_slots_and_programs_that_nothing_reaches() -> None:
     functions = tuple(f._replace(name="bpf_arch_text_copy") if f.start == STORE else f for f in FUNCTIONS)
     copied = SWITCHED | {"new": a64.MOV_X9_X30, "maintenance": 0, "flags": 0}
     writes = [copied, copied | {"flags": Flag.RAN_BEFORE}, copied | {"flags": Flag.RAN_BEFORE | Flag.RAN_MEANWHILE}]
-    done = judge_writes(recording_of(*writes, ending=Ending(functions=functions)))
+    done = judge_writes(recording_of(*writes, trailer=Trailer(functions=functions)))
     # Executed while it was written: it was reachable, whatever its writer is called.
     assert {(row.why.partition(": ")[2], row.verdict) for row in table_of(done)} == {
         ("never executed before", "not live"), ("not executed meanwhile", "not live"), ("", "PL308, PL506"),
     }  # fmt: skip
-    blind = replace(done.recording, origin=replace(done.recording.origin, sees=("old", "callers", "pc")))
+    blind = replace(done.recording, header=replace(done.recording.header, sees=("old", "callers", "pc")))
     assert judge_writes(blind).findings == ()
     assert any("unreachable by their writer's name alone" in said for said in unseen(judge_writes(blind)))
 
@@ -131,10 +131,12 @@ NEVER = {"old": 0x530C7E61, "new": 0x53097E61, "flags": 0}  # LSR W1, W19, #12 a
 CONSTANT = tuple(f._replace(name="futex_init") if f.start == CALLERS[2] & ~0xFFF else f for f in FUNCTIONS)
 
 
-def set_by(functions: tuple[Function, ...], *writes: dict[str, Any], without: tuple[Sight, ...] = ()) -> JudgedWrites:
-    made = recording_of(*(SWITCHED | NEVER | write for write in writes), ending=Ending(functions=functions))
-    sees = tuple(sight for sight in made.origin.sees if sight not in without)
-    return judge_writes(replace(made, origin=replace(made.origin, release="7.3.4-made", sees=sees)))
+def set_by(
+    functions: tuple[Function, ...], *writes: dict[str, Any], without: tuple[Capability, ...] = ()
+) -> JudgedWrites:
+    made = recording_of(*(SWITCHED | NEVER | write for write in writes), trailer=Trailer(functions=functions))
+    sees = tuple(sight for sight in made.header.sees if sight not in without)
+    return judge_writes(replace(made, header=replace(made.header, release="7.3.4-made", sees=sees)))
 
 
 def test_a_live_write_to_what_no_cpu_had_executed() -> None:
@@ -198,7 +200,7 @@ def test_lines_that_were_not_seen_are_said_where_they_matter() -> None:
 def test_another_machine() -> None:
     made = recording_of(SWITCHED)
     with pytest.raises(InputError, match="x86_64, not arm64"):
-        judge_writes(replace(made, origin=replace(made.origin, machine="x86_64")))
+        judge_writes(replace(made, header=replace(made.header, machine="x86_64")))
 
 
 DC, DSB, IC, ALL, LOCAL, ISB, MORE, DC2, IC2 = (
@@ -236,14 +238,14 @@ def test_maintenance(steps: tuple[Maintenance, ...], ctr: int | None, missing: s
 
 
 def test_functions_that_are_not_known_are_addresses() -> None:
-    made = recording_of(SWITCHED, ending=Ending(functions=(Function(1, 2, "f"),)))
+    made = recording_of(SWITCHED, trailer=Trailer(functions=(Function(1, 2, "f"),)))
     (finding,) = judge_writes(made).findings
     assert finding.code == "PL507"
     assert hex(STORE) in finding.message
 
 
 def test_quiet_leaves_json_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = recording_of(SWITCHED, ending=Ending(functions=FUNCTIONS))
+    made = recording_of(SWITCHED, trailer=Trailer(functions=FUNCTIONS))
     command = ["writes", "judge", "-q", str(write_recording(tmp_path / "made.writes", made))]
     assert (main(command), capsys.readouterr().out) == (0, "")
     assert main([*command, "--json"]) == 0
@@ -251,7 +253,7 @@ def test_quiet_leaves_json_whole(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_writer_has_one_line_of_the_table_whatever_its_name_is() -> None:
-    made = recording_of(SWITCHED, ending=Ending(functions=(Function(STORE, STORE + 4, "a\nb"),)))
+    made = recording_of(SWITCHED, trailer=Trailer(functions=(Function(STORE, STORE + 4, "a\nb"),)))
     text = render_writes(judge_writes(made), "text", show_all=False)
     assert [line.split()[:2] for line in text.splitlines() if line.startswith("unknown")] == [["unknown:", r"a\nb"]]
 
@@ -260,8 +262,8 @@ def test_a_writer_has_one_line_of_the_table_whatever_its_name_is() -> None:
 def test_a_writer_of_a_release_that_was_never_compared(release: str, *, known: bool) -> None:
     """It may be that release's own: no finding, and no pass."""
     functions = tuple(f._replace(name="new_patcher") if f.start == CALLERS[2] & ~0xFFF else f for f in FUNCTIONS)
-    made = recording_of(SWITCHED, ending=Ending(functions=functions))
-    done = judge_writes(replace(made, origin=replace(made.origin, release=release)))
+    made = recording_of(SWITCHED, trailer=Trailer(functions=functions))
+    done = judge_writes(replace(made, header=replace(made.header, release=release)))
     assert {finding.code for finding in done.findings} == ({"PL507"} if known else set())
     assert {finding.code for finding in done.undecided} == (set() if known else {"PL507"})
     text, data = render_writes(done, "text", show_all=False), render_writes(done, "json", show_all=False)

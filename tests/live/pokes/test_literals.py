@@ -41,7 +41,7 @@ def of_pass(found: Recording) -> list[tuple[int, int, int]]:
 def test_words_are_those_that_changed() -> None:
     said = processed(literal(KERNEL_READ - 8) + literal(OTHER))
     found = recording(said)
-    assert found.ending.lost == ()
+    assert found.trailer.lost == ()
     ours = [row for row in of_pass(found) if KERNEL_READ - 8 <= row[0] <= OTHER + 4]
     assert ours == [
         (at + half, NOP, new) for at in (KERNEL_READ - 8, OTHER) for half, new in zip((0, 4), NOP_OPS, strict=True)

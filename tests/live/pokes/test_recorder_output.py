@@ -27,12 +27,12 @@ def recording(text: str) -> Recording:
 def names(found: Recording, k: int) -> list[str]:
     """The writer's name, and its callers'."""
     places = [int(found.rows["pc"][k]), *found.rows["callers"][k].tolist()]
-    return [f.name for place in places for f in found.ending.functions if f.start <= place < f.end]
+    return [f.name for place in places for f in found.trailer.functions if f.start <= place < f.end]
 
 
 def test_a_recording() -> None:
     found = recording(SAID)
-    origin, ending = found.origin, found.ending
+    origin, ending = found.header, found.trailer
     assert (origin.source, origin.machine, origin.clock, origin.cpus) == ("kprobe events", "aarch64", "ns", 2)
     assert (origin.release, origin.build_id) == (
         "6.12.107+deb13-cloud-arm64", "f44ce0b1d197e8e3dab952a5de8835b4ebe1e28c",
@@ -88,7 +88,7 @@ def test_a_module_that_is_loaded() -> None:
     found = recording(SAID)
     loading = found.rows["flags"] & Flag.UNREACHABLE != 0
     assert found.rows["new"][loading].tolist()[2::3] == [MOV, MOV]
-    assert any("1 time alternatives were applied to a module's text" in note for note in found.ending.notes)
+    assert any("1 time alternatives were applied to a module's text" in note for note in found.trailer.notes)
 
 
 def test_an_old_word_that_was_read_elsewhere() -> None:
@@ -97,7 +97,7 @@ def test_an_old_word_that_was_read_elsewhere() -> None:
     (row,) = found.rows[found.rows["new"] == 0x97EFA1F7]
     assert (int(row["address"]), int(row["old"])) == (KERNEL_READ + 4, 0)
     assert int(row["flags"]) == Flag.OLD_UNKNOWN | Flag.CUT_CHAIN
-    assert found.ending.lost == ()
+    assert found.trailer.lost == ()
     module = SAID.replace("addr=0xffffaca2e87b5008", "addr=0xffffaca2e87b500c")
     assert losses(module) == {"writes whose address does not match the mapped page": 1}
 
@@ -119,7 +119,7 @@ def test_a_console_with_kernel_messages(message: str) -> None:
     text = "".join(mixed) + "# poweroff\r\n"
     found, expected = recording(text), recording(SAID)
     assert np.array_equal(found.rows, expected.rows)
-    assert found.ending == expected.ending
+    assert found.trailer == expected.trailer
 
 
 def test_messages_without_time_among_the_names() -> None:
@@ -127,10 +127,10 @@ def test_messages_without_time_among_the_names() -> None:
     line = "ffffaca2e87b5148 ffffaca2e87b53e8 brd_alloc.isra.0 [brd]\n"
     assert line in SAID
     found = recording(SAID.replace(line, f"{line}hrtimer: interrupt took 99871200 ns\n"))
-    assert found.ending == recording(SAID).ending
+    assert found.trailer == recording(SAID).trailer
     torn = recording(SAID.replace(line, line[:20] + "hrtimer: interrupt took 99871200 ns\n" + line[20:]))
-    assert set(recording(SAID).ending.functions) - set(torn.ending.functions) == {
-        f for f in recording(SAID).ending.functions if f.name == "brd_alloc.isra.0"
+    assert set(recording(SAID).trailer.functions) - set(torn.trailer.functions) == {
+        f for f in recording(SAID).trailer.functions if f.name == "brd_alloc.isra.0"
     }
 
 
@@ -150,7 +150,7 @@ def without(text: str) -> str:
 
 
 def losses(text: str) -> dict[str, int | None]:
-    return {loss.what: loss.amount for loss in recording(text).ending.lost}
+    return {loss.what: loss.amount for loss in recording(text).trailer.lost}
 
 
 def test_an_event_that_is_missing() -> None:
@@ -181,7 +181,7 @@ def test_text_that_changed_unseen() -> None:
     (row,) = found.rows[found.rows["pc"] == 0]
     assert (int(row["address"]), int(row["old"]), int(row["new"])) == (0xFFFFACA2F2410080, NOP, MOV)
     assert row["cpu"] == NO_CPU
-    assert found.ending.lost == ()
+    assert found.trailer.lost == ()
     offset = (KERNEL_READ + 4 - 0xFFFFACA2F2410000) // 4
     said = SAID.replace("compared 3653632 words\n", f"compared 3653632 words\n{offset} {NOP:08x} {MOV:08x}\n")
     assert losses(said) == {"words that do not hold what was recorded last": 1}
@@ -189,7 +189,7 @@ def test_text_that_changed_unseen() -> None:
 
 def test_text_that_was_not_compared() -> None:
     found = recording(SAID.replace("compared 3653632 words", "not compared: switched off (-n)"))
-    assert "before and after: not compared: switched off (-n)" in found.ending.notes[0]
+    assert "before and after: not compared: switched off (-n)" in found.trailer.notes[0]
 
 
 WORD = (
@@ -203,7 +203,7 @@ def test_a_kernel_that_lets_one_probe_the_copy() -> None:
     text = SAID[:at] + WORD + SAID[at:]
     text = text.replace("\n3\n17\n", "\n3\n18\n")
     assert losses(text) == {}
-    assert any("1 hit" in note for note in recording(text).ending.notes)
+    assert any("1 hit" in note for note in recording(text).trailer.notes)
     assert losses(text.replace("next=0x0 new=0x97efa1f7", "next=0x0 new=0x97efa1f8")) == {
         "writes for which copy_to_kernel_nofault saw other words": 1
     }

@@ -19,7 +19,7 @@ from tests.perf.made import ARM64, X86
 
 def test_what_is_read(tmp_path: Path) -> None:
     ours = write_recording(tmp_path / "boot.writes", recording_of({"time": 1, "address": 0xFFFF800080010004, "new": 5}))
-    assert read_any(ours).origin.source == "a test"
+    assert read_any(ours).header.source == "a test"
     data = tmp_path / "recorded"
     data.mkdir()  # as perf record --kcore makes it
     write_perf_data(data / "data", ARM64)

@@ -117,8 +117,8 @@ def test_writes_are_recorded(guest: Guest, capsys: pytest.CaptureFixture[str]) -
         changes.setdefault(int(row["address"]), []).append((int(row["old"]), int(row["new"])))
     start = Kernel(guest.vmlinux).symbols.find("vfs_read")
     assert start is not None
-    assert found.ending.slide is not None
-    vaddr = start.vaddr + found.ending.slide
+    assert found.trailer.slide is not None
+    vaddr = start.vaddr + found.trailer.slide
     (old, branch), back = changes[vaddr + 4]
     assert old == a64.NOP
     assert a64.classify(branch) == "BL"

@@ -65,8 +65,8 @@ def test_the_recorder_and_the_plugin_agree(tmp_path: Path) -> None:
     command = ["writes", "boot", str(kernel.vmlinux), "--initrd", str(initrd), "-o", str(out)]
     assert main(command) == 0
     recorded, seen = read_any(tmp_path / "all.writes.log"), read_any(out)
-    assert recorded.ending.lost == ()
-    assert recorded.ending.slide == seen.ending.slide
+    assert recorded.trailer.lost == ()
+    assert recorded.trailer.slide == seen.trailer.slide
     ours, theirs = live(recorded), live(seen)
     assert len(ours) > 300
     # Before them come boot and the recorder's own search, after them its probes go away.

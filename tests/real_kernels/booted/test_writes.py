@@ -215,7 +215,7 @@ def test_an_instruction_that_is_executed_without_synchronisation(
     bad.save()
     assert main(["writes", "boot", str(vmlinux), "--image", str(image), "-o", str(out)]) == 0
     recording = read_recording(out)
-    slide = recording.ending.slide
+    slide = recording.trailer.slide
     assert slide is not None
     flags = {
         k: Flag(int(row["flags"])) for k in (6, 12) for row in recording.rows if row["address"] == start + slide + 4 * k

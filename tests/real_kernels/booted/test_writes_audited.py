@@ -89,7 +89,7 @@ def dump_in_pauses(monitor: Path, log: Path, dumps: dict[str, Path], over: Event
 
 def net(recording: Recording, kernel: Kernel) -> Counter[tuple[str, str]]:
     """What became of each word of the kernel between the two marks, by kind."""
-    rows, slide, place = recording.rows, recording.ending.slide or 0, kernel.symbols.find(PLACE)
+    rows, slide, place = recording.rows, recording.trailer.slide or 0, kernel.symbols.find(PLACE)
     assert place is not None
     address = rows["address"]
     one, two = ((address == place.vaddr + slide + at).nonzero()[0] for at in (ONE, TWO))

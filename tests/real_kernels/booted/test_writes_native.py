@@ -105,10 +105,10 @@ def live(recording: Recording) -> list[tuple[int, int, int]]:
 
 def require_same(recorded: Recording, seen: Recording) -> None:
     """Nothing is missing between the recorder's first and its last write."""
-    assert recorded.ending.lost == ()
-    assert recorded.ending.slide == seen.ending.slide
+    assert recorded.trailer.lost == ()
+    assert recorded.trailer.slide == seen.trailer.slide
     # This kernel lets one probe the writers that are not traced: every word was recorded twice.
-    assert any("copy_to_kernel_nofault was probed, too" in note for note in recorded.ending.notes)
+    assert any("copy_to_kernel_nofault was probed, too" in note for note in recorded.trailer.notes)
     ours, theirs = live(recorded), live(seen)
     assert len(ours) > 200
     starts = [k for k, write in enumerate(theirs) if write == ours[0]]
@@ -179,7 +179,7 @@ def test_planted_writers(
     assert kernel.sites is not None
     assert {word for finding in late for word in finding["found"]} == {hex(a64.MOV_X9_X30)}
     assert all("ftrace_make_call" in finding["message"] for finding in late)
-    slide = recorded.ending.slide or 0
+    slide = recorded.trailer.slide or 0
     assert {int(finding["vaddr"], 16) - slide for finding in late} <= set(kernel.sites.first.tolist())
     assert len(late) > 20
     # The module is named, with its functions; what has to follow a write is judged by the line that was written.
