@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from prologue_bench.errors import MissingToolError, UnreachableError
-from prologue_bench.guest import apt, deb
+from prologue_bench.guest import apt
 from prologue_bench.guest.archive import sources_list
 from prologue_bench.host import cache as kept
 from prologue_bench.host.progress import silent
+from tests.support.debian.source import extract_all
 from tests.support.needs import missing
 
 _SUITE: Final = "trixie"
@@ -50,4 +51,4 @@ def _unpack(root: Path) -> None:
     private.refresh(silent)
     private.download([private.show(name) for name in _PACKAGES], home / "debs", silent)
     for package in (home / "debs").iterdir():
-        deb.extract_all(package, root)
+        extract_all(package, root)
