@@ -16,8 +16,8 @@ import prologue
 ROOT = Path(prologue.__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
-# The figures of the series, and the page of all who build a kernel.
-LONG = {"architecture.md", "kernel-evidence.md", "kernel-integration.md"}
+# The rooms of the code.
+LONG = {"architecture.md"}
 LINK = re.compile(r"\[[^\]\[]*\]\(([^)\s]+)\)")
 
 
