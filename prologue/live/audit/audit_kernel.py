@@ -56,7 +56,7 @@ class KernelFacts:
         """Make the scene in which the text of the kernel, or of a module, is judged."""
         return Scene(
             binary=binary, slide=slide, variables=self.variables, kernel=self.kernel, kernel_slide=self.kernel.slide,
-            restless=is_restless(binary.memory, binary.live_text),
+            unstable=is_unstable(binary.memory, binary.live_text),
         )  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def read_facts(kernel: RunningKernel, state: KernelState | None) -> KernelFacts:
     variables = Variables.of_kernel(kernel)
     variables.fetch_named(_NAMES)
     breakpoints = find_breakpoints(variables, state.kprobes if state else ())
-    ftrace = FtraceState(kernel, variables, state, restless=is_restless(kernel.memory, kernel.live_text))
+    ftrace = FtraceState(kernel, variables, state, unstable=is_unstable(kernel.memory, kernel.live_text))
     return KernelFacts(
         kernel=kernel, variables=variables, ftrace=ftrace, breakpoints=breakpoints, state=state,
         not_known=_not_known(kernel),
@@ -94,7 +94,7 @@ def _not_known(kernel: RunningKernel) -> str:
     return next((reason for release in named if (reason := not_known(release))), "")
 
 
-def is_restless(memory: Memory, text: LiveText) -> bool:
+def is_unstable(memory: Memory, text: LiveText) -> bool:
     """Return whether text and data may be of different moments."""
     if isinstance(memory, Capture) and not memory.settled:
         return True

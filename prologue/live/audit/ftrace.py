@@ -106,7 +106,7 @@ class _Slots:
         ops, state = int(self._literal[k]), self._state
         if ops in state.ops.places or not state.may_be_leaving(ops):
             return False
-        return state.restless or (state.direct_call(ops) == target and state.is_code(target))
+        return state.unstable or (state.direct_call(ops) == target and state.is_code(target))
 
     def _sent(self, k: int, place: int) -> int | None:
         """Return where ftrace sends the calls of a site directly: its literal's ops says it, or ``direct_functions``.

@@ -59,15 +59,15 @@ class FtraceState:
         variables: Variables,
         state: KernelState | None = None,
         *,
-        restless: bool = False,
+        unstable: bool = False,
     ) -> None:
-        """Take the kernel; ``restless`` if text changed in several readings: its state is then of another moment."""
+        """Take the kernel; ``unstable`` if text changed in several readings: its state is then of another moment."""
         self._kernel = kernel
         self._state = state
         self._slide = kernel.slide
         self._variables, self._objects = variables, Objects(variables)
-        self.restless = restless
-        self.busy = restless or variables.is_held("ftrace_lock")
+        self.unstable = unstable
+        self.busy = unstable or variables.is_held("ftrace_lock")
         self.idle_ops = variables.place("ftrace_nop_ops")
         self.list_ops = variables.place("ftrace_list_ops")
 
@@ -102,7 +102,7 @@ class FtraceState:
         """
         if not self.busy:
             return False
-        if self.restless:
+        if self.unstable:
             return True
         to_func = self._variables.layouts.get("ftrace_ops.func")
         func = None if to_func is None else self._variables.quad(ops + to_func)

@@ -38,7 +38,7 @@ def claim_jump_labels(scene: Scene) -> Claims:
     formed = (live == to_target) | (live == nop)
     expected = np.where(enabled.known, np.where(jumps, to_target, nop), np.where(formed, live, nop))
     # Keys and text of a capture are read one after the other: if text did not come to rest, the kernel was at work.
-    at_work = scene.restless or scene.variables.is_held("jump_label_mutex")
+    at_work = scene.unstable or scene.variables.is_held("jump_label_mutex")
     in_between = formed & (being_set | at_work)
 
     def reason(k: int) -> str:

@@ -24,7 +24,7 @@ class Scene:
     variables: Variables
     kernel: Binary
     kernel_slide: int
-    restless: bool = False  # some of its words still changed after several readings
+    unstable: bool = False  # some of its words still changed after several readings
 
     def runs_at(self, vaddrs: U64) -> U64:
         """Return the run-time addresses of link-time ones."""

@@ -75,10 +75,10 @@ class Memory(Protocol):
 
 
 class SecondReading(NamedTuple):
-    """A range that was read again; ``flickered`` if its bytes differed a moment ago, and are as before now."""
+    """A range that was read again; ``unstable`` if its bytes differed a moment ago, and are as before now."""
 
     data: bytes
-    flickered: bool
+    unstable: bool
 
 
 def read_vmcoreinfo(text: bytes, name: str) -> KernelInfo:

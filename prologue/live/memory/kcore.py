@@ -134,7 +134,7 @@ class RemoteKcore(AskedMemory, CoreMemory):
     def read_again(self, ranges: Sequence[Range], before: Sequence[bytes]) -> list[SecondReading]:
         """Read the present memory; only pieces whose checksum is not that of ``before`` are sent."""
         wanted: list[tuple[int, Range, bool]] = []  # number of the range, place in the file, whether its sum differed
-        flickered = [False] * len(ranges)
+        unstable = [False] * len(ranges)
         readings = [bytearray(data) for data in before]
         places = [self.core.place_of(*piece) for piece in ranges]
         whole = [list(chunks(place, piece.size)) for place, piece in zip(places, ranges, strict=True)]
@@ -149,9 +149,9 @@ class RemoteKcore(AskedMemory, CoreMemory):
             wanted += [(k, chunk, is_same is not None) for chunk in pieces if not (is_same := next(same))]
         for (k, piece, differed), data in zip(wanted, self._dd_all([piece for _, piece, _ in wanted]), strict=True):
             where = slice(piece.vaddr - places[k], piece.end - places[k])
-            flickered[k] |= differed and data == before[k][where]
+            unstable[k] |= differed and data == before[k][where]
             readings[k][where] = data
-        return [SecondReading(bytes(data), changed) for data, changed in zip(readings, flickered, strict=True)]
+        return [SecondReading(bytes(data), changed) for data, changed in zip(readings, unstable, strict=True)]
 
     def _same(self, pieces: Sequence[tuple[Range, bytes]]) -> list[bool | None]:
         """Return whether each piece of the file still has those bytes; None if there is no sum that says so."""

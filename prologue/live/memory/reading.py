@@ -58,7 +58,7 @@ def read_until_stable(
             differ = (np.frombuffer(last[k], "<u4") != np.frombuffer(data, "<u4")) | (there[k] != has)
             different[k] = np.flatnonzero(differ if matters is None else differ & matters[k])
             last[k], there[k] = data, has
-        changing = [k for k, (_, flickered) in zip(todo, again, strict=True) if flickered or len(different[k])]
+        changing = [k for k, (_, unstable) in zip(todo, again, strict=True) if unstable or len(different[k])]
         if not changing:
             break
         todo = changing if between is None else todo
@@ -77,7 +77,7 @@ def _read_again(
         except UnmappedError:
             pass
     contents, there = _read_present(memory, ranges)
-    return [SecondReading(data, flickered=False) for data in contents], there
+    return [SecondReading(data, unstable=False) for data in contents], there
 
 
 def _read_present(memory: Memory, ranges: Sequence[Range]) -> tuple[list[bytes], list[Bool]]:

@@ -35,7 +35,7 @@ class MadeVariables(Variables):
 
 
 def made(
-    *, held: bool, removed: int, restless: bool = False, partial: bool = False, state: KernelState | None = None
+    *, held: bool, removed: int, unstable: bool = False, partial: bool = False, state: KernelState | None = None
 ) -> FtraceState:
     section = object()
     image = SimpleNamespace(text_sections=(section,), section_at=lambda vaddr: section if vaddr == TEXT else None)
@@ -45,7 +45,7 @@ def made(
     symbols = SimpleNamespace(find=lambda name: SimpleNamespace(vaddr=CALLER, size=4))
     kernel: Any = SimpleNamespace(image=image, slide=SLIDE, symbols=symbols)
     variables = MadeVariables(held=held, removed=removed, partial=partial)
-    return FtraceState(kernel, variables, state, restless=restless)
+    return FtraceState(kernel, variables, state, unstable=unstable)
 
 
 @pytest.mark.parametrize(
@@ -80,12 +80,12 @@ def test_where_an_ops_sends_calls_has_to_be_code(direct: int, expected: bool) ->
 
 
 def test_text_that_does_not_come_to_rest_is_as_good_as_a_lock_that_is_held() -> None:
-    assert made(held=False, removed=0, restless=True).may_be_leaving(LEAVING)
+    assert made(held=False, removed=0, unstable=True).may_be_leaving(LEAVING)
 
 
 def test_memory_of_another_moment_says_nothing_of_an_ops_that_left() -> None:
     """A capture of Debian's 6.12 under load: the page of a BPF program's ops had another thing when it was copied."""
-    state = made(held=True, removed=0, restless=True)
+    state = made(held=True, removed=0, unstable=True)
     cast("Any", state)._variables._words[LEAVING] = 0x802000
     assert state.may_be_leaving(LEAVING)
     stopped = made(held=True, removed=0)

@@ -102,7 +102,7 @@ def every_claim(
     kernel = Kernel(kernel.path)
     flags = np.full(len(sites.second), ENABLED if enabled else 0, np.uint64)
     said = SimpleNamespace(
-        busy=busy, restless=False, disabled=False, sets_literals_late=False, idle_ops=IDLE, list_ops=None,
+        busy=busy, unstable=False, disabled=False, sets_literals_late=False, idle_ops=IDLE, list_ops=None,
         trampolines=frozenset((sites.second + np.uint64(8)).tolist()), direct_targets={},
         ops=Ops(frozenset({TRACER}), complete=complete),
         records=LiveRecords(np.sort(sites.second) + np.uint64(0 if recorded else 1 << 30), flags),
