@@ -39,7 +39,7 @@ def run(args: Namespace) -> int:
         require_other(out, args.vmlinux, *map(Path, sources), *chain.from_iterable((modules or {}).values()))
     look = look_of(args, ("--plot", args.plot))
     if args.plot:
-        from prologue.live.report.audit_plot import plot_audit
+        from prologue.live.report.strips import plot_audit
         from prologue.report.pictures import require_plottable
 
         require_plottable(args.plot)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from prologue.arrays import U32, U64, Bool, among
 from prologue.live.audit.audited import OwnedWords
-from prologue.live.audit.run import AuditedFile
+from prologue.live.audit.run import KERNEL, Audit, AuditedFile
+from prologue.report.pictures import PictureLook
+from prologue.report.text_plot import PlottedWords, plot_strips
 
 
 class Strip(NamedTuple):
@@ -43,6 +46,14 @@ def strips_of(file: AuditedFile) -> dict[str, Strip]:
         )
         strips["no mechanism"] = Strip(wrong[free], linked, live, np.ones(int(free.sum()), np.bool_))
     return strips
+
+
+def plot_audit(audit: Audit, path: Path, look: PictureLook) -> None:
+    """Draw the kernel's own text; modules are elsewhere in memory, and are left out; errors as of ``plot_strips``."""
+    kernel = next(file for file in audit.files if file.name == KERNEL)
+    title = f"{audit.release}: where the kernel patches its text (darker: changed; red: wrong)"
+    strips = {name: PlottedWords(s.vaddrs, s.changed, s.wrong) for name, s in strips_of(kernel).items()}
+    plot_strips(strips, title, path, look)
 
 
 def _strip(parts: list[OwnedWords], wrong: U64) -> Strip:

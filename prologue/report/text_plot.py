@@ -1,16 +1,17 @@
-"""A picture of a kernel's text: one strip for each mechanism, from the first address to the last."""
+"""A picture of a kernel's text: one strip for each kind of words, from the first address to the last."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from prologue.arrays import U64, sorted_unique
+from prologue.arrays import U64, Bool, sorted_unique
 from prologue.errors import OutputError
-from prologue.live.audit.run import KERNEL, Audit
-from prologue.live.report.strips import strips_of
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.tables import alternative_entries, jump_labels
 from prologue.report.pictures import PictureLook, drawing, save_picture, shade
 
 if TYPE_CHECKING:
@@ -24,18 +25,45 @@ _FAINT: Final = 0.5  # of words that could be changed, on either ground
 _STRIP, _HEAD = 0.38, 1.3  # inches
 
 
-def plot_audit(audit: Audit, path: Path, look: PictureLook) -> None:
-    """Draw the kernel's own text; modules are elsewhere in memory, and are left out.
+class PlottedWords(NamedTuple):
+    """Words of one kind by address, ascending, and masks of those that are darker, and red; shape (n,)."""
+
+    vaddrs: U64
+    changed: Bool
+    wrong: Bool
+
+
+def plot_kernel(kernel: Kernel, path: Path, look: PictureLook) -> None:
+    """Draw where records point, sites are, and boot and jump labels write; errors as of ``plot_strips``."""
+    sites, records = kernel.sites, kernel.records
+    kinds: dict[str, tuple[U64, Bool | None]] = {}
+    if sites is not None and records is not None:
+        kinds = {"sites": (sites.first, sites.has_mov), "records": (records.values[sites.record], sites.moved)}
+    kinds |= {"alternatives": (alternative_entries(kernel).original.words(), None)}
+    kinds |= {"jump labels": (jump_labels(kernel).code, None)}
+    strips = {name: _in_text(kernel, vaddrs, marked) for name, (vaddrs, marked) in kinds.items()}
+    title = f"{kernel.release or path.name}: what lies where in the text (darker: processed)"
+    plot_strips({name: strip for name, strip in strips.items() if len(strip.vaddrs)}, title, path, look)
+
+
+def _in_text(kernel: Kernel, vaddrs: U64, marked: Bool | None) -> PlottedWords:
+    """Return words without those outside of the file's text, sorted."""
+    marked = np.zeros(len(vaddrs), np.bool_) if marked is None else marked
+    inside = np.flatnonzero(kernel.text.in_text(vaddrs))
+    order = inside[np.argsort(vaddrs[inside], kind="stable")]
+    return PlottedWords(vaddrs[order], marked[order], np.zeros(len(order), np.bool_))
+
+
+def plot_strips(strips: Mapping[str, PlottedWords], title: str, path: Path, look: PictureLook) -> None:
+    """Draw a strip for each kind of words, with its counts.
 
     Raises:
-        OutputError: ``path`` cannot be written, or no mechanism owns a word.
+        OutputError: ``path`` cannot be written, or there are no words.
 
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    kernel = next(file for file in audit.files if file.name == KERNEL)
-    strips = strips_of(kernel)
     if not strips:
         raise OutputError("no picture: no mechanism of this kernel owns a word of its text", path=path)
     owned = np.concatenate([strip.vaddrs for strip in strips.values()])
@@ -49,11 +77,11 @@ def plot_audit(audit: Audit, path: Path, look: PictureLook) -> None:
         for axis, (name, words) in zip(axes, strips.items(), strict=True):
             places = [_compact(words.vaddrs[which], blocks) for which in (slice(None), words.changed, words.wrong)]
             _draw(axis, places, size, unit)
-            counts = f"{words.changed.sum():,} of {len(words.vaddrs):,}"
+            changed = f"{words.changed.sum():,} of " if words.changed.any() else ""
+            counts = f"{changed}{len(words.vaddrs):,}"
             axis.set_ylabel(f"{name}\n{counts}", rotation=0, ha="right", va="center", fontsize=8)
         left_out = ", from the lowest address on; text without owned words is left out" if look.notes else ""
         axes[-1].set_xlabel(f"{unit_name} of text{left_out}")
-        title = f"{audit.release}: where the kernel patches its text (darker: changed; red: wrong)"
         figure.suptitle(title if look.title is None else look.title, fontsize=10)
         save_picture(figure, path)
 
