@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from prologue.gate.identity import verification_date
 from prologue.insn.disasm import insn_text
 from prologue.report.html.page import Badge, BulletList, Cause, Causes, FindingPlace, Flames, Page, PagePart, Table
 from prologue.trace.report.flames import place_bars
@@ -38,6 +39,7 @@ def stats_page(document: Document, notes: Sequence[str], stacks: Iterable[str], 
         title="prologue trace stats",
         subject=document["trace"],
         facts=_facts(document),
+        date=verification_date(),
         outcome="",
         summary=", ".join(counted(document[f"{noun}s"], noun) for noun in ("instruction", "range", "gap")),
         parts=parts,
@@ -61,6 +63,7 @@ def check_page(
         title="prologue trace check",
         subject=document["trace"],
         facts=_facts(document),
+        date=verification_date(),
         outcome=outcome,
         summary="; ".join(verdict) or "no step could be judged",
         parts=[

@@ -57,6 +57,30 @@ def test_it_reads_the_same_in_any_encoding_of_standard_output() -> None:
     assert Document(html).text.count("é名") == 2
 
 
+def test_the_head_says_what_was_judged_and_when() -> None:
+    facts = [("file", "/a/very/long/way/vmlinux"), ("release", "6.12.0"), ("sha256", "0" * 64)]
+    whole = replace(page(), subject="/a/very/long/way/vmlinux", facts=facts, date="2026-11-29T12:00:00Z")
+    html = render_page(whole)
+    assert "<title>title: vmlinux</title>" in html
+    assert all(f"<dt>{name}</dt><dd>{value}</dd>" in html for name, value in facts)
+    assert "<dd>2026-11-29T12:00:00Z by prologue " in html
+
+
+def test_backticks_are_code_and_no_markup_is() -> None:
+    html = render_page(page(BulletList(title="t", lines=["run `make <all>` & wait", "``a`` alone", "one ` only"])))
+    assert "<li>run <code>make &lt;all&gt;</code> &amp; wait</li>" in html
+    assert "<li><code>a</code> alone</li>" in html
+    assert "<li>one ` only</li>" in html
+
+
+def test_cells_of_a_wide_table_have_their_heads() -> None:
+    """On a narrow screen each row is a list."""
+    rows = [[str(k) for k in range(7)]]
+    wide, narrow = (Table(title="t", head=[f"h{k}" for k in range(n)], rows=[rows[0][:n]]) for n in (7, 6))
+    assert [cell.get("data-head") for cell in Document(render_page(page(wide))).all("td")] == list(wide.head)
+    assert not any("data-head" in cell for cell in Document(render_page(page(narrow))).all("td"))
+
+
 def test_a_broken_kernel(mini: Mini, tmp_path: Path, capsys: Said) -> None:
     vmlinux, out = mini(Spec()), tmp_path / "report.html"
     elf = ElfEdit(vmlinux)
