@@ -120,13 +120,19 @@ class Owners:
     def _of_filters(self, known: set[int]) -> list[OwnedRange]:
         """Return the code of filters of tasks and sockets, except programs, which are ``known``."""
         codes: dict[int, BpfCode] = {}
+        programs = set[int]()
         try:
-            for program in dict.fromkeys(filters(self._objects, self.filter_errors.append)):
-                code = code_of_filter(self._objects, program)
-                if code.start < code.end and code.start not in known and self._is_in_memory_of_bpf(code):
-                    codes[code.start] = code
+            programs.update(filters(self._objects, self.filter_errors.append))
         except NotKnownError as error:
             self.filter_errors.append(error)
+        for program in sorted(programs - {0}):
+            try:
+                code = code_of_filter(self._objects, program)
+            except NotKnownError as error:
+                self.filter_errors.append(error)
+                continue
+            if code.start < code.end and code.start not in known and self._is_in_memory_of_bpf(code):
+                codes[code.start] = code
         return [OwnedRange(code.start, code.end, BPF, kind=code.kind) for code in codes.values()]
 
     def _is_in_memory_of_bpf(self, code: BpfCode) -> bool:

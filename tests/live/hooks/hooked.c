@@ -396,6 +396,7 @@ struct xa_node *unused_xa_node;
 /* A task with an open socket, and what a filter of classic BPF in the pack may hang at; nothing leads to that. */
 struct bpf_prog classic = { .type = 0, .bpf_func = pack_text + 4, .jited_len = 64 };
 struct seccomp_filter filter_of_task = { .prog = &classic };
+struct seccomp_filter empty_filter = { .moved = 1 };
 struct sk_filter filter_of_socket = { .prog = &classic };
 struct sock_reuseport reuseport = { .prog = &classic };
 u64 socket_file_ops = 1;

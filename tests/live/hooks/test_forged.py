@@ -119,6 +119,7 @@ UNLISTED = "128 bytes of programs in packs of BPF are of no program, task or soc
         pytest.param({"init_task+64": "filter_of_task"}, "", id="seccomp"),
         pytest.param({"sock+8": "filter_of_socket"}, "", id="socket"),
         pytest.param({"sock+16": "reuseport"}, "", id="sockets of one port"),
+        pytest.param({"init_task+64": "empty_filter", "sock+16": "reuseport"}, "", id="beside one that leads nowhere"),
         pytest.param({"sock+8": "filter_of_socket", "open_file+8": 0}, UNLISTED, id="no socket"),
         pytest.param({"init_task+64": "bpf_text", "sock+8": 16}, f"{UNLISTED}: ", id="pointers that lead nowhere"),
         pytest.param({"classic+16": "pack_text+512", "sock+8": "filter_of_socket"}, UNLISTED, id="unused chunks"),
