@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 from collections.abc import Iterator
@@ -29,7 +30,8 @@ def bug_report(error: Exception, words: list[str]) -> str:
 
 
 def _anonymous(text: str) -> str:
-    text = text.replace(str(Path.home()), "~") if Path.home() != Path("/") else text
+    home = os.environ.get("HOME", "")
+    text = text.replace(home, "~") if len(home) > 1 else text
     return _HOSTS.sub("ssh:HOST", _HOMES.sub(r"\1USER", text))
 
 

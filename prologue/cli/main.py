@@ -56,7 +56,8 @@ def main(argv: list[str] | None = None) -> int:
         if debug or code == InternalError.exit_code:
             from prologue.cli.bug_report import bug_report
 
-            print(bug_report(error, words), file=sys.stderr)
+            with suppress(OSError):  # as of what is said before
+                print(bug_report(error, words), file=sys.stderr)
         return code
 
 

@@ -67,22 +67,10 @@ def findings_sarif(  # noqa: PLR0913  # what a report is made of
         known: list[Known | None] = [*(None for _ in findings), *(entry for _, entry in baselined)]
         for result, entry in zip(results, known, strict=True):
             result["suppressions"] = [] if entry is None else [_suppression(entry)]
+    unread = [_unread(error, path, paths[path]) for path, error in errors.items()]
     run: dict[str, Any] = {
         "tool": {"driver": _driver()},
-        "invocations": [
-            {
-                "executionSuccessful": not errors,
-                **({"endTimeUtc": date} if date else {}),
-                "toolExecutionNotifications": [
-                    *({"level": "note", "message": _message(note)} for note in notes),
-                    *(_unread(error, path, paths[path]) for path, error in errors.items()),
-                ],
-                "ruleConfigurationOverrides": [
-                    {"descriptor": {"id": code, "index": _RULE_INDEX[code]}, "configuration": {"enabled": False}}
-                    for code in sorted(left_out)
-                ],
-            }
-        ],
+        "invocations": [_invocation(notes, unread, left_out, date)],
         "artifacts": [_artifact(path, known_files.get(path)) for path in paths],
         "addresses": [
             {"kind": "section", "name": printable(name), "fullyQualifiedName": printable(f"{path}:{name}")}
@@ -93,6 +81,19 @@ def findings_sarif(  # noqa: PLR0913  # what a report is made of
     if audited:  # SARIF 3.17.3: all before the last slash says what this analysis is of
         run["automationDetails"] = {"id": printable(f"prologue live audit of {', '.join(audited)}/")}
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _invocation(notes: list[str], unread: list[dict[str, Any]], left_out: Collection[str], date: str) -> dict[str, Any]:
+    """Say how the run ended, what it did not read, and which rules it left out."""
+    return {
+        "executionSuccessful": not unread,
+        **({"endTimeUtc": date} if date else {}),
+        "toolExecutionNotifications": [*({"level": "note", "message": _message(note)} for note in notes), *unread],
+        "ruleConfigurationOverrides": [
+            {"descriptor": {"id": code, "index": _RULE_INDEX[code]}, "configuration": {"enabled": False}}
+            for code in sorted(left_out)
+        ],
+    }
 
 
 def documentation() -> str:

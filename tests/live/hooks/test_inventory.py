@@ -226,6 +226,7 @@ def test_a_page_has_both_tables_and_the_map(vmlinux: Path, tmp_path: Path, capsy
     assert "<td>kprobe</td><td></td><td>vfs_write+0x4</td><td>handler on_probe</td>" in page
     assert "<td>vfs_read</td><td>ftrace_ops on_call</td>" in page
     data = json.loads(page.partition('id="map-data">')[2].partition("</script>")[0])
+    assert data["says"] == "listened to"
     assert [(strip["name"], strip["count"]) for strip in data["strips"]] == [
         ("ftrace_ops", 1), ("kprobe", 2), ("kretprobe", 1), ("livepatch", 1),
     ]  # fmt: skip
