@@ -60,8 +60,10 @@ def check_installation() -> None:
 
 
 def library_versions() -> list[str]:
-    """List the installed libraries with their versions."""
-    return list(dict.fromkeys(f"{name} {version}" for name, version, _ in _installed()))
+    """List the installed libraries with their versions, without what only developers have."""
+    extras = ((name, _EXTRA.search(marker)) for name, _, marker in _requirements())
+    used = {name for name, match in extras if match is None or match[1] not in ("test", "dev")}
+    return list(dict.fromkeys(f"{name} {version}" for name, version, _ in _installed() if name in used))
 
 
 def _installed() -> Iterator[tuple[str, str, str]]:
