@@ -113,7 +113,7 @@ def test_a_library_that_cannot_be_loaded_is_no_bug_of_ours(
     def load(*_: object) -> None:
         raise ImportError(advice)
 
-    monkeypatch.setattr("prologue.cli.main.import_function", load)
+    monkeypatch.setattr("prologue.cli.main.call", load)
     assert main(["scan", "vmlinux"]) == 2
     error = capsys.readouterr().err
     start = "prologue: a library that is installed cannot be loaded (Original error was: libstdc++.so.6: cannot open"
