@@ -37,7 +37,7 @@ def test_debug_shows_where(capsys: Said) -> None:
     assert main(["--debug", "bench", "compare", "nowhere"]) == 2
     said = capsys.readouterr().err
     assert said.startswith("Traceback (most recent call last):\n")
-    assert said.endswith("\nprologue: nowhere: No such file or directory\n")
+    assert "\nprologue: nowhere: No such file or directory\n---- paste this into a report" in said
 
 
 def test_the_bench_chooses_its_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
