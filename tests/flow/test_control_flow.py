@@ -14,6 +14,7 @@ from prologue.elf.sections import Section, SectionMap
 from prologue.flow import control_flow as flow
 from prologue.flow.control_flow import Flow
 from prologue.insn import a64, decode
+from tests.support.compare import not_ascending
 
 BASES = (0xFFFF800080010000, 0xFFFF800080018000, 0xFFFF80008001A000)
 
@@ -79,7 +80,7 @@ def test_every_word_of_every_section(monkeypatch: pytest.MonkeyPatch) -> None:
         assert made.words[position : position + len(words) + 1].tolist() == [*words.tolist(), 0]
         position += len(words) + 1
     assert inside > 100
-    assert (np.diff(made.jumps) > 0).all()
+    assert not_ascending(made.jumps) == []
 
 
 def test_relocated_branches_come_last_and_the_last_of_two_counts() -> None:

@@ -67,8 +67,8 @@ def test_it_is_what_was_executed(mini: Mini, tmp_path: Path, capsys: pytest.Capt
     for cpu in (0, 1):
         mine, words = recorded[recorded["cpu"] == cpu], executed[executed["cpu"] == cpu]
         assert np.array_equal(addresses(mine), words["vaddr"])
-        assert (np.diff(mine["time"].astype(np.int64)) >= 0).all()
-        assert (words["level"] == 1).all()
+        assert mine["time"].tolist() == sorted(mine["time"].tolist())
+        assert set(words["level"].tolist()) == {1}
     assert (recorded["flags"][1:] & 1).sum() == 1  # the second CPU's first one
     # All words but those of second slots, which the kernel swings, and of first ones, are as linked.
     kernel = Kernel(vmlinux)
@@ -97,8 +97,8 @@ def test_one_function(mini: Mini, tmp_path: Path) -> None:
     assert entry is not None
     calls = recorded["flags"] & 1 != 0
     assert calls.sum() > 50
-    assert (linked[calls] == entry.vaddr).all()
-    assert (recorded["cpu"] == 1).all()
+    assert set(linked[calls].tolist()) == {entry.vaddr}
+    assert set(recorded["cpu"].tolist()) == {1}
 
 
 def test_a_window(mini: Mini, tmp_path: Path) -> None:

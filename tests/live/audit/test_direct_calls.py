@@ -22,6 +22,7 @@ from tests.live.hooks.hooked import make, saved
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import process
 from tests.support.built import Mini
+from tests.support.compare import wrong_words
 from tests.support.elf_edit import ElfEdit
 
 _MANY = 0xFFFF_8000_0F00_0000  # an ops that has no target of its own
@@ -64,7 +65,7 @@ def test_the_table_says_where_a_direct_call_leads(
     claims = claim_ftrace(scene, cast("FtraceState", state), np.zeros(0, np.uint64))
     (seconds,) = [each for each in claims if each.mechanism == "second slots"]
     chosen = seconds.vaddrs == place
-    assert seconds.right[chosen].all() == right
+    assert (wrong_words(seconds.only(chosen)) == []) == right
     assert np.broadcast_to(seconds.unsure, chosen.shape)[chosen].all() == (sent is None)
 
 
@@ -102,4 +103,4 @@ def test_a_direct_call_whose_ops_was_just_taken_off_the_list(
     scene = Scene(binary=Kernel(kernel.path), slide=0, variables=cast("Variables", None), kernel=kernel, kernel_slide=0)
     claims = claim_ftrace(scene, cast("FtraceState", state), np.zeros(0, np.uint64))
     (seconds,) = [each for each in claims if each.mechanism == "second slots"]
-    assert seconds.right[seconds.vaddrs == place].all() == right
+    assert (wrong_words(seconds.only(seconds.vaddrs == place)) == []) == right

@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from prologue.cli.main import main
@@ -18,6 +17,7 @@ from prologue.kernel.marker_reader import FLAGS
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import AUDIT, as_running, process
 from tests.support.built import Mini
+from tests.support.compare import addresses
 from tests.support.elf_edit import MOV, NOP, edit
 
 FORMS = [
@@ -109,8 +109,8 @@ def test_an_overlay_of_it(mini: Mini, spec: Spec, tmp_path: Path) -> None:
         out = tmp_path / f"{vmlinux.parent.name}.live"
         source = as_running(vmlinux, changes)[1]
         assert main(["live", "overlay", str(vmlinux), str(source), "-o", str(out), "-q"]) == 0
-        words = Kernel(out).image.words(np.sort(sites.first))
-        assert (words == MOV).all()
+        words = Kernel(out).image.words(sites.first)
+        assert addresses(sites.first[words != MOV]) == []
 
 
 @pytest.mark.parametrize(
