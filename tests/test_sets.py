@@ -23,6 +23,8 @@ SETUP = TREE / ".ci" / "setup"
 EXAMPLE = """
 import subprocess
 import pytest
+from hypothesis import given
+from hypothesis.strategies import none
 from tests.support.needs import needs_common_tools, needs_tools
 
 HERE = __name__
@@ -48,6 +50,8 @@ def test_of_a_kernel(): pass
 @pytest.mark.demo
 def test_of_the_demos_kernel(): pass
 def test_of_neither(other): pass
+@given(none())
+def test_by_a_helper_and_hypothesis(_): helper()
 def test_unseen_need(): globals()["helper"]()
 def test_unseen_program(): subprocess.run(["gcc", "--version"], check=True)
 """
@@ -80,13 +84,14 @@ def test_what_needs_more_is_beyond(example: Path) -> None:
         "test_by_a_helper",
         "test_by_a_parameter",
         "test_of_a_kernel",
+        "test_by_a_helper_and_hypothesis",
     ]
 
 
 @pytest.mark.thorough
 def test_a_test_of_make_test_that_uses_more_fails(example: Path) -> None:
     printed = run_pytest(example, "-m", "not beyond")
-    assert "2 failed, 2 passed, 4 deselected" in printed
+    assert "2 failed, 2 passed, 5 deselected" in printed
     assert re.search(
         r"FAILED .*::test_unseen_need - Failed: needs sh, which `make test` does not install: mark ", printed
     )

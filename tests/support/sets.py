@@ -2,9 +2,9 @@
 
 `make test` is for people who want to know whether the tool works on their machine: its tests need what ``.ci/setup
 test`` installs, and the kernel of `make demo`, and five minutes. A test that needs more has the marker ``beyond``,
-which is derived: from ``kernel`` or ``thorough`` without ``demo``, and from its code and that of its fixtures, where
-those call one of ``BEYOND``. The others run without the programs that only ``.ci/setup kernels`` installs: a test that
-uses them unseen fails on every machine.
+which is derived: from ``kernel`` without ``demo``; from ``thorough`` in tests of the bench (simulated campaigns, other
+shells) or of a whole file; and from its code and that of its fixtures, where those call one of ``BEYOND``. The others
+run without the programs that only ``.ci/setup kernels`` installs: a test that uses them unseen fails on every machine.
 """
 
 from __future__ import annotations
@@ -43,12 +43,15 @@ HIDDEN: Final = (
 )  # fmt: skip
 
 
+_BENCH: Final = Path(__file__).parent.parent / "bench"
+
+
 def mark_beyond(items: list[pytest.Item]) -> None:
     """Mark those that need more than `make test` has, or more time."""
     code = _Code()
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}
-        by_mark = not marks.isdisjoint({"kernel", "thorough"}) and "demo" not in marks
+        by_mark = ("kernel" in marks or ("thorough" in marks and _BENCH in item.path.parents)) and "demo" not in marks
         if by_mark or is_beyond_as_a_whole(item.path) or any(code.reaches_beyond(root) for root in _roots(item)):
             item.add_marker("beyond")
 
@@ -87,6 +90,7 @@ class _Code:
         except TypeError:  # not hashable
             return False
         root = getattr(root, "__wrapped__", root)
+        root = getattr(getattr(root, "hypothesis", None), "inner_test", root)
         if not getattr(root, "__module__", None) or not str(root.__module__).startswith("tests."):
             return False
         if root not in self._seen:

@@ -17,7 +17,7 @@ from prologue_bench.errors import MissingToolError, UnreachableError
 from prologue_bench.guest.packages import download
 from prologue_bench.host import cache
 from tests.support.debian.source import unpacked_source
-from tests.support.needs import missing, needs_common_tools
+from tests.support.needs import missing, needs_tools
 
 SOURCES: Final = {
     "6.1": ("bookworm", "linux-source-6.1"),
@@ -69,7 +69,7 @@ def needs_real_tree(series: str) -> Path:
 
 def needs_source_files(suite: str, package: str, wanted: set[str]) -> Path:
     """Files and directories of a source package, and those that make them a kernel tree. The cache's, too."""
-    needs_common_tools("xz", "tar", "dpkg-deb")
+    needs_tools("xz", "tar", "dpkg-deb")  # which are there, but a source is more than the demo has
     names = sorted({"Makefile", "arch/arm64/Makefile", *CHECKPATCH, *wanted})
     try:
         (file,) = download(suite, [package])
