@@ -85,7 +85,7 @@ def test_debug_keeps_the_exit_code(capsys: Said) -> None:
     assert main(["--debug", "scan", "absent"]) == 2
     said = capsys.readouterr().err
     assert said.startswith("Traceback")
-    assert said.endswith("\nprologue: absent: cannot be opened: No such file or directory\n")
+    assert "\nprologue: absent: cannot be opened: No such file or directory\n---- paste this into a report" in said
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
