@@ -11,9 +11,6 @@ import pytest
 
 import prologue.rules
 from prologue.cli.main import main
-from prologue.live.audit.findings import REPORTED
-from prologue.live.hooks.run import REPORTED as REPORTED_HOOKS
-from prologue.live.pokes.violations import CHECKS
 from prologue.rules.base import FINISH, INPUTS, SEVERITIES, Rule
 from prologue.rules.deciding import DECIDING
 from prologue.rules.registry import RULES
@@ -149,12 +146,3 @@ def test_every_rule_is_documented(rule: Rule) -> None:
     for text in (rule.what, rule.why, rule.example, rule.fix, rule.citation):
         assert len(text) > 15
     assert not rule.fix.endswith(".")  # it follows "to do: " in reports
-
-
-def test_a_rule_without_a_check_is_about_no_file() -> None:
-    """Audits and the judge of writes find what these report: a file would be called clean that nothing looked at."""
-    without = {rule.code: set(rule.inputs) for rule in RULES if rule.check is None}
-    assert without
-    assert {kind for inputs in without.values() for kind in inputs} == {"C", "W"}
-    assert set(CHECKS) == {rule.code for rule in RULES if "W" in rule.inputs}
-    assert {code for code, inputs in without.items() if "C" in inputs} == REPORTED | REPORTED_HOOKS

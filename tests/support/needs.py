@@ -15,7 +15,6 @@ from typing import Final
 import pytest
 
 from prologue.errors import InputError
-from prologue.trace.coresight.library import require_library
 from prologue_bench.errors import MissingToolError, UnreachableError
 from tests.mini_kernel.build import missing_tools
 from tests.support.debian.kbuild import BuiltKernel, Recipe, build_kernel
@@ -59,6 +58,8 @@ def needs_tools(*names: str) -> None:
 
 def needs_opencsd() -> None:
     """OpenCSD's library."""
+    from prologue.trace.coresight.library import require_library  # here: tests/test_companions.py runs without trace
+
     _beyond_demo("OpenCSD")
     try:
         require_library()

@@ -1,0 +1,112 @@
+"""Each room has a budget of lines, and a commit that raises it says why.
+
+``python -m tests.test_budgets`` prints the table for what is there now.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import prologue
+import prologue_bench
+from tests.test_imports import COMPANION_ROOMS, TOOL, first_level, modules
+
+STEP: Final = 50  # sizes are rounded up to this
+BUDGETS: Final = {
+    "arrays": 100,
+    "cli": 2300,
+    "companions": 150,
+    "documents": 50,
+    "dwarf": 1950,
+    "elf": 2400,
+    "errors": 150,
+    "examples": 250,
+    "flow": 850,
+    "gate": 1050,
+    "insn": 1050,
+    "installation": 100,
+    "kernel": 3550,
+    "kernel_tree": 1600,
+    "library": 250,
+    "live": 450,
+    "live/audit": 3000,
+    "live/cli": 850,
+    "live/hooks": 3500,
+    "live/memory": 2250,
+    "live/overlay": 550,
+    "live/pages": 300,
+    "live/pokes": 2050,
+    "live/report": 900,
+    "live/structs": 750,
+    "live/system": 1950,
+    "live/tracefs": 150,
+    "outputs": 300,
+    "patching": 1300,
+    "perf": 1450,
+    "plan": 650,
+    "probe": 3900,
+    "probe/cli": 400,
+    "probe/report": 300,
+    "prologue": 60900,
+    "prologue_bench": 14100,
+    "protocol": 1650,
+    "protocol/cli": 400,
+    "releases": 100,
+    "report": 1900,
+    "rules": 3350,
+    "signals": 100,
+    "the tool": 21000,
+    "trace": 500,
+    "trace/cli": 1750,
+    "trace/coresight": 1150,
+    "trace/etm": 950,
+    "trace/exports": 700,
+    "trace/path": 3100,
+    "trace/readers": 3600,
+    "trace/report": 350,
+    "trace/views": 1600,
+    "words": 50,
+}
+
+
+def room_of(parts: Sequence[str]) -> str:
+    """Rooms of companions are named by both levels; modules at the top of one are that companion's."""
+    of_companion = parts[0] in COMPANION_ROOMS and len(parts) > 2
+    return "/".join(parts[:2]) if of_companion else parts[0]
+
+
+def sizes() -> Counter[str]:
+    """Lines of Python in each room; of the tool as a whole, and of the bench."""
+    counted: Counter[str] = Counter()
+    for path, room in modules(prologue.__file__, room_of):
+        lines = len(path.read_text().splitlines())
+        counted[room] += lines
+        counted["the tool"] += lines if room in TOOL else 0
+        counted["prologue"] += lines
+    for path, _ in modules(prologue_bench.__file__, first_level):
+        counted["prologue_bench"] += len(path.read_text().splitlines())
+    return counted
+
+
+def test_no_room_is_larger_than_its_budget() -> None:
+    now = sizes()
+    assert now.keys() == BUDGETS.keys()
+    assert {room: lines for room, lines in now.items() if lines > BUDGETS[room]} == {}
+
+
+def test_no_budget_is_far_from_what_it_is_for() -> None:
+    """A room that got smaller gives back its lines."""
+    now = sizes()
+    assert {room: budget for room, budget in BUDGETS.items() if budget - now[room] > max(4 * STEP, budget // 20)} == {}
+
+
+def main() -> None:
+    """Print the table."""
+    for room, lines in sorted(sizes().items()):
+        print(f'    "{room}": {-(-lines // STEP) * STEP},')
+
+
+if __name__ == "__main__":
+    main()
