@@ -38,10 +38,11 @@ OF_THE_WHOLE: Final = (
       for name in ("commands", "completion", "examples", "grammar", "help_pages", "looks")),
     *(f"--ignore=tests/library/test_{name}.py" for name in ("page", "patching", "public")),
     "--ignore=tests/report/html/test_pages.py",
+    "--ignore=tests/examples/test_mini_listing.py",  # boots
     "--deselect=tests/report/test_rule_pages.py::test_docs_are_up_to_date",
     "--deselect=tests/examples/test_examples.py::test_an_audit_of_a_file_still_needs_its_memory",
     "--deselect=tests/examples/test_examples.py::test_what_is_no_example",
-    "--deselect=tests/examples/test_mini_listing.py::test_it_boots_before_and_after_and_its_memory_is_right",
+    "--deselect=tests/rules/test_rules.py::test_every_rule_has_its_fixture_and_its_mutation",
 )  # fmt: skip
 # The bench is found wherever it is installed: without it as a directory is without it as a package.
 HIDE: Final = "import sys; sys.modules['prologue_bench'] = None\n"

@@ -17,9 +17,9 @@ import numpy.typing as npt
 from prologue.arrays import I64, U32, Bool
 from prologue.elf.sections import Section
 from prologue.insn import a64
-from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED, Decoding, Outcomes, exclusives, outcomes
 from prologue.kernel.binary import Binary
 from prologue.kernel.tables import PATCHES_NOPS, Ranges, alternative_entries
+from prologue.probe.instructions import REFUSED, SIMULATED, STEPPED, Decoding, Outcomes, exclusives, outcomes
 
 _CHUNK: Final = 1 << 17  # words at once: what fits into a cache is much faster
 _SCS_PATCHERS: Final = ("scs_patch_vmlinux", "__pi_scs_patch_vmlinux", "__pi_scs_patch")

@@ -17,13 +17,13 @@ import numpy.typing as npt
 from prologue.arrays import I64, U64, Bool
 from prologue.elf.sections import Section
 from prologue.errors import InputError
-from prologue.insn.kprobes import MAX_ATOMIC_CONTEXT, REFUSED, Outcomes
 from prologue.kernel.kallsyms import Kallsyms
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.module import Module
 from prologue.kernel.tables import bug_words, exception_words, jump_labels
 from prologue.probe.blacklist import Area, blacklisted
 from prologue.probe.booted_text import BootedText, Switch, booted_text
+from prologue.probe.instructions import MAX_ATOMIC_CONTEXT, REFUSED, Outcomes
 from prologue.probe.release import decoding_of
 
 Answer = Literal["yes", "no", "depends"]
@@ -76,7 +76,7 @@ class Judge:
     def judge(self, vaddrs: U64) -> tuple[Reasons, Outcomes]:
         """Return the reasons against a probe at each link-time address, and what the kernel would do with the word.
 
-        Both have the shape of ``vaddrs``; ``Reason`` has the bits of a uint16, ``insn.kprobes`` those of a uint8. An
+        Both have the shape of ``vaddrs``; ``Reason`` has the bits of a uint16, ``instructions`` those of a uint8. An
         outcome of several bits, REFUSED among them, means that the machine decides. Outside of the text from _stext to
         _etext the reason is NOT_TEXT.
         """

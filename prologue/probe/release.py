@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from prologue.errors import InputError
-from prologue.insn.kprobes import NEW_EXCLUSIVE, OLD_EXCLUSIVE, Decoding
 from prologue.kernel.kernel import Kernel
+from prologue.probe.instructions import NEW_EXCLUSIVE, OLD_EXCLUSIVE, Decoding
 from prologue.releases import DECODES_MOPS, OLDEST, PROBES_COMPARED, TELLS_EXCLUSIVES
 
 _DECODER: Final = "arm_kprobe_decode_insn"

@@ -8,8 +8,8 @@ from typing import Final, Literal
 import numpy as np
 
 from prologue.errors import Location
-from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED, why_refused
 from prologue.kernel.module import Module
+from prologue.probe.instructions import REFUSED, SIMULATED, STEPPED, why_refused
 from prologue.probe.judge import KERNEL_REASONS, Answer, Judge, Reason
 from prologue.probe.places import ProbePlace
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from prologue.errors import InputError, UsageError
-from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED
 from prologue.kernel.kernel import Kernel
 from prologue.probe.event import EventOptions
+from prologue.probe.instructions import REFUSED, SIMULATED, STEPPED
 from prologue.probe.judge import Judge, Reason
 from prologue.probe.language import parse_request
 from prologue.probe.places import ProbePlace, find_places

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from prologue.arrays import U64
-from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED
 from prologue.kernel.kernel import Kernel
 from prologue.probe.event import EventOptions
+from prologue.probe.instructions import REFUSED, SIMULATED, STEPPED
 from prologue.probe.judge import Judge, Reason
 from prologue.probe.prober import Prober
 from tests.real_kernels.kprobes.compare import compare

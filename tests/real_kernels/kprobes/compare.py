@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from prologue.insn.kprobes import REFUSED
+from prologue.probe.instructions import REFUSED
 from prologue.probe.judge import KERNEL_REASONS, Judge, Reason
 from tests.real_kernels.kprobes.guest import Answer, Batch
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from prologue.arrays import I64, U64, sorted_unique
 from prologue.insn import a64
-from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED
 from prologue.kernel.tables import bug_words, jump_labels
+from prologue.probe.instructions import REFUSED, SIMULATED, STEPPED
 from prologue.probe.judge import KERNEL_REASONS, Judge, Reason
 from tests.real_kernels.kprobes.guest import SLOTS_IN_PAGE, Batch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prologue.insn.kprobes import (
+from prologue.probe.instructions import (
     NEW_EXCLUSIVE,
     OLD_EXCLUSIVE,
     REFUSED,
