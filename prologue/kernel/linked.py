@@ -74,6 +74,11 @@ def as_linked(kernel: Kernel) -> Kernel:
     return with_words(kernel, _words_before(kernel, kernel.marker))
 
 
+def is_by_sorttable(kernel: Kernel, marker: Marker) -> bool:
+    """Return whether scripts/sorttable processed it: it sets no fields for tools, which are 0 in static links only."""
+    return bool(kernel.relocates_itself) and not (marker.encoding or marker.first or marker.extent)
+
+
 def strange_fields(kernel: Kernel, marker: Marker) -> str:
     """Say why the marker's fields for tools cannot be those of this kernel, if it is processed; empty if they can."""
     if marker.encoding >= len(ENCODINGS):
@@ -93,6 +98,8 @@ def _words_before(kernel: Kernel, marker: Marker) -> Iterator[PlacedWords]:
     bounds, records, sites = kernel.bounds, kernel.records, kernel.sites
     if bounds is None or records is None or sites is None or len(sites) != marker.sites:
         raise _lost(kernel, "its marker counts other sites than there are")
+    if is_by_sorttable(kernel, marker):
+        raise _lost(kernel, "scripts/sorttable processed it, and keeps nothing for that")
     if why := strange_fields(kernel, marker):
         raise _lost(kernel, why)
     yield PlacedWords(kernel.image.offsets(sites.first), np.full(len(sites), a64.NOP, np.uint64), 4)

@@ -23,8 +23,10 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     if any(relocated(subject)) or any(cut_off(subject)):
         return
-    from prologue.kernel.linked import strange_fields
+    from prologue.kernel.linked import is_by_sorttable, strange_fields
 
+    if is_by_sorttable(kernel, marker):
+        return  # promises nothing
     problem = strange_fields(kernel, marker)
     # Without an extent the marker promises nothing, except of a static link (0), which has no relocations to take out.
     if not problem and (marker.extent or (marker.offsets and not marker.encoding)):
