@@ -68,6 +68,7 @@ def test_it_boots_before_and_after_and_its_memory_is_right(
     data = bytearray(dump.read_bytes())
     assert data.count(word) >= 1
     data[data.index(word)] ^= 1
+    dump.chmod(0o600)  # QEMU lets its owner only read it
     dump.write_bytes(data)
     capsys.readouterr()
     assert main(["live", "audit", str(vmlinux), str(dump), "--json"]) == 1
