@@ -9,19 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-import numpy as np
-
 from prologue.errors import Location, UndecidedError, UsageError
 from prologue.library.files import File, FileName, path_of
 from prologue.live.library import System
 from prologue.live.system.programs import Program
 from prologue.trace.path.assign import Kernels
 from prologue.trace.path.check import ImageCheck
-from prologue.trace.path.filters import Selection
 from prologue.trace.path.kernel_images import HostImage, follow_program, open_kernels
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.reported import reported_words
-from prologue.trace.ranges import SAMPLE, TraceRanges
+from prologue.trace.ranges import TraceRanges
 from prologue.trace.readers import sources
 from prologue.trace.readers.streams import STDIN
 from prologue.trace.views.stats import FunctionUse, by_function, executed
@@ -125,8 +122,6 @@ class KernelTrace:
     def functions(self) -> list[FunctionUse]:
         """Count the kernel's functions that were executed, the one with the most instructions first.
 
-        Sampled instructions, of which a trace may have some, are not counted.
-
         Returns:
             ``FunctionUse``: ``name``, ``vaddr`` (run-time), ``instructions`` executed, ``entries`` (how often the first
             one was) and ``distinct`` instructions.
@@ -136,10 +131,9 @@ class KernelTrace:
 
         """
         with self._open() as (trace, known):
-            check, summary, selection = ImageCheck(known, trace), TraceSummary(known), Selection()
+            check, summary = ImageCheck(known, trace), TraceSummary(known)
             for batch, numbers in check.executed(trace):
-                sampled = batch.ranges["flags"] & np.uint8(SAMPLE) != 0
-                summary.add(*selection.take(batch, numbers, ~sampled))
+                summary.add(batch, numbers)
             return by_function(known.kernels.host, 0, executed(known, summary.runs, 0))
 
     @contextmanager

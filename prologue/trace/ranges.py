@@ -49,7 +49,6 @@ NO_LEVEL: Final = 255
 GAP: Final = 1  # what ran before it on this CPU is not known
 EXCEPTION: Final = 2  # an exception or interrupt came before it: no branch led here
 RETURN: Final = 4  # an exception return came before it
-SAMPLE: Final = 8  # one sampled instruction: nothing is known of its neighbours
 LOST: Final = 16  # with GAP: the input says that data were lost here
 AARCH32: Final = 32  # no A64 code
 OTHER_WORLD: Final = 64  # Secure, Realm or Root state: text of another world than the host's and its guests'

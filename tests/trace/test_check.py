@@ -10,7 +10,6 @@ import pytest
 from prologue.cli.main import main
 from prologue.insn.a64 import encode_b
 from prologue.trace.ranges import EXCEPTION, GAP
-from prologue.trace.readers import streams
 from tests.support.assembler import assemble
 from tests.trace.made import KERNEL, MadeKernel, perf_line, perf_text, recording
 from tests.trace.test_opencsd import element, range_
@@ -40,17 +39,6 @@ def check(
 
 def test_the_right_image_is_clean(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(tmp_path, capsys, perf_text(STEPS * 3), {}) == []
-
-
-@pytest.mark.parametrize("block", [1 << 20, 400])
-def test_a_thread_that_has_its_old_name_again(
-    block: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without CPUs threads are sequences: what ran under the other name is between, wherever blocks of text end."""
-    monkeypatch.setattr(streams, "BLOCK", block)
-    lines = perf_text(STEPS * 3).replace("[000]", "").splitlines(keepends=True)
-    text = "".join(line.replace("cat", "dog") if k % 3 == 1 else line for k, line in enumerate(lines))
-    assert check(tmp_path, capsys, text, {}) == []
 
 
 def test_the_first_time_of_a_word_is_one_that_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

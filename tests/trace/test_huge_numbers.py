@@ -42,12 +42,12 @@ def test_no_number_of_perf_is_read_as_another(tmp_path: Path, capsys: Said, old:
     wrong = TEXT.replace(old, new)
     assert wrong != TEXT
     assert disasm(tmp_path, wrong) == 2
-    assert "no branches" in capsys.readouterr().err
+    assert "is not what `perf script" in capsys.readouterr().err
     # One such line among others is a gap.
     lines = TEXT.splitlines(keepends=True)
     assert disasm(tmp_path, "".join([*lines[:4], lines[4].replace(old, new), *lines[5:]])) == 0
     said = capsys.readouterr()
-    assert "1 line that is none of perf script's: a gap on every CPU" in said.err
+    assert "1 line that cannot be read: a gap on every CPU" in said.err
     assert said.out.count(" cpu 0 ") == len(STEPS) - 1 - 2
     assert "gap\n" in said.out
 
@@ -59,7 +59,7 @@ def test_a_wide_column_of_seconds(tmp_path: Path, capsys: Said) -> None:
     assert disasm(tmp_path, "".join(wide)) == 0
     said = capsys.readouterr()
     assert [text.partition(" cpu")[0] for text in said.out.splitlines() if " cpu 0" in text] == ["2.000000000"]
-    assert "2 lines that are none of perf script's" in said.err
+    assert "2 lines that cannot be read" in said.err
 
 
 def test_the_last_word_of_all_addresses(tmp_path: Path, capsys: Said) -> None:
@@ -72,31 +72,6 @@ def test_the_last_word_of_all_addresses(tmp_path: Path, capsys: Said) -> None:
         assert '"0x0"' not in said.out
         assert "1 range (1 distinct), 5 instructions" in said.err
         assert "1 range that ends before it begins" in said.err
-
-
-def test_samples_at_no_instruction(tmp_path: Path, capsys: Said) -> None:
-    lines = [perf_line(ip, 0, event="instructions:k").partition(" =>")[0] + "\n" for ip in (A, A + 2, LAST)]
-    assert disasm(tmp_path, "".join(lines)) == 0
-    said = capsys.readouterr()
-    assert said.out.count("cpu 0") == 1
-    assert "2 samples at no instruction's address" in said.err
-
-
-@pytest.mark.parametrize("dso", ["/bin/arm", "[unknown]", "[kernel.kallsyms]"])
-@pytest.mark.parametrize("slide", [0, -0xFFFF800080000000])
-def test_samples_of_t32_tasks(tmp_path: Path, capsys: Said, dso: str, slide: int) -> None:
-    """Their instructions are aligned to two bytes, and are none of a kernel's, wherever it runs: the upper half is."""
-    start = A + slide
-    low = start if slide else 0x400100
-    lines = [
-        perf_line(ip, 0, event="instructions:", dso=dso).partition(" =>")[0] + "\n" for ip in (low + 2, low + 3, start)
-    ]
-    assert disasm(tmp_path, "".join(lines), f"--slide={slide}") == 0
-    said = capsys.readouterr()
-    assert "2 ranges (2 distinct)" in said.err
-    assert "1 sample at no instruction's address" in said.err
-    said_of_processes = "2 ranges are" if dso == "/bin/arm" and slide else "1 range is"
-    assert f"{said_of_processes} not a kernel's" in said.err
 
 
 @pytest.mark.parametrize(
@@ -134,10 +109,10 @@ def test_no_context_of_opencsd_is_read_as_another(tmp_path: Path, capsys: Said, 
     assert not row["time"] if old.startswith("TS") else not {"vmid", "pid", "level"} & set(row)
 
 
-@pytest.mark.parametrize("cpu", ["-01", "000", "4095"])
+@pytest.mark.parametrize("cpu", ["000", "4095"])
 def test_the_cpus_that_perf_can_say(tmp_path: Path, capsys: Said, cpu: str) -> None:
     assert disasm(tmp_path, TEXT.replace("[000]", f"[{cpu}]")) == 0
-    assert "none of perf script's" not in capsys.readouterr().err
+    assert "cannot be read" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,18 @@
-"""What perf itself prints, with every set of fields that has the addresses, is read; and nothing of it is lost."""
+"""What perf itself prints with the fields that are asked for is read to the last line; all else is refused."""
 
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from prologue.trace.ranges import GAP, SAMPLE, Tally
+from prologue.errors import InputError
+from prologue.trace.ranges import GAP, Tally
+from prologue.trace.readers import by_perf
+from prologue.trace.readers.perf_lines import COMMAND, FIELDS
 from prologue.trace.readers.perf_script import read_perf_script
 from prologue.trace.readers.streams import Peekable
 from tests.support.perfs import SUITES, needs_perf
@@ -42,34 +46,40 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+def printed(directory: Path, suite: str, data: str, fields: str) -> bytes:
+    files = ["-i", str(directory / data), "-k", str(directory / "vmlinux"), *["-F", fields] * bool(fields)]
+    return subprocess.run([str(needs_perf(suite)), "script", "-f", *files], capture_output=True, check=True).stdout
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("suite", SUITES)
-@pytest.mark.parametrize("data", ["plain", "stacks"])
+@pytest.mark.parametrize("fields", [FIELDS, *by_perf.FIELDS], ids=["asked for", "by_perf", "without times"])
+def test_what_perf_prints_is_read(directory: Path, fields: str, suite: str) -> None:
+    """Columns differ: pid and tid are five wide in 6.1, seven in 6.12 and 7.2."""
+    account = Tally()
+    found = spans(read_perf_script(Peekable(io.BytesIO(printed(directory, suite, "plain", fields)), "perf"), account))
+    assert [line.removesuffix(":HG") for line in account.lines()] == ["27 other events: instructions"]
+    assert {row[:3] for row in found} == RANGES
+    assert sum(1 for row in found if row[3] & GAP) == len(COMMS)
+    assert len(found) == 3 * (9 * len(STEPS) - 1)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("suite", SUITES)
 @pytest.mark.parametrize(
-    "fields",
+    ("data", "fields"),
     [
-        "",  # perf's own
-        "comm,pid,tid,cpu,time,event,ip,sym,symoff,addr,dso",
-        "comm,pid,tid,cpu,time,event,ip,addr,dso",
-        "comm,pid,tid,cpu,event,ip,addr,dso",
-        "comm,tid,cpu,time,period,event,ip,addr",
-        "pid,cpu,ip,addr,event",
-        "cpu,event,ip,sym,addr",
-        "comm,pid,tid,cpu,time,misc,event,flags,ip,sym,addr,dso",
-        "comm,tid,cpu,event,ip,sym,addr,insn,insnlen,ipc",
-        "comm,pid,tid,cpu,time,event,ip,sym,symoff,addr,dso,srcline,insnlen",
-        "comm,pid,cpu,time,event,flags,callindent,ip,sym,addr",
+        ("plain", ""),  # perf's own
+        ("stacks", FIELDS),
+        ("plain", f"{FIELDS},period"),
+        ("plain", f"{FIELDS},flags"),
+        ("plain", "comm,tid,cpu,time,event,ip,addr"),
+        ("plain", "comm,pid,tid,time,event,ip,addr"),
+        ("plain", "comm,pid,tid,cpu,time,event,ip,sym"),
+        ("plain", "pid,tid,cpu,time,event,ip,addr"),
+        ("plain", "cpu,event,ip,sym,addr"),
     ],
 )
-def test_what_perf_prints_is_read(directory: Path, data: str, fields: str, suite: str) -> None:
-    """Columns differ: pid and tid are five wide in 6.1, seven in 6.12 and 7.2."""
-    files = ["-i", str(directory / data), "-k", str(directory / "vmlinux"), *["-F", fields] * bool(fields)]
-    text = subprocess.run([str(needs_perf(suite)), "script", "-f", *files], capture_output=True, check=True).stdout
-    account = Tally()
-    found = spans(read_perf_script(Peekable(io.BytesIO(text), "perf"), account))
-    assert account.lines() == []
-    assert {row[:3] for row in found if not row[3] & SAMPLE} == RANGES
-    assert sum(1 for row in found if row[3] & GAP) == len(COMMS)
-    samples = [row for row in found if row[3] & SAMPLE]
-    assert [row[1] for row in samples] == [KERNEL.at("read_zero+8")] * 27
-    assert len(found) - len(samples) == 3 * (9 * len(STEPS) - 1)
+def test_what_perf_prints_otherwise_is_refused(directory: Path, data: str, fields: str, suite: str) -> None:
+    with pytest.raises(InputError, match=re.escape(COMMAND)):
+        list(read_perf_script(Peekable(io.BytesIO(printed(directory, suite, data, fields)), "perf"), Tally()))

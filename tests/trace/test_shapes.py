@@ -6,8 +6,10 @@ import io
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
+from prologue.arrays import I64, Bool
 from prologue.trace.ranges import Tally, TracedTask
 from prologue.trace.readers.perf_lines import Shape
 from prologue.trace.readers.perf_script import read_perf_script
@@ -44,8 +46,8 @@ def test_a_damaged_line_among_others_is_read_as_alone(damage: str, at: int, monk
     assert lines[at] != whole
     together = read("".join(lines))
 
-    def is_common(_match: Any) -> bool:
-        return False
+    def no_line(_self: Shape, _words: Any, starts: I64) -> Bool:
+        return np.zeros(len(starts), np.bool_)
 
-    monkeypatch.setattr(Shape, "is_common", staticmethod(is_common))
+    monkeypatch.setattr(Shape, "fits", no_line)
     assert together == read("".join(lines))

@@ -10,7 +10,7 @@ COMMANDS: Final = (
     Command(
         "trace", "", "read, check and record what a kernel really executed",
         "  prologue trace record vmlinux -o read.ptrace --begin vfs_read --count 10000000     # in QEMU\n"
-        "  perf script --itrace=b -F +addr | prologue trace disasm - --vmlinux vmlinux.live\n",
+        "  prologue trace disasm perf.data --vmlinux vmlinux\n",
         "prologue.trace.cli.trace:add_trace",
     ),
 )  # fmt: skip

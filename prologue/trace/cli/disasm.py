@@ -32,7 +32,7 @@ def run(args: Namespace) -> int:
     require_no_input(args.output, args)
     with begin_reading(args) as reading:
         trace, kernels, known = reading.trace, reading.kernels, reading.known
-        filters = make_filters(args, kernels, samples=True)
+        filters = make_filters(args, kernels)
         trees = _trees(args, known) if args.root else None
         lines = _renderer(args.format, known)
         with _output(args.output) as out:

@@ -18,7 +18,6 @@ from prologue.trace.cli.notes import print_notes
 from prologue.trace.cli.reading import begin_reading
 from prologue.trace.exports.formats import FORMATS
 from prologue.trace.exports.subject import ExportSubject
-from prologue.trace.path.filters import without_samples
 from prologue.trace.ranges import Batch
 from prologue.trace.readers.sources import Trace
 
@@ -38,7 +37,7 @@ def run(args: Namespace) -> int:
     require_no_input(args.output, args)
     with begin_reading(args) as reading:
         trace = reading.trace
-        filters = make_filters(args, reading.kernels, samples=False)
+        filters = make_filters(args, reading.kernels)
         start, batches = _begin(reading.passing(filters))
         by_time = _by_time(args.axis, trace, start) if form.timed else False
         subject = ExportSubject(name=printable(trace.name), known=reading.known, by_time=by_time)
@@ -46,7 +45,7 @@ def run(args: Namespace) -> int:
             export, timed = form.start(subject, stream), False
             for batch, every, keep, _ in batches:
                 timed = timed or bool(batch.ranges["time"].any())
-                export.add(*without_samples(batch, every, keep))
+                export.add(batch, every, keep)
             notes = export.finish()
         if form.timed and not by_time and args.axis is None:
             which = "the begin of the trace" if timed else "the trace"

@@ -196,8 +196,8 @@ def _guest_image(text: str) -> GuestImage:
     return GuestImage(Path(path), own, number("--guest-vmlinux", slide) if plus else None)
 
 
-def make_filters(args: Namespace, kernels: Kernels, *, samples: bool) -> Filters:
-    """Make the filters: what of the trace to look at; without ``samples``, no sampled instructions.
+def make_filters(args: Namespace, kernels: Kernels) -> Filters:
+    """Make the filters: what of the trace to look at.
 
     Raises:
         InputError: a function that no image has.
@@ -211,7 +211,6 @@ def make_filters(args: Namespace, kernels: Kernels, *, samples: bool) -> Filters
         levels=frozenset(args.level or ()),
         pids=frozenset(args.pid or ()),
         comms=frozenset(args.comm),
-        samples=samples,
     )
 
 

@@ -12,7 +12,7 @@ from prologue.trace.cli.inputs import open_history, open_kernels, open_traces
 from prologue.trace.cli.notes import left_out_lines, unmatched, warnings
 from prologue.trace.path.assign import Kernels
 from prologue.trace.path.check import ImageCheck
-from prologue.trace.path.filters import Filters, Selection, count_samples
+from prologue.trace.path.filters import Filters, Selection
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.ranges import Batch
 from prologue.trace.readers.sources import Trace
@@ -34,8 +34,6 @@ class TraceReading:
         """Read the trace: yield batches, the numbers of their ranges, which of these pass, and those that do."""
         selection = Selection()
         for batch, numbers in self.check.executed(self.trace):
-            if not filters.samples:
-                count_samples(batch, self.trace.account)
             keep = filters.mask(batch, numbers, self.known)
             wanted = selection.take(batch, numbers, keep)
             self.summary.add(*wanted)

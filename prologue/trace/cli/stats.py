@@ -20,7 +20,6 @@ from prologue.trace.cli.examples import use_example_trace
 from prologue.trace.cli.inputs import make_filters, require_no_input, require_report
 from prologue.trace.cli.notes import print_notes
 from prologue.trace.cli.reading import begin_reading
-from prologue.trace.path.filters import without_samples
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.views.stats import (
     Executed,
@@ -68,15 +67,14 @@ def run(args: Namespace) -> int:
     with begin_reading(args) as reading:
         trace, kernels, known = reading.trace, reading.kernels, reading.known
         check, summary = reading.check, reading.summary
-        filters = make_filters(args, kernels, samples=False)
+        filters = make_filters(args, kernels)
         stacks = FoldedStacks(known) if _wants_stacks(args) else None
         times = FunctionTimes(known) if args.times else None
         for batch, every, keep, _ in reading.passing(filters):
-            ran = without_samples(batch, every, keep)
             if stacks is not None:
-                stacks.add(*ran)
+                stacks.add(batch, every, keep)
             if times is not None:
-                times.add(*ran)
+                times.add(batch, every, keep)
         rest = reading.notes(filters)
         clocked = trace.header is None or trace.header.clocked
     shown = times if clocked else None

@@ -14,7 +14,7 @@ from prologue.trace.path.branching import BL, CALL, CONDITIONAL, ERET, INDIRECT,
 from prologue.trace.path.branching import UNKNOWN as OTHER
 from prologue.trace.path.known import KnownRanges, PerNumber
 from prologue.trace.path.steps import Steps, lanes
-from prologue.trace.ranges import EXCEPTION, RETURN, SAMPLE, Batch
+from prologue.trace.ranges import EXCEPTION, RETURN, Batch
 from prologue.trace.readers.intern import by_lane
 
 UNKNOWN, ONWARD, BRANCH, EXCEPTIONAL = range(4)
@@ -57,7 +57,6 @@ class RunJoiner:
         origin[taken.rows], program[taken.rows] = before["end"] - np.uint64(4), before["program"]
         own, order = lanes(ranges), by_lane(lanes(ranges))
         order = np.arange(len(own)) if order is None else order
-        order = order[ranges["flags"][order] & np.uint8(SAMPLE) == 0]
         for lane in np.unique(own[order]).tolist():
             rows = order[own[order] == lane]
             heads = np.flatnonzero(entry[rows] != ONWARD)

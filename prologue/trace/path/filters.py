@@ -10,7 +10,7 @@ import numpy as np
 from prologue.arrays import I64, Bool
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.steps import lanes
-from prologue.trace.ranges import GAP, SAMPLE, Batch, Tally, TracedTask, TraceRanges
+from prologue.trace.ranges import GAP, Batch, TracedTask
 from prologue.trace.readers.intern import by_lane, run_starts
 
 
@@ -28,18 +28,15 @@ class Selection:
         if (keep.all() and not self._lost) or not len(keep):
             return batch, numbers
         ranges = batch.ranges
-        if self._apart:  # samples are not part of the flow
-            gaps |= ~keep & ~_are_samples(ranges)
+        if self._apart:
+            gaps |= ~keep
         if self._lost or (gaps & ~keep).any():
             ranges = ranges.copy()
-            ranges["flags"][self._after_gaps(lanes(ranges), gaps, keep & ~_are_samples(ranges))] |= np.uint8(GAP)
+            ranges["flags"][self._after_gaps(lanes(ranges), gaps, keep)] |= np.uint8(GAP)
         return batch._replace(ranges=ranges[keep]), numbers[keep]
 
     def _after_gaps(self, lane: I64, gaps: Bool, keep: Bool) -> I64:
-        """Return rows that pass and have a gap between them and the last row of their lane that passes.
-
-        A sample does not pass here: it would keep the gap from the flow.
-        """
+        """Return rows that pass and have a gap between them and the last row of their lane that passes."""
         order = by_lane(lane)
         order = np.arange(len(lane)) if order is None else order
         own, passes = lane[order], np.flatnonzero(keep[order])
@@ -54,24 +51,6 @@ class Selection:
         self._lost.update(np.delete(own[places], there).tolist())
         rows: I64 = order[passes[after[there]]]
         return rows
-
-
-def without_samples(batch: Batch, numbers: I64, keep: Bool) -> tuple[Batch, I64, Bool]:
-    """Return a batch without sampled instructions: ranges have them already, so they take no time and end no call."""
-    flow = ~_are_samples(batch.ranges)
-    return (
-        (batch, numbers, keep) if flow.all() else (batch._replace(ranges=batch.ranges[flow]), numbers[flow], keep[flow])
-    )
-
-
-def count_samples(batch: Batch, account: Tally) -> None:
-    """Count the samples of a batch, which what is counted by ranges leaves out."""
-    account.add("instruction samples: not counted", int(_are_samples(batch.ranges).sum()))
-
-
-def _are_samples(ranges: TraceRanges) -> Bool:
-    samples: Bool = ranges["flags"] & np.uint8(SAMPLE) != 0
-    return samples
 
 
 @dataclass(slots=True, kw_only=True)
@@ -112,8 +91,7 @@ class Filters:
     """The conditions of ranges that pass; an empty condition lets all pass.
 
     ``places`` are symbols as (row of the program, address); ``times`` from and to in ns; ``levels`` exception levels.
-    ``pids`` are numbers of tasks or of their processes, ``comms`` their names. ``samples`` false leaves sampled
-    instructions out: beside ranges they would be counted twice.
+    ``pids`` are numbers of tasks or of their processes, ``comms`` their names.
     """
 
     places: tuple[tuple[int, int], ...] = ()
@@ -122,15 +100,12 @@ class Filters:
     levels: frozenset[int] = frozenset()
     pids: frozenset[int] = frozenset()
     comms: frozenset[str] = frozenset()
-    samples: bool = True
     extent: TraceExtent = field(default_factory=TraceExtent, compare=False)
 
     def mask(self, batch: Batch, numbers: I64, known: KnownRanges) -> Bool:
         """Return which ranges pass; shape (n,)."""
         ranges = batch.ranges
         keep = np.ones(len(ranges), np.bool_)
-        if not self.samples:
-            keep &= ~_are_samples(ranges)
         if self.cpus:
             keep &= np.isin(ranges["cpu"], list(self.cpus))
         if self.levels:

@@ -14,13 +14,12 @@ import numpy.typing as npt
 
 from prologue.arrays import I64, U64, Bool
 from prologue.trace.path.steps import lanes
-from prologue.trace.ranges import GAP, SAMPLE, Batch, TraceRanges, new_ranges
+from prologue.trace.ranges import GAP, Batch, TraceRanges, new_ranges
 from prologue.trace.readers.intern import by_lane
 
 _MOST: Final = 1 << 19  # ranges that are held back: a trace whose clock stands still must not fill memory
 UNBOUNDED: Final = 1 << 62
 """The latest time of a range after which no other time of its CPU was seen."""
-_SAMPLES: Final = 1 << 60  # added to the lane of samples, which are not part of the flow
 
 
 class Instants(NamedTuple):
@@ -65,14 +64,14 @@ class _Holder:
             keep[:] = True
         self._held = ranges[~keep]
         kept, times = ranges[keep], times[keep]
-        own = _lanes(kept)
+        own = lanes(kept)
         for lane in np.unique(own).tolist():
             self._times[lane] = int(times[np.flatnonzero(own == lane)[-1]])
         return batch._replace(ranges=kept), instants.rows(keep)
 
     def _find_instants(self, ranges: TraceRanges) -> tuple[Instants, Bool]:
         """Find the instant of each range, and whether it is final."""
-        own = _lanes(ranges)
+        own = lanes(ranges)
         order = by_lane(own)
         order = np.arange(len(own)) if order is None else order
         lane, time = own[order], ranges["time"][order]
@@ -100,16 +99,11 @@ class _Holder:
         return known, followed[run][back]
 
 
-def _lanes(ranges: TraceRanges) -> I64:
-    samples = ranges["flags"] & np.uint8(SAMPLE) != 0
-    return np.where(samples, lanes(ranges) + _SAMPLES, lanes(ranges))
-
-
 def _onward(ranges: TraceRanges, order: I64, heads: Bool) -> tuple[U64, npt.NDArray[np.uint8]]:
     """Return where each range's lane went on, and the flags there, in the order of ``order``; 0 if not known."""
     onward, flags = np.zeros(len(order), np.uint64), np.zeros(len(order), np.uint8)
     start, flag = ranges["start"][order], ranges["flags"][order]
-    known = ~heads[1:] & (flag[1:] & np.uint8(GAP | SAMPLE) == 0)
+    known = ~heads[1:] & (flag[1:] & np.uint8(GAP) == 0)
     onward[:-1][known] = start[1:][known]
     flags[:-1][known] = flag[1:][known]
     return onward, flags

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prologue.arrays import I64
-from prologue.trace.ranges import EXCEPTION, GAP, NO_CPU, RETURN, SAMPLE, TraceRanges
+from prologue.trace.ranges import EXCEPTION, GAP, RETURN, TraceRanges
 from prologue.trace.readers.intern import DistinctRows, by_lane
 
 STEP: Final = np.dtype(
@@ -34,16 +34,15 @@ class Taken(NamedTuple):
 
 
 def lanes(ranges: TraceRanges) -> I64:
-    """Return the lane of each range: its CPU, or its task if it has no CPU; shape (n,). A lane is one sequence."""
-    cpu = ranges["cpu"].astype(np.int64)
-    own = np.where(cpu == NO_CPU, -2 - ranges["task"].astype(np.int64), cpu)
+    """Return the lane of each range, its CPU; shape (n,). A lane is one sequence."""
+    own: I64 = ranges["cpu"].astype(np.int64)
     source = ranges["source"]
     return own + (source.astype(np.int64) << LANE_SOURCE) if source.any() else own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sequence:
-    """The ranges of a batch lane after lane, without samples; shape (n,).
+    """The ranges of a batch lane after lane; shape (n,).
 
     ``rows`` are their rows in the batch, None for all in their own order; ``before`` is the number of the range before
     each in its lane, or -1; ``heads`` are the places where lanes begin.
@@ -71,9 +70,6 @@ class Sequences:
         """Return the sequence of a batch; ``numbers`` are those of the distinct ranges."""
         lane = lanes(ranges)
         order = by_lane(lane)
-        samples = ranges["flags"] & np.uint8(SAMPLE) != 0  # they are not part of the flow
-        if samples.any():
-            order = np.flatnonzero(~samples) if order is None else order[~samples[order]]
         own, ordered, flags = lane, numbers, ranges["flags"]
         if order is not None:
             own, ordered, flags = own[order], ordered[order], flags[order]

@@ -17,8 +17,8 @@ from prologue.trace.ranges import Batch, Tally
 from prologue.trace.readers.perf_script import read_perf_script
 from prologue.trace.readers.streams import Peekable
 
-_FIELDS: Final = ("comm,pid,tid,cpu,time,event,ip,addr,dso", "comm,pid,tid,cpu,event,ip,addr,dso")
-"""With times, and without: perf refuses to print what a file does not have."""
+FIELDS: Final = ("comm,pid,tid,cpu,time,event,ip,addr,dso", "comm,pid,tid,cpu,event,ip,addr,dso")
+"""Without symbols, which are looked up here; with times, and without: perf prints no field that a file lacks."""
 
 
 def can_decode() -> bool:
@@ -50,7 +50,7 @@ class TraceByPerf:
 
         """
         why = ""
-        for fields in _FIELDS:
+        for fields in FIELDS:
             command = ["perf", "script", "-i", str(self.path), "--itrace=b", "-F", fields]
             if self._vmlinux is not None:
                 command += ["-k", str(self._vmlinux)]

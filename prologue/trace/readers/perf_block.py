@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from prologue.arrays import I64, U64, Bool
 from prologue.trace.readers.digits import decimal, is_blank, words_view
@@ -16,9 +15,6 @@ BEFORE: Final = b"\n" * 16
 AFTER: Final = b"\n" * 1024
 """Padding for a number at the end of a block."""
 _TO: Final = int.from_bytes(b" => ", "little")
-_OFFSET: Final = int.from_bytes(b"+0x", "little")
-_WIDEST: Final = 16  # digits of an offset
-_IS_HEX: Final = np.isin(np.arange(256), np.frombuffer(b"0123456789abcdef", np.uint8))
 
 
 class TextBlock:
@@ -54,31 +50,23 @@ class TextBlock:
         """Return a line with its end."""
         return self._block[self.starts[at] : self.ends[at] + 1]
 
-    def has_stack(self, at: int) -> bool:
-        """Return whether a line of a stack comes after a line."""
-        return self._block[self.ends[at] + 1 : self.ends[at] + 2] == b"\t"
-
     def before(self, end: int) -> bytes:
         """Return the part of a line before a place."""
         return self._block[self._block.rfind(b"\n", 0, end) + 1 : end]
 
     def fitting(self, shape: Shape, rest: I64) -> tuple[Bool, I64]:
-        """Find the lines of a shape, and the places of their arrows, if it has one."""
-        fitting = (self._arrow_counts[rest] == int(shape.has_target)) & (self._colons[rest] == shape.colons)
+        """Find the lines of a shape, and the places of their arrows."""
+        fitting = (self._arrow_counts[rest] == 1) & (self._colons[rest] == shape.colons)
         fitting &= self.ends[rest] - self.starts[rest] + 1 >= shape.length
         chosen = rest[fitting]
         fits = shape.fits(self.words, self.starts[chosen])
         at = self._arrows[self._first_arrow[chosen]]
-        if shape.has_target:
-            fits &= (at >= self.starts[chosen] + shape.length - 1) & (at + 20 <= self.ends[chosen])
-            after = self._letters_at(at + 20)
-            fits &= (after == 32) | (after == 10)
+        fits &= (at >= self.starts[chosen] + shape.length - 1) & (at + 20 <= self.ends[chosen])
+        letters = np.frombuffer(self._block, np.uint8)
+        after = letters[np.minimum(at + 20, len(letters) - 1)]
+        fits &= (after == 32) | (after == 10)
         fitting[fitting] = fits
         return fitting, at[fits]
-
-    def _letters_at(self, at: I64) -> npt.NDArray[np.uint8]:
-        letters = np.frombuffer(self._block, np.uint8)
-        return letters[np.minimum(at, len(letters) - 1)]
 
     def times(self, sec: tuple[int, int], frac: tuple[int, int], starts: I64) -> tuple[U64, Bool]:
         """Parse times into ns; return them, and which are valid."""
@@ -98,19 +86,6 @@ class TextBlock:
         middle = starts + end - 8  # digits before it and blanks after it are no number
         good = good & valid & (~is_blank(self.words, middle) | is_blank(self.words, middle - 1))
         return high * np.uint64(10**8) + low, good
-
-    def before_offsets(self, ends: I64) -> I64:
-        """Find the ends of programs' names in brackets that end at ``ends``, ``(NAME+0x10)`` or ``(NAME)``; or 0."""
-        letters = np.frombuffer(self._block, np.uint8)
-        last = ends - 1
-        at = last - 1
-        for _ in range(_WIDEST):
-            digit = _IS_HEX[letters[at]]
-            if not digit.any():
-                break
-            at = at - digit
-        offset = (at < last - 1) & (self.words[at - 2] & np.uint64(0xFFFFFF) == np.uint64(_OFFSET))
-        return np.where(letters[last] == ord(")"), np.where(offset, at - 2, last), 0)
 
     def ends_with(self, ends: I64, wanted: bytes) -> Bool:
         """Return which of the places have these characters before them."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from prologue.arrays import I64, Bool
 from prologue.trace.path.steps import lanes
-from prologue.trace.ranges import SAMPLE, Batch, TracedTask
+from prologue.trace.ranges import Batch, TracedTask
 
 
 class TaskSwitches:
@@ -25,8 +25,7 @@ class TaskSwitches:
         self._learn(batch.tasks)
         lane, task = lanes(batch.ranges), self._of_row[batch.ranges["task"]]
         switched = np.zeros(len(task), np.bool_)
-        flow = np.flatnonzero(batch.ranges["flags"] & np.uint8(SAMPLE) == 0)
-        order = flow[np.lexsort((programs[flow], lane[flow]))]
+        order = np.lexsort((programs, lane))
         lane, task, programs = lane[order], task[order], programs[order]
         heads = np.append(True, (lane[1:] != lane[:-1]) | (programs[1:] != programs[:-1]))[: len(order)]
         switched[order[1:]] = ~heads[1:] & (task[1:] != task[:-1])

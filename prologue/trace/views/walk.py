@@ -22,7 +22,7 @@ from prologue.trace.path.assign import USER, WORLD
 from prologue.trace.path.branching import BL, CALL, CONDITIONAL, ERET, INDIRECT, RET, B
 from prologue.trace.path.known import KnownRanges, PerNumber
 from prologue.trace.path.steps import Steps, lanes
-from prologue.trace.ranges import EXCEPTION, SAMPLE, Batch
+from prologue.trace.ranges import EXCEPTION, Batch
 from prologue.trace.views.switches import TaskSwitches
 
 STAY, PUSH, POP, REPLACE, ENTER, LEAVE, REENTER, FORGET, SWITCH = range(9)
@@ -72,7 +72,7 @@ class Walk:
         lane = lanes(batch.ranges)
         taken = self._steps.take(batch.ranges, numbers)
         steps = self._steps.table
-        kinds = np.where(batch.ranges["flags"] & np.uint8(SAMPLE), np.uint8(STAY), np.uint8(FORGET))
+        kinds = np.full(len(numbers), FORGET, np.uint8)
         kinds[taken.rows] = self._kinds.up_to(len(steps))[taken.numbers]
         switched = self._switches.take(batch, self._known.table["program"][numbers].astype(np.int64))
         kinds[switched & (kinds != FORGET)] = SWITCH
