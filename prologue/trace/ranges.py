@@ -28,7 +28,6 @@ RANGE: Final = np.dtype(
         ("vmid", "<i4"),
         ("level", "u1"),  # exception level
         ("flags", "u1"),
-        ("source", "u2"),  # number of the trace, if several were merged; each has its own CPUs
         ("insns", "<u4"),  # instructions, if these are not of four bytes each, as T32's are not; otherwise 0
         ("cycles", "<u4"),  # cycles from the count before up to this range; 0 if the trace has no count here
     ],
@@ -168,16 +167,6 @@ class Tally:
     """Bytes of trace by CPU, as far as the input shows them; of ``NO_CPU`` those of which it does not say the CPU."""
     undecoded: Counter[int] = field(default_factory=Counter)
     """The bytes among them that no decoder could decode."""
-
-    def apart(self) -> Tally:
-        """Return a tally of the same counts with reports of its own: a guest's are about the guest's image."""
-        return Tally(
-            counts=self.counts,
-            _singulars=self._singulars,
-            versions=self.versions,
-            traced=self.traced,
-            undecoded=self.undecoded,
-        )
 
     def count_bytes(self, cpu: int, size: int, lost: int) -> None:
         """Count the bytes of a recording of a CPU, and of these the ones that were not decoded."""

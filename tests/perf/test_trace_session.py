@@ -101,7 +101,7 @@ def test_bytes_of_trace_that_no_record_names(tmp_path: Path) -> None:
     found = read_session(path)
     assert (found.fragments, found.unnamed_bytes > 2 * len(DATA)) == ((), True)
     with pytest.raises(InputError, match=rf"no AUX record says what its {found.unnamed_bytes:,} bytes of trace are"):
-        open_perf_trace(path, Tally(), None)
+        open_perf_trace(path, Tally())
 
 
 def test_trace_ids_of_records() -> None:

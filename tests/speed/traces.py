@@ -185,7 +185,7 @@ def of_perf_data(vmlinux: Path, code: Code, branches: int, script: float, direct
 
 def decoded_per_second(vmlinux: Path, path: Path) -> float:
     """Decode a trace into ranges, and do nothing with these; CPU time of both processes counts."""
-    trace = open_perf_trace(path, Tally(), None)
+    trace = open_perf_trace(path, Tally())
     if not isinstance(trace, DecodedTrace):
         raise SystemExit("libopencsd is not here")
     trace.follow([(piece.vaddr, piece.words) for piece in linked_program(vmlinux, 0).pieces], vmlinux)

@@ -154,15 +154,12 @@ def test_host_and_guest_are_told_apart_or_not_at_all(
         said, _ = disasm(capsys, trace, *images, *args)
         return [json.loads(line).get("image") for line in said.splitlines()[1:]]
 
-    assert names("--guest-vmlinux", guest, "--host-el", 2) == [str(vmlinux), str(guest)]
-    assert names("--guest-vmlinux", f"{guest}@5", "--host-el", 1) == [str(vmlinux), str(guest)]
-    assert names("--guest-vmlinux", f"{guest}@6", "--host-el", 2) == [str(vmlinux), None]
+    assert names("--guest-vmlinux", f"{guest}@5") == [str(vmlinux), str(guest)]
+    assert names("--guest-vmlinux", f"{guest}@6") == [str(vmlinux), None]
     assert names("--guest-vmlinux", guest) == [str(vmlinux), str(guest)]  # kernel addresses at EL2: VHE
-    assert names("--guest-vmlinux", guest, "--host-el", 1) == [str(vmlinux), str(guest)]
     assert names() == [str(vmlinux), None]
-    assert names("--host-el", 2) == [str(vmlinux), None]
     trace = written(tmp_path / "t", recording([*rows, {"start": KERNEL.at("vfs_read"), "count": 1, "level": 1}]))
-    for options in ((), ("--host-el", 2), ("--guest-vmlinux", guest)):  # VHE while it boots
+    for options in ((), ("--guest-vmlinux", guest)):  # VHE while it boots
         assert names(*options)[2] == str(vmlinux)
     both = perf_text(STEPS[:3]) + perf_text(STEPS[:3], dso="[guest.kernel.kallsyms]", cpu=1)
     trace = written(tmp_path / "p", both)
@@ -223,7 +220,6 @@ def test_without_vmids_a_guest_under_vhe_is_not_the_host(
         return [json.loads(line).get("image") for line in out.splitlines()[1:]]
 
     assert names(guest + ran + host + ran) == [None, str(vmlinux)]
-    assert names(guest + ran + host + ran, "--host-el", 1) == [str(vmlinux)] * 2
     assert names(guest + ran) == [str(vmlinux)]
     image = KERNEL.write(tmp_path / "guest")
     assert names(guest + ran + own + ran + host + ran, "--guest-vmlinux", image) == [str(image), *[str(vmlinux)] * 2]
@@ -241,7 +237,7 @@ def test_what_the_kernel_made_is_the_kernels(tmp_path: Path, vmlinux: Path, caps
         assert "not a kernel's" not in about
 
 
-@pytest.mark.parametrize("option", ["--vmlinux", "--memory", "--modules", "--writes", "--slide", "--timestamps"])
+@pytest.mark.parametrize("option", ["--vmlinux", "--memory", "--modules", "--writes", "--slide"])
 def test_a_second_value_does_not_replace_the_first(
     tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str], option: str
 ) -> None:
@@ -264,11 +260,6 @@ def test_a_second_value_does_not_replace_the_first(
         (["--guest-vmlinux", "a@x"], "expected VMLINUX"),
         (["--guest-vmlinux", "a@\u00b2"], "expected VMLINUX"),
         (["--guest-vmlinux", "a@99999999999"], "expected VMLINUX"),
-        (["--hyp-text", "0x1000"], "no .hyp.text"),
-        (["--timestamps", "0"], "expected HZ, HZ+NS or HZ-NS"),
-        (["--timestamps", "25e6"], "expected a number"),
-        (["--timestamps", "25000000+"], "expected a number"),
-        (["--timestamps", "2000000000000"], "HZ from 1 to 1,000,000,000,000"),
         (["--format", "srcline"], "no debug information"),
         (["-S"], "no debug information"),
     ],

@@ -14,12 +14,12 @@ import pytest
 from prologue.cli.main import main
 from prologue.insn.a64 import encode_b
 from prologue.live.pokes.recording import Flag, Loss, Recording, Trailer
+from prologue.trace.cli import inputs
 from prologue.trace.path import instants
 from prologue.trace.path.instants import settled
-from prologue.trace.readers.recording import RecordingHeader
 from prologue.trace.readers.sources import open_trace
 from tests.live.pokes.made import ORIGIN, rows_of, write_recording
-from tests.trace.made import KERNEL, MadeKernel, perf_line, perf_text, recording
+from tests.trace.made import KERNEL, perf_line, perf_text
 from tests.trace.test_opencsd import CONTEXT, element, range_
 
 NOP, MOV = 0xD503201F, 0xAA1E03E9
@@ -116,7 +116,9 @@ def test_a_word_that_never_stood_there_is_named(tmp_path: Path, capsys: pytest.C
     assert "near a write" not in err
 
 
-def test_near_a_write_the_flow_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_near_a_write_the_flow_decides(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The clocks differ: a branch was taken before it was written, and not taken after that."""
     writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP))
     trace = text_of([(1998 * MS, OVER), (2002 * MS, THROUGH), (2500 * MS, OVER)])
@@ -126,7 +128,8 @@ def test_near_a_write_the_flow_decides(tmp_path: Path, capsys: pytest.CaptureFix
     assert words == [f"{word:08x}" for word in (BRANCH, NOP, BRANCH)]
     assert "2 ranges near a write to their words: the flow says which word ran" in err
     assert run(tmp_path, capsys, "check", trace, "--writes", writes)[0] == 0
-    code, out, err = run(tmp_path, capsys, "check", trace, "--writes", writes, "--skew", 0)
+    monkeypatch.setattr(inputs, "_SKEW", 0)
+    code, out, err = run(tmp_path, capsys, "check", trace, "--writes", writes)
     # Only what lies between two times of the trace is in doubt now: the call that begins before the write.
     assert code == 1
     assert "read_zero+0x8" in out
@@ -275,16 +278,6 @@ def test_writes_that_do_not_belong(tmp_path: Path, capsys: pytest.CaptureFixture
     assert said in err
 
 
-def test_a_skew_that_no_clock_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP))
-    assert run(tmp_path, capsys, "check", text_of(CHANGES[:2]), "--writes", writes, "--skew", 10**6)[0] == 0
-    for skew in (10**6 + 1, 99999999999999999999):
-        with pytest.raises(SystemExit) as ended:
-            run(tmp_path, capsys, "check", text_of(CHANGES), "--writes", writes, "--skew", skew)
-        assert ended.value.code == 2
-        assert f"argument --skew: not a number from 0 to 1000000: '{skew}'\n" in capsys.readouterr().err
-
-
 def test_a_trace_without_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = "".join(line[:35] + line[49:] for line in perf_text(THROUGH).splitlines(keepends=True))
     writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP))
@@ -303,45 +296,6 @@ def test_times_that_begin_late(tmp_path: Path, capsys: pytest.CaptureFixture[str
     code, out, err = run(tmp_path, capsys, "check", text, "--writes", writes)
     assert (code, out) == (0, "3 steps, none impossible\n")
     assert "1 write, not within the trace's times: these are 2.000 to 2.000 s" in err
-
-
-def test_timestamps_of_a_slow_counter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """25 MHz, begun half a second before the clock of the writes; taken as ns, all ranges would be before the write."""
-    begin = element("TRACE_ON( [begin or filter])") + CONTEXT.replace("EL2N", "EL1N").replace("VMID=0x7", "VMID=0x0")
-    runs = [(1, [("read_zero", 7)]), (3, [("read_zero", 3), ("read_zero+0x18", 1)]), (5, [("read_zero+0x18", 1)])]
-    text = begin
-    for second, ranges in runs:
-        text += element(f"TIMESTAMP( [ TS=0x{second * 25_000_000 + 12_500_000:x}]; )")
-        text += "".join(range_(KERNEL.at(place), count) for place, count in ranges)
-    writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP))
-    options = ("--writes", writes, "--skew", 0)
-    code, out, err = run(tmp_path, capsys, "check", text, *options, "--timestamps", "25000000-500000000")
-    assert (code, out) == (0, "3 steps, none impossible\n")
-    assert "--timestamps" not in err
-    code, _, err = run(tmp_path, capsys, "check", text, *options)
-    assert code == 1
-    assert "1 trace of OpenCSD whose timestamps are taken as ns of that clock: see --timestamps" in err
-
-
-def test_text_that_nvhe_maps_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The kernel writes at its own address, and EL2 runs the same memory at another."""
-    hyp = MadeKernel({"vectors": ["nop"] * 512, "__hyp_text_start": ["nop", "nop", "nop", "ret"], "h": ["nop", "ret"]})
-    vmlinux = hyp.write(tmp_path / "vmlinux", section=b".hyp.text")
-    at, start = 0x40001800, hyp.at("__hyp_text_start")
-    place = start + 4
-    writes = writes_file(tmp_path, write(1000 * MS, encode_b(place, start + 12), NOP, place))
-    places = [(start, 2), (start + 12, 1), (hyp.at("h"), 2)]
-    rows = [{"start": vaddr - start + at, "count": n, "time": 2 * 10**9 + k, "level": 2, "cpu": 0}
-            for k, (vaddr, n) in enumerate(places)]  # fmt: skip
-    (tmp_path / "trace").write_bytes(recording(rows, RecordingHeader(slide=0)))
-    options = ["--vmlinux", vmlinux, "--hyp-text", hex(at), "--writes", writes]
-    assert main(["trace", "check", str(tmp_path / "trace"), *map(str, options)]) == 0
-    assert main(["trace", "check", str(tmp_path / "trace"), *map(str, options[:-2])]) == 1
-    assert f"image stale at __hyp_text_start+0x4 ({at + 4:#x}): nop is not a branch" in capsys.readouterr().out
-    again = write(2000 * MS, encode_b(place, start + 12), NOP, place)
-    writes_file(tmp_path, write(1000 * MS, encode_b(place, start + 12), NOP, place), again)
-    assert main(["trace", "check", str(tmp_path / "trace"), *map(str, options)]) == 0
-    assert "note: 1 write whose old word" in capsys.readouterr().err  # at two addresses, and one write
 
 
 def test_all_ranges_come_through(tmp_path: Path) -> None:

@@ -139,21 +139,6 @@ def test_times_are_exact(tmp_path: Path, capsys: Said) -> None:
     assert capsys.readouterr().out.count(" cpu 0 ") == 3
 
 
-@pytest.mark.parametrize(
-    ("behind", "seconds"), [(f"+{(1 << 64) - 1}", "18446744073.709551615"), (f"-{(1 << 64) - 1}", "0.000000001")]
-)
-def test_clocks_that_are_far_apart(tmp_path: Path, capsys: Said, behind: str, seconds: str) -> None:
-    guest = tmp_path / "guest.txt"
-    guest.write_text(TEXT)
-    options = ["--guest-vmlinux", f"{tmp_path / 'vmlinux'}@7", "--guest-trace", f"{guest}@7{behind}"]
-    assert disasm(tmp_path, TEXT, *options) == 0
-    lines = [line for line in capsys.readouterr().out.splitlines() if " cpu 0 " in line]
-    guests = [k for k, line in enumerate(lines) if "vmid 7" in line]
-    assert {lines[k].partition(" ")[0] for k in guests} == {seconds}
-    own = len(STEPS) - 1
-    assert guests == list(range(own, 2 * own) if behind[0] == "+" else range(own))
-
-
 @pytest.mark.parametrize("slide", ["2", "-1", "4", "0xffffffffffffffff"])
 def test_a_kernel_moves_by_pages(tmp_path: Path, capsys: Said, slide: str) -> None:
     """Between two of its words there is nothing that could be disassembled."""

@@ -111,7 +111,7 @@ def test_times_without_their_conversion_are_said(tmp_path: Path, capsys: pytest.
         content.streams = {0: timed(stream(3))}
         path, vmlinux = write(tmp_path / "perf.data", content), KERNEL.write(tmp_path / "vmlinux")
         assert main(["trace", "check", str(path), "--vmlinux", str(vmlinux)]) == 0
-        assert ("times are left out, see --timestamps" in capsys.readouterr().err) == said
+        assert ("times are left out" in capsys.readouterr().err) == said
 
 
 def test_several_buffers_have_the_same_names(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_several_buffers_have_the_same_names(tmp_path: Path) -> None:
         path = write(
             tmp_path / f"{task}", made(with_process(stream(3), task), configr=CONTEXTS, comms={task: f"t{task}"})
         )
-        decoded = open_perf_trace(path, Tally(), None)
+        decoded = open_perf_trace(path, Tally())
         assert isinstance(decoded, DecodedTrace)
         opened.append(decoded)
     both = replace(opened[0], jobs=opened[0].jobs + opened[1].jobs)

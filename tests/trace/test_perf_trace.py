@@ -354,23 +354,17 @@ def test_one_at_a_time(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixt
     for more in ([str(path)], [str(text)]):
         code, _, err = run(capsys, "trace", "check", str(path), *more, "--vmlinux", str(vmlinux))
         assert (code, "read one at a time" in err) == (2, True)
-    code, _, err = run(
-        capsys, "trace", "check", str(text), "--vmlinux", str(vmlinux), "--guest-vmlinux", f"{vmlinux}@1",
-        "--guest-trace", f"{path}@1",
-    )  # fmt: skip
-    assert (code, "read one at a time" in err) == (2, True)
 
 
-def test_ticks_that_a_user_knows(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ticks_of_an_unknown_clock(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = stream(3)
     at = data.index(b"\x85") + 10
     made = trace(3, configr=1 << 11, raw=True)
     made.streams = {0: data[:at] + b"\x02" + bytes([1000 & 0x7F | 0x80, 1000 >> 7]) + data[at:]}
     path = write(tmp_path / "perf.data", made)
     arguments = ("trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "jsonl")
-    for option, time in (((), 0), (("--timestamps", "1000000+5"), 1_000_005)):
-        _, out, err = run(capsys, *arguments, *option)
-        assert {json.loads(line)["time"] for line in out.splitlines()[1:]} == {time}, err
+    _, out, err = run(capsys, *arguments)
+    assert {json.loads(line)["time"] for line in out.splitlines()[1:]} == {0}, err
 
 
 @pytest.mark.thorough

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from prologue.cli.main import main
+from prologue.trace.cli import inputs
 from prologue.trace.coresight.changing_text import ChangingText, TextChanges
 from prologue.trace.etm.stream import ProgramText, encode
 from prologue.trace.etm.unit import bare_unit
@@ -64,9 +65,12 @@ def listed(out: str, cpu: int) -> list[tuple[int, int]]:
     return [(int(row["start"], 16), int(row["end"], 16)) for row in rows if row["cpu"] == cpu]
 
 
-def test_the_decoder_follows_the_text_of_the_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_decoder_follows_the_text_of_the_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, vmlinux = traced(tmp_path / "perf.data"), KERNEL.write(tmp_path / "vmlinux")
-    options = [str(path), "--vmlinux", str(vmlinux), "--skew", "0"]
+    options = [str(path), "--vmlinux", str(vmlinux)]
+    monkeypatch.setattr(inputs, "_SKEW", 0)
     assert main(["trace", "disasm", *options, "--format", "jsonl"]) == 0
     said = capsys.readouterr()
     without = [(start, start + 4 * count) for start, count in WITHOUT] * ROUNDS

@@ -84,9 +84,6 @@ def test_a_guest_of_which_no_range_is(tmp_path: Path, capsys: pytest.CaptureFixt
     ("command", "options", "why"),
     [
         ("disasm", ("--depth", 3), "--depth is for --from"),
-        ("disasm", ("--skew", 3), "--skew is for --writes"),
-        ("check", ("--skew", 10), "--skew is for --writes"),
-        ("stats", ("--timestamps", 25_000_000), "--timestamps is for what OpenCSD decodes"),
         ("stats", ("--json", "--top", 3), "--top is for the table"),
         ("disasm", ("--from", "vfs_read", "--format", "perf"), "--from prints call trees"),
     ],

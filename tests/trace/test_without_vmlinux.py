@@ -33,7 +33,7 @@ def test_without_a_vmlinux(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     code, out, err = run(capsys, "trace", "stats", str(path))
     assert code == 0, err
     assert "vfs_read" in out
-    for option in (["--slide", "0"], ["--modules", "."], ["--hyp-text", "0"]):
+    for option in (["--slide", "0"], ["--modules", "."]):
         code, _, err = run(capsys, "trace", "check", str(path), *option)
         assert (code, f"{option[0]} needs --vmlinux" in err) == (2, True), err
     code, _, err = run(capsys, "trace", "disasm", str(path), "-S")

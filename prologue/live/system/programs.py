@@ -246,10 +246,8 @@ class Program:
         return np.array(sorted({vaddr & TOP for entries in aligned for vaddr in entries}), np.uint64)
 
 
-def linked_program(vmlinux: Path, slide: int, hyp_text: int | None = None) -> Program:
+def linked_program(vmlinux: Path, slide: int) -> Program:
     """Open a kernel with the text of its file, ``slide`` bytes from where it is linked.
-
-    ``hyp_text`` is the address of ``__hyp_text_start`` at EL2 of an nVHE host, which maps it at addresses of its own.
 
     Raises:
         InputError: the file is no unstripped arm64 vmlinux.
@@ -265,8 +263,6 @@ def linked_program(vmlinux: Path, slide: int, hyp_text: int | None = None) -> Pr
     ]
     if not pieces:
         raise InputError("the vmlinux has no text", path=vmlinux)
-    if hyp_text is not None:
-        pieces += _hyp_pieces(image, owner.symbols, hyp_text)
     return Program(str(vmlinux), owner, pieces + _trampoline(owner, pieces))
 
 
@@ -295,15 +291,6 @@ def _require_pages(slide: int, path: Path) -> None:
     """Refuse a slide that is no multiple of a page: ADRP's immediates are pages, so linked code could not run."""
     if slide % PAGE:
         raise InputError(f"cannot run with slide {slide:#x}: not a multiple of {PAGE} bytes", path=path)
-
-
-def _hyp_pieces(image: ElfImage, symbols: Symbols, hyp_text: int) -> list[TextPiece]:
-    start, section = symbols.find("__hyp_text_start"), image.section(".hyp.text")
-    if start is None or section is None:
-        raise InputError("has no .hyp.text: built without KVM?", path=image.path)
-    slide = hyp_text - start.vaddr
-    _require_pages(slide, image.path)
-    return [TextPiece(section.addr + slide & TOP, image.view(section, "<u4"), Owner("", image, symbols, slide))]
 
 
 def _trampoline(owner: Owner, pieces: list[TextPiece]) -> list[TextPiece]:

@@ -16,20 +16,17 @@ from prologue.errors import UsageError
 from prologue.live.system.programs import Program
 from prologue.outputs import require_other
 from prologue.trace.cli.progress import progress_on_terminal
-from prologue.trace.path import kernel_images, merging
+from prologue.trace.path import joining, kernel_images
 from prologue.trace.path.assign import Kernels
 from prologue.trace.path.filters import Filters
 from prologue.trace.path.history import TextHistory, read_history
 from prologue.trace.path.kernel_images import GuestImage, HostImage
-from prologue.trace.path.merging import GuestTrace
 from prologue.trace.readers.decoding import DecodedTrace
-from prologue.trace.readers.opencsd import Counter
 from prologue.trace.readers.sources import Trace
 from prologue.trace.readers.streams import STDIN
 
-_SKEW: Final = 10  # ms
+_SKEW: Final = 10_000_000  # ns
 _HIGHEST_GUEST: Final = (1 << 31) - 1
-_FASTEST: Final = 10**12  # Hz
 _LATEST: Final = Decimal((1 << 64) - 1) / 10**9  # s
 _STDIN: Final = Path("/dev/stdin")  # leads to the file that a shell redirected from
 
@@ -62,7 +59,7 @@ def require_report(args: Namespace) -> None:
 
 def _input_files(args: Namespace) -> Iterator[Path]:
     """Yield every file that the options name; not all need to be there."""
-    for text in (*args.trace, *map(_without_id, args.guest_trace), *args.guest_trace):
+    for text in args.trace:
         yield _STDIN if text == STDIN else Path(text)
     if args.vmlinux is not None:
         yield args.vmlinux
@@ -79,37 +76,18 @@ def _input_files(args: Namespace) -> Iterator[Path]:
 
 
 def _without_id(text: str) -> str:
-    """Return the file of TRACE@ID or VMLINUX@ID; the text itself if there is no ID."""
+    """Return the file of VMLINUX@ID; the text itself if there is no ID."""
     path, at, _ = text.rpartition("@")
     return path if at else text
 
 
 @contextmanager
 def open_traces(args: Namespace) -> Iterator[Trace]:
-    """Open the traces and the guests' traces that the options name; errors as ``merging.open_traces``."""
-    guests = [_guest_trace(text) for text in args.guest_trace]
-    if [*args.trace, *(guest.name for guest in guests)].count(STDIN) > 1:
+    """Open the traces that the options name; errors as ``joining.open_traces``."""
+    if args.trace.count(STDIN) > 1:
         raise UsageError(f"{STDIN} is named for more than one trace: standard input has one")
-    counter = None if args.timestamps is None else _counter(args.timestamps)
-    with merging.open_traces(args.trace, guests, counter, needs_times=args.writes is not None) as trace:
+    with joining.open_traces(args.trace, needs_times=args.writes is not None) as trace:
         yield trace
-
-
-def _counter(text: str) -> Counter:
-    frequency, sign, start = text.partition("-" if "-" in text else "+")
-    ticks = number("--timestamps", frequency)
-    if not 0 < ticks <= _FASTEST:
-        raise UsageError(f"--timestamps {text}: expected HZ, HZ+NS or HZ-NS, HZ from 1 to {_FASTEST:,}")
-    return Counter(ticks, number("--timestamps", f"{sign}{start}") if sign else 0)
-
-
-def _guest_trace(text: str) -> GuestTrace:
-    path, _, rest = text.rpartition("@")
-    name, sign, behind = rest.partition("-" if "-" in rest else "+")
-    own = _guest_number(name)
-    if not path or own is None:
-        raise UsageError(f"--guest-trace {text}: expected TRACE@ID, TRACE@ID+NS or TRACE@ID-NS")
-    return GuestTrace(path, own, number("--guest-trace", f"{sign}{behind}") if sign else 0)
 
 
 def _guest_number(text: str) -> int | None:
@@ -128,14 +106,13 @@ def open_kernels(args: Namespace, trace: Trace, explained: int | None = None) ->
 
     """
     slide = None if args.slide is None else number("--slide", args.slide)
-    hyp = None if args.hyp_text is None else number("--hyp-text", args.hyp_text)
     guests = [_guest_image(text) for text in args.guest_vmlinux]
     if args.memory is None and slide is None and trace.decoded is not None and trace.decoded.kcore is not None:
         args.memory = str(trace.decoded.kcore)
     if args.vmlinux is None:
         _require_no_file_options(args)
-    if args.memory is not None and (slide is not None or hyp is not None):
-        raise UsageError("--slide and --hyp-text are for --vmlinux without --memory, which says where it is")
+    if args.memory is not None and slide is not None:
+        raise UsageError("--slide is for --vmlinux without --memory, which says where it is")
     if args.memory is None and args.modules is not None:
         raise UsageError("--modules needs --memory: only memory says where modules were loaded")
     if isinstance(trace.decoded, DecodedTrace):
@@ -146,9 +123,7 @@ def open_kernels(args: Namespace, trace: Trace, explained: int | None = None) ->
         memory=args.memory,
         modules=args.modules,
         slide=slide,
-        hyp_text=hyp,
         explained=known,
-        level=args.host_el,
         symfs=args.symfs,
     )
     return kernel_images.open_kernels(trace, host, guests)
@@ -156,8 +131,7 @@ def open_kernels(args: Namespace, trace: Trace, explained: int | None = None) ->
 
 def _require_no_file_options(args: Namespace) -> None:
     """Refuse what only a vmlinux answers."""
-    options = {"--slide": args.slide, "--hyp-text": args.hyp_text, "--modules": args.modules,
-               "--explain": getattr(args, "explain", None)}  # fmt: skip
+    options = {"--slide": args.slide, "--modules": args.modules, "--explain": getattr(args, "explain", None)}
     given = [option for option, value in options.items() if value is not None]
     if getattr(args, "format", None) == "srcline":
         given.append("--format srcline")
@@ -170,11 +144,8 @@ def open_history(args: Namespace, trace: Trace, kernels: Kernels) -> TextHistory
     poked = _poked(trace.decoded, kernels.host) if isinstance(trace.decoded, DecodedTrace) else None
     writes = poked if args.writes is None else args.writes
     if writes is None:
-        if args.skew is not None:
-            raise UsageError("--skew is for --writes, which is not given, and the trace has no text pokes")
         return None
-    skew = _SKEW if args.skew is None else args.skew
-    return read_history(writes, kernels.host, skew * 1_000_000, says_exceptions=trace.kind != "perf")
+    return read_history(writes, kernels.host, _SKEW, says_exceptions=trace.kind != "perf")
 
 
 def _poked(decoded: DecodedTrace, host: Program) -> Path | None:
@@ -193,7 +164,7 @@ def _guest_image(text: str) -> GuestImage:
     own = _guest_number(name)
     if own is None and name:
         raise UsageError(f"--guest-vmlinux {text}: expected VMLINUX, VMLINUX@ID or VMLINUX@ID+SLIDE")
-    return GuestImage(Path(path), own, number("--guest-vmlinux", slide) if plus else None)
+    return GuestImage(Path(path), own, number("--guest-vmlinux", slide) if plus else 0)
 
 
 def make_filters(args: Namespace, kernels: Kernels) -> Filters:

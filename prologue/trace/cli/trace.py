@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 from prologue.cli.arguments import add_report, number_from
 from prologue.cli.examples import OrExample
@@ -11,8 +10,6 @@ from prologue.cli.looks import add_look
 from prologue.cli.subcommands import Subcommand, add_command, add_commands, add_of_companions
 from prologue.trace.cli import etm as trace_etm
 from prologue.trace.exports.formats import FORMATS
-
-_MOST_SKEW: Final = 10**6  # ms
 
 
 def add_trace(group: Subcommand) -> None:
@@ -118,21 +115,12 @@ def add_images(command: Subcommand) -> None:
     command.add_argument("--modules", type=Path, metavar="DIR", help="with --memory: the files of loaded modules")
     command.add_argument("--writes", type=Path, metavar="FILE",
                          help="recorded writes to the text: each range gets the words of its time")  # fmt: skip
-    command.add_argument("--skew", type=number_from(0, _MOST_SKEW), metavar="MS",
-                         help="how far times of --writes may be off the trace's (default: 10)")  # fmt: skip
-    command.add_argument("--timestamps", metavar="HZ[+NS]",
-                         help="OpenCSD's timestamps: ticks a second (default: 1000000000), ns at tick 0")  # fmt: skip
     command.add_argument("--slide", metavar="BYTES",
                          help="run-time minus link-time address (default: as a recording says, or 0)")  # fmt: skip
     command.add_argument("--guest-vmlinux", action="append", default=[], metavar="VMLINUX[@ID[+SLIDE]]",
                          help="a guest's kernel; ID: its VMID, or its process in perf's names")  # fmt: skip
-    command.add_argument("--guest-trace", action="append", default=[], metavar="TRACE@ID[+NS]",
-                         help="a trace of that guest alone, merged by time; NS: how far its clock lags")  # fmt: skip
-    command.add_argument("--host-el", type=int, choices=(1, 2),
-                         help="level of the host's kernel: 2 with VHE, otherwise 1")  # fmt: skip
     command.add_argument("--symfs", type=Path, metavar="DIR",
                          help="with perf.data: binaries of processes are below it, at their paths")  # fmt: skip
-    command.add_argument("--hyp-text", metavar="ADDRESS", help="where an nVHE host has __hyp_text_start at EL2")
 
 
 def add_filters(command: Subcommand) -> None:

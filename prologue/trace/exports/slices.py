@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from prologue.trace.path.steps import LANE_SOURCE
 from prologue.trace.ranges import TracedTask
 from prologue.trace.views.stacks import StackSegment, StackTree
-
-_BELOW: Final = (1 << 32) + 2  # as far below 0 as lanes of tasks may be
 
 
 class Track(NamedTuple):
@@ -78,11 +75,8 @@ class Slices:
 
 
 def lane_name(lane: int) -> str:
-    """Name a CPU of a trace, or of one of those merged into it; a lane of a task is of no CPU."""
-    source = (lane + _BELOW) >> LANE_SOURCE
-    cpu = lane - (source << LANE_SOURCE)
-    guest = f"guest trace {source} " if source else ""
-    return f"{guest}CPU {cpu}" if cpu >= 0 else f"{guest}no CPU"
+    """Name a CPU of a trace."""
+    return f"CPU {lane}" if lane >= 0 else "no CPU"
 
 
 def task_name(task: TracedTask) -> str:

@@ -25,9 +25,7 @@ USER, UNDECIDED, WORLD = -1, -2, -3
 _HOST, _GUEST, _PROCESS, _UNNAMED = range(4)  # classes of perf's names of programs
 _FIRMWARE: Final = 3
 """The exception level of no kernel."""
-NESTED: Final = "VM:?"
-"""The name of a guest's guest."""
-_GUEST_MARK: Final = ("[guest.kernel", "VM:")
+_GUEST_MARK: Final = "[guest.kernel"
 _NO_MODULE: Final = ("[vdso]", "[vdso32]", "[vectors]", "[heap]", "[stack]", "[unknown]", "[vsyscall]", "[uprobes]")
 
 
@@ -162,27 +160,13 @@ class Kernels:
         """Return the row of the guest for each of perf's names of guests."""
         rows = np.full(len(batch.dsos), UNDECIDED, np.int64)
         for k, name in enumerate(batch.dsos):
-            if name.startswith(NESTED):
-                continue
-            # "VM:NUMBER PROGRAM", or "[guest.kernel.kallsyms.NUMBER]"
-            head = name.split(" ", 1)[0] if name.startswith("VM:") else name
-            digits = "".join(c if c.isdigit() else " " for c in head).split()
+            # "[guest.kernel.kallsyms.NUMBER]"
+            digits = "".join(c if c.isdigit() else " " for c in name).split()
             for row, guest in enumerate(self.guests, 1):
                 if guest.number is None or str(guest.number) in digits[-1:]:
                     rows[k] = row
                     break
         return rows
-
-
-def guest_names(name: str, number: int) -> tuple[str, str]:
-    """Name a program of a guest's own trace as the host's trace would: below and from ``KERNEL_HALF`` on.
-
-    A kernel becomes the guest's, processes keep their names, and the guest's own guests are ``NESTED``.
-    """
-    named, own = _class_of(name), f"VM:{number} {name}".rstrip()
-    if named == _GUEST:
-        return NESTED, NESTED
-    return (name if named == _PROCESS else own), own
 
 
 def _class_of(name: str) -> int:

@@ -1,4 +1,4 @@
-"""The exception level of a host's kernel, by the first ranges of a trace; needed without --host-el."""
+"""The exception level of a host's kernel, by the first ranges of a trace."""
 
 from __future__ import annotations
 

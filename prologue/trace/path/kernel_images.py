@@ -42,28 +42,25 @@ class HostImage:
     """The host's vmlinux (None: memory has its text and symbols), and the sources of its text and its addresses.
 
     ``memory`` is a source of memory, and ``modules`` the directory of its modules' files. Without memory the text is
-    the file's, ``slide`` bytes from where it is linked (None: as in ``explained`` or the trace); ``hyp_text`` is the
-    run-time address of ``__hyp_text_start`` at EL2 of an nVHE host. ``explained`` is the slide in other memory, and the
-    name of that memory. ``level`` is the host's exception level, None to find it. ``symfs`` is the directory that has
-    binaries of processes at their paths.
+    the file's, ``slide`` bytes from where it is linked (None: as in ``explained`` or the trace). ``explained`` is
+    the slide in other memory, and the name of that memory. ``symfs`` is the directory that has binaries of processes at
+    their paths.
     """
 
     vmlinux: Path | None
     memory: str | None = None
     modules: Path | None = None
     slide: int | None = None
-    hyp_text: int | None = None
     explained: tuple[int, str] | None = None
-    level: int | None = None
     symfs: Path | None = None
 
 
 class GuestImage(NamedTuple):
-    """A guest's vmlinux, its VMID or process (None: the only guest), and its slide (None: as in its trace)."""
+    """A guest's vmlinux, its VMID or process (None: the only guest), and its slide."""
 
     vmlinux: Path
     number: int | None = None
-    slide: int | None = None
+    slide: int = 0
 
 
 def open_kernels(trace: Trace, host: HostImage, guests: Sequence[GuestImage]) -> Kernels:
@@ -74,7 +71,7 @@ def open_kernels(trace: Trace, host: HostImage, guests: Sequence[GuestImage]) ->
         UsageError: guests cannot be told apart, or would have to be decoded.
 
     """
-    if trace.decoded is not None and (guests or trace.guests):
+    if trace.decoded is not None and guests:
         raise UsageError(
             "guests in perf.data and snapshots are not decoded: decode with perf script, and give its text"
         )
@@ -87,7 +84,7 @@ def open_kernels(trace: Trace, host: HostImage, guests: Sequence[GuestImage]) ->
     elif host.vmlinux is None:
         raise UsageError(_NO_KERNEL)
     else:
-        program = linked_program(host.vmlinux, _slide(host.vmlinux, host, trace), host.hyp_text)
+        program = linked_program(host.vmlinux, _slide(host.vmlinux, host, trace))
     return follow_program(trace, program, memory, host, guests)
 
 
@@ -120,13 +117,13 @@ def follow_program(
         trace.account.add(without, len(program.missing))
     for name, count in program.doubts:
         trace.account.add(name, count)
-    kernels = tuple(_open_guest(guest, trace) for guest in guests)
+    kernels = tuple(GuestKernel(linked_program(guest.vmlinux, guest.slide), guest.number) for guest in guests)
     numbers = {guest.number for guest in kernels}
     if len(kernels) > 1 and (None in numbers or len(numbers) < len(kernels)):
         raise UsageError("several guests need an ID each: --guest-vmlinux VMLINUX@VMID")
-    level, unnumbered = host.level, trace.header is not None
+    level, unnumbered = None, trace.header is not None
     # In recordings without guests' images, VMIDs alone decide.
-    if level is None and (kernels or not unnumbered):
+    if kernels or not unnumbered:
         likely = trace.decoded.kernel_level if isinstance(trace.decoded, DecodedTrace) else None
         level, trace.batches = find_host_level(trace.batches, program, unnumbered=unnumbered, likely=likely)
     return Kernels(host=program, guests=kernels, host_level=level, unnumbered=unnumbered, processes=processes)
@@ -170,17 +167,6 @@ def _slide_by_symbols(vmlinux: Path, known: Mapping[str, int]) -> int:
     symbols = Symbols(ElfImage(vmlinux))
     own = ((vaddr, symbols.find(name)) for name, vaddr in known.items())
     return next((vaddr - symbol.vaddr for vaddr, symbol in own if symbol is not None), 0)
-
-
-def _open_guest(guest: GuestImage, trace: Trace) -> GuestKernel:
-    slide, traces = guest.slide, [own for number, own in trace.guests if guest.number in (None, number)]
-    if slide is None:
-        headers = [own.header for own in traces if own.header is not None]
-        slide = next((header.slide for header in reversed(headers) if header.slide is not None), None)
-    program = linked_program(guest.vmlinux, slide or 0)
-    for own in traces:
-        _require_same_build(own, program)
-    return GuestKernel(program, guest.number)
 
 
 def _require_same_boot(trace: Trace, slide: int | None, memory: str) -> None:

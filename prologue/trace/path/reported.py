@@ -19,7 +19,7 @@ from prologue.insn.decode import matches
 from prologue.insn.rows import flows
 from prologue.insn.table import pattern
 from prologue.live.system.programs import Program
-from prologue.trace.path.assign import USER, WORLD, Kernels, guest_names
+from prologue.trace.path.assign import USER, WORLD, Kernels
 from prologue.trace.path.branching import BL, CALL, DIRECT, ERET, INDIRECT, RET, UNDEFINED, B, targets
 from prologue.trace.path.listing import instructions
 from prologue.trace.ranges import NO_TASK, BadImage, Batch, Onward, Reported, Tally, is_earlier, new_ranges
@@ -69,14 +69,11 @@ class ReportedWord:
 
 
 def reported_words(trace: Trace, kernels: Kernels) -> list[ReportedWord]:
-    """Return the reported words of a trace that was read to its end, and of its guests' traces, except of processes."""
-    words = [*_words(trace.account, kernels, None)]
-    for number, guest in trace.guests:
-        words += _words(guest.account, kernels, number)
-    return sorted(_merged(words), key=lambda word: (word.program, word.vaddr or 0, word.why))
+    """Return the reported words of a trace that was read to its end, except of processes."""
+    return sorted(_merged(_words(trace.account, kernels)), key=lambda word: (word.program, word.vaddr or 0, word.why))
 
 
-def _merged(words: list[ReportedWord]) -> Iterable[ReportedWord]:
+def _merged(words: Iterable[ReportedWord]) -> Iterable[ReportedWord]:
     """Merge words of one address with the same sentence: the decoder may have reached them on several ways."""
     distinct: dict[tuple[int, int | None, str], ReportedWord] = {}
     for word in words:
@@ -88,9 +85,9 @@ def _merged(words: list[ReportedWord]) -> Iterable[ReportedWord]:
     return distinct.values()
 
 
-def _words(account: Tally, kernels: Kernels, guest: int | None) -> Iterator[ReportedWord]:
+def _words(account: Tally, kernels: Kernels) -> Iterator[ReportedWord]:
     for bad, reported in account.bad_images.items():
-        row = _program_of(bad, kernels, guest)
+        row = _program_of(bad, kernels)
         if row not in (USER, WORLD):
             program = kernels.programs[row] if row >= 0 else None
             word = _word(bad, reported, program, max(row, -1))
@@ -99,15 +96,13 @@ def _words(account: Tally, kernels: Kernels, guest: int | None) -> Iterator[Repo
             yield word
 
 
-def _program_of(bad: BadImage, kernels: Kernels, guest: int | None) -> int:
+def _program_of(bad: BadImage, kernels: Kernels) -> int:
     ranges = new_ranges(1)
     # Without an address take a kernel's: level and VMID alone decide then.
     start = bad.start or bad.begin or (1 << 64) - 8
     ranges["start"], ranges["end"] = start, bad.end or start + 4
-    ranges["flags"], ranges["level"] = bad.flags, bad.level
-    ranges["vmid"], ranges["dso"] = (bad.vmid, 0) if guest is None else (guest, 1)
-    names = ["", guest_names("", guest)[1]] if guest is not None else [""]
-    return int(kernels.rows(Batch(ranges, [NO_TASK], names))[0])
+    ranges["flags"], ranges["level"], ranges["vmid"] = bad.flags, bad.level, bad.vmid
+    return int(kernels.rows(Batch(ranges, [NO_TASK], [""]))[0])
 
 
 def _word(bad: BadImage, reported: Reported, program: Program | None, row: int) -> ReportedWord:

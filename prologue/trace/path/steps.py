@@ -22,10 +22,6 @@ STEP: Final = np.dtype(
 )
 
 
-LANE_SOURCE: Final = 33
-"""Bits of a CPU or a task in a lane; above them is the number of the trace, if several were merged."""
-
-
 class Taken(NamedTuple):
     """The steps of a batch: the row that each leads to, and its number; shape (m,). Not every row has a step."""
 
@@ -36,8 +32,7 @@ class Taken(NamedTuple):
 def lanes(ranges: TraceRanges) -> I64:
     """Return the lane of each range, its CPU; shape (n,). A lane is one sequence."""
     own: I64 = ranges["cpu"].astype(np.int64)
-    source = ranges["source"]
-    return own + (source.astype(np.int64) << LANE_SOURCE) if source.any() else own
+    return own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

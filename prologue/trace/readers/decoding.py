@@ -39,7 +39,6 @@ from prologue.trace.ranges import NO_CPU, Batch, BatchNames, Tally, TracedTask, 
 from prologue.trace.readers.by_perf import TraceByPerf, can_decode, trace_by_perf
 from prologue.trace.readers.coverage import PartCoverage
 from prologue.trace.readers.elements import ElementNaming, ElementReader, plain_task, same_number
-from prologue.trace.readers.opencsd import Counter
 
 _CHECKING: Final = (1, 5, 4)
 _NONSECURE, _EL2 = 6, 4  # bits of ocsd_mem_space_acc_t
@@ -167,7 +166,7 @@ class DecodedTrace:
         reader.end()
 
 
-def open_snapshot(directory: Path, account: Tally, counter: Counter | None) -> DecodedTrace:
+def open_snapshot(directory: Path, account: Tally) -> DecodedTrace:
     """Open the buffers of a snapshot directory; its dumps are the text.
 
     Raises:
@@ -186,8 +185,7 @@ def open_snapshot(directory: Path, account: Tally, counter: Counter | None) -> D
         reason = f": its trace units are {', '.join(units)}" if units else ""
         raise InputError(f"has no trace of an ETMv4 or ETE of an A-profile core{reason}", path=directory)
     version = require_library()
-    time = (counter or Counter()).time
-    naming = ElementNaming(cpu=same_number, time=time, task=plain_task, checks_images=version >= _CHECKING)
+    naming = ElementNaming(cpu=same_number, time=int, task=plain_task, checks_images=version >= _CHECKING)
     jobs = []
     for buffer in usable:
         has_stack = any(unit.has_return_stack for unit in buffer.source.units)
@@ -205,7 +203,7 @@ def _snapshot_job(buffer: SnapshotBuffer) -> DecodeJob:
     )
 
 
-def open_perf_trace(path: Path, account: Tally, counter: Counter | None) -> DecodedTrace | TraceByPerf:
+def open_perf_trace(path: Path, account: Tally) -> DecodedTrace | TraceByPerf:
     """Read the records of perf.data, or of its directory.
 
     Raises:
@@ -228,13 +226,11 @@ def open_perf_trace(path: Path, account: Tally, counter: Counter | None) -> Deco
         lost = session.unnamed_bytes
         why = f": no AUX record says what its {lost:,} bytes of trace are" if lost and not session.fragments else ""
         raise InputError(f"has no trace that can be decoded{why}", path=session.path)
-    namings = tuple(
-        _naming(session, version, counter, source, known) for source, known in zip(sources, cpus, strict=True)
-    )
-    if counter is None and not all(unit.kernel_time for source in sources for unit in source.units):
-        account.add("trace whose timestamps are not perf's clock: times are left out, see --timestamps")
+    namings = tuple(_naming(session, version, source, known) for source, known in zip(sources, cpus, strict=True))
+    if not all(unit.kernel_time for source in sources for unit in source.units):
+        account.add("trace whose timestamps are not perf's clock: times are left out")
     elif any(naming.time == _no_time for naming in namings):
-        account.add("trace without a clock's conversion (TIME_CONV): times are left out, see --timestamps")
+        account.add("trace without a clock's conversion (TIME_CONV): times are left out")
     changes = _changes(session, path, namings, account)
     kcore = path if path.is_dir() and (path / "kcore_dir" / "kcore").exists() else None
     has_tasks = any(unit.has_process for source in sources for unit in source.units)
@@ -274,16 +270,11 @@ def _changes(session: TraceSession, path: Path, namings: Sequence[ElementNaming]
 
 
 def _naming(
-    session: TraceSession, version: LibraryVersion, counter: Counter | None, source: TraceSource, known: dict[int, int]
+    session: TraceSession, version: LibraryVersion, source: TraceSource, known: dict[int, int]
 ) -> ElementNaming:
     conversion = session.conversion
-    time: Callable[[int], int]
-    if counter is not None:
-        time = counter.time
-    elif conversion is not None and all(unit.kernel_time for unit in source.units):
-        time = conversion.time
-    else:
-        time = _no_time
+    own_clock = conversion is not None and all(unit.kernel_time for unit in source.units)
+    time: Callable[[int], int] = conversion.time if conversion is not None and own_clock else _no_time
 
     def task(tid: int, when: int) -> TracedTask:
         return TracedTask(session.tasks.name(tid, when), session.tasks.pid(tid), tid)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -75,28 +75,16 @@ class _Source(SourceState):
     tail: bytes = b""  # the end of the last range's line, which describes its last instruction
 
 
-class Counter(NamedTuple):
-    """The counter of timestamps: ``frequency`` ticks a second (CNTFRQ_EL0), from ``start`` ns on.
+def read_opencsd(stream: Peekable, account: Tally) -> Iterator[Batch]:
+    """Yield the ranges in the order of the text; its timestamps are taken as ns.
 
     From Armv8.6 on the system counter ticks once a ns (Arm ARM, "The Generic Timer"); older ones are slower.
-    """
-
-    frequency: int = 10**9
-    start: int = 0
-
-    def time(self, ticks: int) -> int:
-        """Turn ticks into ns. 0 ticks are no time and become 0; any other time is 1 at least."""
-        return ticks and min(max(ticks * 10**9 // self.frequency + self.start, 1), _LATEST)
-
-
-def read_opencsd(stream: Peekable, account: Tally, counter: Counter | None = None) -> Iterator[Batch]:
-    """Yield the ranges in the order of the text; its timestamps are ns if no ``counter`` is given.
 
     Raises:
         InputError: the text has no ranges.
 
     """
-    reader, coverage = _Reader(account, counter or Counter()), TextCoverage(account)
+    reader, coverage = _Reader(account), TextCoverage(account)
     some = False
     for block in blocks(stream):
         coverage.take(block)
@@ -120,8 +108,8 @@ def _is_possible(first: int, last: int, count: bytes, isa: bytes) -> bool:
 
 
 class _Reader:
-    def __init__(self, account: Tally, counter: Counter) -> None:
-        self._account, self._counter = account, counter
+    def __init__(self, account: Tally) -> None:
+        self._account = account
         self._sources: dict[bytes, _Source] = {}
         self._error: DecoderError | None = None
         self._block, self._at = b"", 0  # the lines, and the offset of the last report about an image in them
@@ -159,7 +147,7 @@ class _Reader:
                     source.calls.leave(tail)
                 cpu = int(name, 16)
                 row = (
-                    source.time, first, last, cpu, task, 0, source.vmid, source.level, flags, 0, insns, source.cycles
+                    source.time, first, last, cpu, task, 0, source.vmid, source.level, flags, insns, source.cycles
                 )  # fmt: skip
                 rows.append(row)
                 source.flags, source.last, source.tail, source.failed = 0, row, tail, False
@@ -272,7 +260,7 @@ class _Reader:
             if source.calls is not None:
                 source.calls.interrupt()
         elif element == b"TIMESTAMP" and (time := TIME.fullmatch(content)) and int(time[1], 16) <= _LATEST:
-            source.time = self._counter.time(int(time[1], 16))
+            source.time = int(time[1], 16)
         elif element == b"PE_CONTEXT" and (context := CONTEXT.fullmatch(content)):
             self._context(source, *context.groups())
         elif element == b"CYCLE_COUNT" and (cycles := CYCLES.fullmatch(content)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -15,9 +15,9 @@ from prologue.perf.container import is_perf_data
 from prologue.trace.coresight.snapshot import is_snapshot
 from prologue.trace.ranges import Batch, Tally
 from prologue.trace.readers.by_perf import TraceByPerf
-from prologue.trace.readers.decoders import Decoder, common, decoder_of
+from prologue.trace.readers.decoders import Decoder, decoder_of
 from prologue.trace.readers.decoding import DecodedTrace, open_perf_trace, open_snapshot
-from prologue.trace.readers.opencsd import Counter, read_opencsd
+from prologue.trace.readers.opencsd import read_opencsd
 from prologue.trace.readers.opencsd_lines import MARK
 from prologue.trace.readers.perf_script import read_perf_script
 from prologue.trace.readers.recording import MAGIC, RecordingHeader, read_header, read_records
@@ -37,38 +37,32 @@ class Trace:
     header: RecordingHeader | None = None
     decoder: Decoder | None = None
     """The decoder that followed the program; None for a recording."""
-    guests: list[tuple[int, Trace]] = field(default_factory=list)
-    """Traces that were merged into this one, with the guests' numbers."""
     decoded: DecodedTrace | TraceByPerf | None = None
     """The trace before decoding; its ``follow`` needs the text before the batches are read."""
 
     @property
     def followed_by(self) -> Decoder | None:
-        """The decoder of this trace and of those merged into it, as far as they were read; None for recordings.
+        """The decoder of this trace, as far as that was read; None for recordings.
 
         The version of a text with runs of several versions is not known.
         """
-        decoders = [
-            trace.decoder for trace in (self, *(guest for _, guest in self.guests)) if trace.decoder is not None
-        ]
-        if not decoders:
-            return None
-        several = len(self.account.versions) > 1
-        return common([*decoders, Decoder(None, authenticates=True)] if several else decoders)
+        if self.decoder is None or len(self.account.versions) <= 1:
+            return self.decoder
+        return self.decoder._replace(version=None)
 
 
 @contextmanager
-def open_trace(source: str, account: Tally | None = None, counter: Counter | None = None) -> Iterator[Trace]:
+def open_trace(source: str, account: Tally | None = None) -> Iterator[Trace]:
     """Open a trace of any kind that docs/trace.md names; ``-`` is standard input.
 
-    ``account`` is that of another trace, if both are to share it. ``counter``: see ``read_opencsd``.
+    ``account`` is that of another trace, if both are to share it.
 
     Raises:
         InputError: it cannot be opened, or is damaged from the start; its batches raise it, too.
 
     """
     account = account or Tally()
-    decoded = _open_decoded(source, account, counter)
+    decoded = _open_decoded(source, account)
     if decoded is not None:
         by_perf = isinstance(decoded, TraceByPerf)
         yield Trace(
@@ -87,7 +81,7 @@ def open_trace(source: str, account: Tally | None = None, counter: Counter | Non
             batches = read_records(cast(BinaryIO, stream), account, header.cpus, stream.name)
             yield Trace(name=stream.name, kind="recording", batches=batches, account=account, header=header)
         elif MARK in head or b"Trace Packet Lister" in head:
-            batches = read_opencsd(stream, account, counter)
+            batches = read_opencsd(stream, account)
             decoder = decoder_of(head)
             yield Trace(name=stream.name, kind="opencsd", batches=batches, account=account, decoder=decoder)
         else:
@@ -96,18 +90,18 @@ def open_trace(source: str, account: Tally | None = None, counter: Counter | Non
             yield Trace(name=stream.name, kind="perf", batches=batches, account=account, decoder=Decoder())
 
 
-def _open_decoded(source: str, account: Tally, counter: Counter | None) -> DecodedTrace | TraceByPerf | None:
+def _open_decoded(source: str, account: Tally) -> DecodedTrace | TraceByPerf | None:
     """Open a trace that has to be decoded, from a file, as its parts refer to each other; None for other kinds."""
     path = Path(source)
     if is_snapshot(path):
-        return open_snapshot(path, account, counter)
+        return open_snapshot(path, account)
     if path.is_dir() and (path / "data").is_file():
-        return open_perf_trace(path, account, counter)
+        return open_perf_trace(path, account)
     if source == STDIN or not path.is_file():
         return None
     with open_regular(path) as (fd, _):
         is_perf = is_perf_data(os.pread(fd, 8, 0))
-    return open_perf_trace(path, account, counter) if is_perf else None
+    return open_perf_trace(path, account) if is_perf else None
 
 
 def _require_text(stream: Peekable, head: bytes) -> None:

@@ -43,7 +43,7 @@ class UnknownRanges(NamedTuple):
             return f"{count} {'is' if self.ranges == 1 else 'are'} not in {self.image}: {areas}"
         return (
             f"{count} may be of host or guest, and the trace does not say which "
-            f"(levels and VMIDs, perf's dso; --host-el, --guest-vmlinux): {areas}"
+            f"(levels and VMIDs, perf's dso; --guest-vmlinux): {areas}"
         )
 
 
@@ -157,7 +157,7 @@ class TraceSummary:
             "of user programs or firmware": unknown[PROCESS],
             "of Secure, Realm or Root state": unknown[ELSEWHERE],
             "of a hypervisor (EL2, below kernel addresses)": hypervisor,
-            "of host or guest, the trace does not say which (--host-el, --guest-vmlinux)": unknown[EITHER],
+            "of host or guest, the trace does not say which (--guest-vmlinux)": unknown[EITHER],
             "outside of the image": unknown[OUTSIDE] - hypervisor,
         }
         parts = ", ".join(f"{counted(count, 'range')} {kind}" for kind, count in kinds.items() if count)

@@ -26,8 +26,6 @@ NAMED = {
     "guest": ["--guest-vmlinux", "guest"],
     "guest7": ["--guest-vmlinux", "guest7@7+0x200000"],
     "guest@host": ["--guest-vmlinux", "guest@host"],
-    "guest.txt": ["--guest-trace", "guest.txt@7"],
-    "behind.txt": ["--guest-trace", "behind.txt@7-500"],
 }
 OUTPUTS = {"-o": "disasm", "--save-stacks": "stats", "--plot": "stats"}
 
