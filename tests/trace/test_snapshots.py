@@ -18,7 +18,7 @@ from prologue.insn import a64
 from prologue.trace.ranges import OTHER_WORLD, UNKNOWN_CYCLES, count_instructions
 from prologue.trace.readers.sources import open_trace
 from tests.support.cases import kept_where
-from tests.support.snapshots import needs_decoded_snapshots, needs_kernel_dump
+from tests.support.snapshots import needs_decoded_snapshots, needs_kernel_dump, needs_snapshot
 from tests.trace.made import KERNEL, MadeKernel
 
 pytestmark = pytest.mark.thorough
@@ -197,6 +197,27 @@ def test_a_stale_return_stack_accuses_no_word_of_the_kernel_that_ran(
         said = json.loads(capsys.readouterr().out)
         assert {int(word["vaddr"], 16): word["count"] for word in said["stale"]} == changed
         assert sum(said["steps_not_judged"].values()) == 34
+
+
+def test_a_decoder_that_does_not_know_an_instruction_accuses_no_word(
+    texts: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """RETAASPPC and RETABSPPC, which OpenCSD follows from 1.5.1 on; Debian 12 has 1.3.3."""
+    data = (needs_snapshot("snapshots-ete/pauth_lr") / "bindir_64" / "VAL_TEST_CODE_exec").read_bytes()
+    code = MadeKernel({}, 0x1000000)
+    code.words = list(struct.unpack(f"<{len(data) // 4}I", data[: len(data) // 4 * 4]))
+    vmlinux = code.write(tmp_path / "vmlinux")
+    ignored = 0
+    for name in ("ETB_1", "ETB_2", "ETB_3"):
+        text = texts[f"snapshots-ete/pauth_lr/{name}"]
+        main(["trace", "check", str(text), "--vmlinux", str(vmlinux), "--json"])
+        said = json.loads(capsys.readouterr().out)
+        assert said["stale"] == []
+        ignored += len(said["decoder"])
+        assert all(re.search("does not know reta[ab]sppc", word["message"]) for word in said["decoder"])
+    with zstandard.open(texts["snapshots-ete/pauth_lr/ETB_1"]) as stream:
+        is_old = re.search(rb"Library Version : 1\.[0-4]\.", stream.read()) is not None
+    assert (ignored > 0) == is_old
 
 
 def test_worlds_of_a_model_with_realms(texts: dict[str, Path]) -> None:
