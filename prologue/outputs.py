@@ -170,17 +170,17 @@ def new_file(out: Path, *, like: Path | None = None, mode: int | None = None) ->
         OutputError: ``out`` may not be replaced, or its directory cannot be written.
 
     """
-    is_null = _is_null(out)
-    if not is_null and (out.is_symlink() or out.exists()):
+    to_null = is_null(out)
+    if not to_null and (out.is_symlink() or out.exists()):
         require_plain_target(out)
     with ExitStack() as stack:
         try:
-            temporary = stack.enter_context(temporary_beside(_scratch(out) if is_null else out))
+            temporary = stack.enter_context(temporary_beside(_scratch(out) if to_null else out))
         except OSError as error:
             raise OutputError(f"cannot be created: {error.strerror}", path=out) from error
         try:
             yield temporary
-            if is_null:
+            if to_null:
                 return
             # Writable by its owner whatever the input was: the same command must be able to replace it.
             if mode is None:
@@ -192,7 +192,8 @@ def new_file(out: Path, *, like: Path | None = None, mode: int | None = None) ->
     _sync_directory(out.parent)
 
 
-def _is_null(path: Path) -> bool:
+def is_null(path: Path) -> bool:
+    """Return whether what is written there is thrown away."""
     try:
         status, null = path.lstat(), Path(os.devnull).stat()
     except OSError:

@@ -10,7 +10,7 @@ from typing import Final
 
 from prologue.elf.flat import write_flat
 from prologue.elf.image import ElfImage
-from prologue.outputs import require_other, require_plain_target
+from prologue.outputs import is_null, require_other, require_plain_target
 from prologue.report.terminal import note, working
 from prologue.words import counted
 from prologue_bench.cli.common import MACHINE, add_machine, machine_of
@@ -35,7 +35,8 @@ def add_options(added: argparse.ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Boot, record, and say what was recorded."""
     log = args.output.with_name(f"{args.output.name}.log")
-    for out in (args.output, log):
+    to_null = is_null(args.output)
+    for out in () if to_null else (args.output, log):
         require_other(out, args.vmlinux, args.image, args.initrd)
         if out.is_symlink() or out.exists():
             require_plain_target(out)
@@ -52,7 +53,7 @@ def run(args: Namespace) -> int:
             ),
             args.output,
             directory,
-            log,
+            directory / "log" if to_null else log,
         )
     note(f"{args.output}: {counted(seen.rows, 'word')} written; next: prologue writes judge {args.output}")
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,9 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 def test_what_cannot_be_recorded(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     vmlinux, out = mini(Spec()), tmp_path / "out"
-    assert "no symbol " in refused(capsys, vmlinux, "-o", out)
+    for named in (out, os.devnull):
+        assert "no symbol " in refused(capsys, vmlinux, "-o", named)
+    assert not Path(f"{os.devnull}.log").exists()
     assert "cannot be" in refused(capsys, vmlinux, "-o", out, "--image", tmp_path / "absent")
     (tmp_path / "other").write_bytes(b"no Image" * 100)
     assert "other: the kernel does not begin with" in refused(capsys, vmlinux, "-o", out, "--image", tmp_path / "other")
