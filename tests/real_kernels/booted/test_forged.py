@@ -57,14 +57,10 @@ def test_made_up_owners_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[s
         guest.shell("insmod /more/imitator_silent.ko hide=7; sleep 3")
         done = audited(guest.vmlinux, guest.dump, capsys)
     wrong = [one for one in done.findings if one["code"] == "PL509"]
-    (timer,) = (one for one in wrong if one["message"].startswith("the timer at"))
-    assert "which has no owner" in timer["message"]
-    assert {one["symbol"] for one in wrong if one is not timer} == set(_HOOKED)
+    timers = [one for one in wrong if one["message"].startswith("the timer at")]  # the silent module has one, too
+    assert [one["message"].endswith("which has no owner") for one in timers] == [True, True]
+    assert {one["symbol"] for one in wrong if one not in timers} == set(_HOOKED)
     said = [one["message"] for one in done.findings if one["code"] == "PL511"]
     for part in ("in bpf_kallsyms are of no program of BPF", "holds more than an instruction to step", "load_module"):
         assert any(part in message for message in said), part
-    for part in (
-        "is no program, and of no list",
-        "64 bytes of programs in packs of BPF are of no program, task or socket",
-    ):
-        assert any(part in note for note in done.notes), part
+    assert any("is no program, and of no list" in note for note in done.notes)  # the unnamed code, with its neighbour
