@@ -22,7 +22,7 @@ import numpy.typing as npt
 from prologue.dwarf.abbrev_table import AbbrevTable
 from prologue.dwarf.drgn_types import DrgnTypes
 from prologue.dwarf.dwarf_entries import code_of, ends_path, text_of
-from prologue.dwarf.packed_debug import unpack_debug
+from prologue.dwarf.packed_debug import debug_info_section, unpack_debug
 from prologue.dwarf.top_entries import TopEntries
 from prologue.elf.image import ElfImage, unaligned
 from prologue.elf.symbols import SYM
@@ -318,8 +318,7 @@ def open_debug(image: ElfImage, *, relocates: bool = True) -> DebugInfo | None:
 
     ``relocates``: that of a module gets the addresses that its sections have; it need not be carried out if it was.
     """
-    section = image.section(".debug_info") or image.section(".zdebug_info")
-    return DebugInfo(image, relocates=relocates) if section is not None and section.has_bytes else None
+    return DebugInfo(image, relocates=relocates) if debug_info_section(image) is not None else None
 
 
 def _whole(section: Any) -> bytes:

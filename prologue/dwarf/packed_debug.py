@@ -29,6 +29,12 @@ class _Packed(NamedTuple):
     data: memoryview
 
 
+def debug_info_section(image: ElfImage) -> Section | None:
+    """Return the section with a file's DWARF entries, stored in any form; None if it has none."""
+    section = image.section(".debug_info") or image.section(".zdebug_info")
+    return section if section is not None and section.has_bytes else None
+
+
 def unpack_debug(image: ElfImage) -> IO[bytes] | None:
     """Write a copy of a file, with its debug sections unpacked, to a file without a name; None if none is packed.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from prologue.dwarf.btf import Btf
+from prologue.dwarf.packed_debug import debug_info_section
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError
 
@@ -64,7 +65,6 @@ def struct_types(image: ElfImage) -> Iterator[tuple[str, StructTypes]]:
     if section is not None and section.has_bytes:
         with suppress(InputError):
             yield "BTF", Btf(image.data(section), str(image.path))
-    section = image.section(".debug_info") or image.section(".zdebug_info")
-    if section is not None and section.has_bytes:
+    if debug_info_section(image) is not None:
         with suppress(ImportError):  # drgn has no wheel for every machine
             yield "DWARF", DwarfTypes(image.path)

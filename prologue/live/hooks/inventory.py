@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Final
 
+from prologue.dwarf.packed_debug import debug_info_section
+from prologue.elf.image import ElfImage
 from prologue.installation import how_to_install
 from prologue.live.hooks.bpf_hooks import read_programs
 from prologue.live.hooks.ftrace_hooks import read_direct_calls, read_fprobes, read_graph, read_ops
@@ -68,7 +70,7 @@ def take_inventory(kernel: RunningKernel, objects: Objects | None = None) -> Inv
     """Read every list of listeners, with another reader of structs if ``objects`` is given."""
     objects = objects or Objects(Variables.of_kernel(kernel))
     if not objects.has_types:  # nothing can be read, and one sentence says so
-        structs = NotKnown("structs", _why_no_types())
+        structs = NotKnown("structs", _why_no_types(kernel.image))
         return Inventory(owners=Owners(kernel, objects, None), objects=objects, kernel=kernel, not_known=(structs,))
     not_known: list[NotKnown] = []
     in_change = [*_in_change(kernel, objects)]
@@ -105,8 +107,8 @@ def _in_change(kernel: RunningKernel, objects: Objects) -> Iterator[NotKnown]:
         yield NotKnown("all lists", "text or lists were being changed while they were captured", is_open=True)
 
 
-def _why_no_types() -> str:
-    if find_spec("drgn") is None:
+def _why_no_types(image: ElfImage) -> str:
+    if debug_info_section(image) is not None and find_spec("drgn") is None:
         return (
             f"the vmlinux has no BTF that describes them, and DWARF is read by drgn: {how_to_install('live', 'drgn')}"
         )

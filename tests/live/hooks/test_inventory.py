@@ -201,7 +201,13 @@ def test_a_list_that_was_being_changed_is_not_whole(
     assert hooks(vmlinux, saved(vmlinux, {lock: 1}), capsys)["not_known"] == []
 
 
-def test_without_types_nothing_is_known(vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("installed", [True, False], ids=["drgn", "no drgn"])
+def test_without_types_nothing_is_known(
+    installed: bool, vmlinux: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What to install would not help: an arm64 machine without drgn says the same."""
+    if not installed:
+        monkeypatch.setattr("prologue.live.hooks.inventory.find_spec", lambda name: None)
     bare = tmp_path / "vmlinux"
     subprocess.run(["aarch64-linux-gnu-objcopy", "-g", vmlinux, bare], check=True)
     data = hooks(bare, saved(vmlinux), capsys)
