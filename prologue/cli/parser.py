@@ -100,7 +100,7 @@ _COMMANDS: Final = (
         "scan", "prologue.cli.scan:run", "say what a file is, and the state of its patch sites",
         "  prologue scan vmlinux\n  prologue scan vmlinux.xz modules/\n"
         "  prologue scan vmlinux --json | jq '.files[].sites_by_section'",
-        "prologue.cli.scan:add_options",
+        options="prologue.cli.scan:add_options",
     ),
     Command(
         "patch", "prologue.cli.patch:run", "write MOV X9, X30 into every first slot, and move the records",
@@ -111,7 +111,7 @@ _COMMANDS: Final = (
         "  prologue patch lab --in-place --reverse plan.json\n"
         "  prologue patch modules/ --in-place --contract native\n"
         "  prologue patch modules/ --in-place --vmlinux lab --strip-signature",
-        "prologue.cli.patch:add_options",
+        options="prologue.cli.patch:add_options",
     ),
     Command(
         "verify", "prologue.cli.verify:run", "check that only architecturally safe live transitions remain",
@@ -121,38 +121,38 @@ _COMMANDS: Final = (
         "  prologue verify vmlinux.orig --require untouched\n"
         "  prologue verify example:broken                  # a small kernel with three faults\n"
         "  prologue verify vmlinux --release --format sarif -o report.sarif",
-        "prologue.cli.verify:add_options",
+        options="prologue.cli.verify:add_options",
     ),
     Command(
         "help", "prologue.cli.help:run", "show the help of a command, or a page of the documentation",
         "  prologue help verify\n  prologue help live audit\n  prologue help gate\n"
         "  prologue help live.md 'What an audit knows'",
-        "prologue.cli.help:add_options",
+        options="prologue.cli.help:add_options",
     ),
     Command(
         "schema", "prologue.cli.help:run_schema", "print the JSON Schema of a document of --json",
         "  prologue schema                                 # their names\n  prologue schema verify",
-        "prologue.cli.help:add_schema_options",
+        options="prologue.cli.help:add_schema_options",
     ),
     Command(
         "rules", "prologue.cli.rules:run_list", "list the rules", "  prologue rules --json",
-        "prologue.cli.rules:add_list_options",
+        options="prologue.cli.rules:add_list_options",
     ),
     Command(
         "explain", "prologue.cli.rules:run_explain", "say what a rule checks, why, and what to do",
         "  prologue explain PL202\n  prologue explain site-not-pair\n  prologue explain PL2",
-        "prologue.cli.rules:add_explain_options",
+        options="prologue.cli.rules:add_explain_options",
     ),
     Command(
         "variant", "prologue.cli.variant:run", "make a variant of a vmlinux for the bench, from the same link",
         "  prologue variant vmlinux --kind nop-nop -o vmlinux.nop-nop\n"
         "  prologue variant vmlinux --kind build -o vmlinux.build",
-        "prologue.cli.variant:add_options",
+        options="prologue.cli.variant:add_options",
     ),
     Command(
         "image", "prologue.cli.image:run", "write the flat Image of a vmlinux",
         "  prologue image vmlinux -o Image",
-        "prologue.cli.image:add_options",
+        options="prologue.cli.image:add_options",
     ),
     Command(
         "kernel", "", "put the build step into a kernel tree, and see whether it works",
@@ -161,6 +161,6 @@ _COMMANDS: Final = (
         "  prologue kernel check linux --objtree build     # after make O=build\n"
         "  prologue kernel patch 6.12 | git am\n"
         "  prologue kernel install linux --uninstall\n",
-        "prologue.cli.kernel:add_kernel",
+        options="prologue.cli.kernel:add_kernel",
     ),
 )  # fmt: skip

@@ -88,7 +88,7 @@ def add_bench(group: Subcommand) -> None:
 
 def _command(name: str, module: str, help_: str, examples: str) -> Command:
     place = f"prologue_bench.cli.{module}"
-    return Command(name, f"{place}:run", help_, examples, f"{place}:add_options")
+    return Command(name, f"{place}:run", help_, examples, options=f"{place}:add_options")
 
 
 COMMANDS: Final = (
@@ -99,7 +99,7 @@ COMMANDS: Final = (
         "  prologue bench compare results/ --margin 0.5\n"
         "  prologue bench table results/\n"
         "  prologue bench plot results/ -o results.png\n",
-        "prologue_bench.cli.commands:add_bench",
+        options="prologue_bench.cli.commands:add_bench",
     ),
     _command(
         "trace record", "trace_record",

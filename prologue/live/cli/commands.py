@@ -12,13 +12,13 @@ COMMANDS: Final = (
         "  prologue live capture ssh:root@board -o board.capture.zst\n"
         "  prologue live overlay vmlinux board.capture.zst -o vmlinux.live\n"
         "  prologue live overlay vmlinux vmcore -o vmlinux.live\n",
-        "prologue.live.cli.live:add_live",
+        options="prologue.live.cli.live:add_live",
     ),
     Command(
         "writes", "", "record writes to kernel text, and judge which were live and unsafe",
         "  prologue writes boot vmlinux -o boot.writes     # each store, from reset to power-off\n"
         "  prologue writes record ssh:root@board -o board.writes     # those that kprobe events see, on a board\n"
         "  prologue writes judge board.writes\n",
-        "prologue.live.cli.writes:add_writes",
+        options="prologue.live.cli.writes:add_writes",
     ),
 )  # fmt: skip

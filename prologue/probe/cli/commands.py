@@ -13,7 +13,7 @@ COMMANDS: Final = (
         "  prologue probe vmlinux vfs_read 'vfs_read%return' --event >> /sys/kernel/tracing/kprobe_events\n"
         "  prologue probe vmlinux 'do_wait wo->wo_type' fsnotify_access --event --group mine\n"
         "  prologue probe vmlinux schedule+0x10 --json | jq .places[].answer",
-        "prologue.probe.cli.probe:add_options",
+        options="prologue.probe.cli.probe:add_options",
     ),
     Command(
         "live probe", "prologue.probe.cli.live_probe:run",
@@ -21,6 +21,6 @@ COMMANDS: Final = (
         "  prologue live probe vmlinux ssh:root@board 'do_wait wo->wo_type' 'do_wait%return'     # 10 seconds\n"
         "  prologue live probe vmlinux /proc/kcore 'vfs_read file->f_path.dentry->d_name.name:string' --seconds 0\n"
         "  prologue live probe vmlinux ssh:root@board kernel_clone --command 'make' --json | jq '.hits[].values'",
-        "prologue.probe.cli.live_probe:add_options",
+        options="prologue.probe.cli.live_probe:add_options",
     ),
 )  # fmt: skip

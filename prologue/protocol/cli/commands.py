@@ -15,13 +15,13 @@ COMMANDS: Final = (
         "  prologue protocol check two-writes-live/either  # a variant of it\n"
         "  prologue protocol check mov-at-boot --all-variants --barriers\n"
         "  prologue protocol explain stop-machine\n",
-        "prologue.protocol.cli.protocol:add_options",
+        options="prologue.protocol.cli.protocol:add_options",
     ),
     Command(
         "transition", "prologue.protocol.cli.transition:run", "may this instruction become that one while CPUs run it?",
         "  prologue transition nop bl\n  prologue transition 0xd503201f 0xaa1e03e9\n"
         "  prologue transition 'b.eq' nop --issue new",
-        "prologue.protocol.cli.transition:add_options",
+        options="prologue.protocol.cli.transition:add_options",
     ),
 )  # fmt: skip
 

@@ -11,6 +11,6 @@ COMMANDS: Final = (
         "trace", "", "read, check and record what a kernel really executed",
         "  prologue trace record vmlinux -o read.ptrace --begin vfs_read --count 10000000     # in QEMU\n"
         "  prologue trace disasm perf.data --vmlinux vmlinux\n",
-        "prologue.trace.cli.trace:add_trace",
+        options="prologue.trace.cli.trace:add_trace",
     ),
 )  # fmt: skip
