@@ -87,14 +87,14 @@ def answers(tree: Path, vmlinux: Path) -> Sequence[object]:
     return [*said, out.read_bytes(), (tree / "Image").read_bytes()]
 
 
-@pytest.mark.thorough
+@pytest.mark.beyond
 @pytest.mark.parametrize("package", PACKAGES)
 def test_the_commands_of_the_tool_answer_the_same(package: str, mini: Mini, tmp_path: Path) -> None:
     vmlinux = mini(Spec())
     assert answers(copied(tmp_path / "less", package), vmlinux) == answers(copied(tmp_path / "whole"), vmlinux)
 
 
-@pytest.mark.thorough
+@pytest.mark.beyond
 @pytest.mark.parametrize("package", PACKAGES)
 def test_what_is_gone_is_named_in_one_line(package: str, tmp_path: Path) -> None:
     tree = copied(tmp_path / "less", package)
@@ -116,7 +116,7 @@ def test_what_is_gone_is_named_in_one_line(package: str, tmp_path: Path) -> None
         assert "no rule 'PL501': it comes with the companion live" in done.stderr
 
 
-@pytest.mark.thorough
+@pytest.mark.beyond
 @pytest.mark.parametrize(
     "package", [package for package in PACKAGES if package != "prologue_bench"]
 )  # it makes kernels

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from prologue.live.audit.claims import Claims
+if TYPE_CHECKING:
+    from prologue.live.audit.claims import Claims
 
 
 def wrong_words(claims: Claims) -> list[str]:
