@@ -125,10 +125,8 @@ def test_the_boot_file_belongs_to_the_vmlinux(case: Case, capsys: pytest.Capture
         pytest.skip("the vmlinux of the generic kernel is in test_generic")
     image = boot_file(case.package)
     assert verified(capsys, case.kernel.vmlinux, "--select", "PL404", "--image", image) == (0, {})
-    other = case.package / "boot"
-    assert main(["scan", str(image)]) == 0
-    assert "flat arm64 Image" in capsys.readouterr().out
-    assert other.is_dir()
+    assert main(["scan", str(image)]) == 2
+    assert "a flat arm64 Image, which names no sites: scan the vmlinux" in capsys.readouterr().err
 
 
 def test_a_kernel_in_several_packages(capsys: pytest.CaptureFixture[str]) -> None:
