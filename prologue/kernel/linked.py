@@ -99,7 +99,10 @@ def _words_before(kernel: Kernel, marker: Marker) -> Iterator[PlacedWords]:
     if bounds is None or records is None or sites is None or len(sites) != marker.sites:
         raise _lost(kernel, "its marker counts other sites than there are")
     if is_by_sorttable(kernel, marker):
-        raise _lost(kernel, "scripts/sorttable processed it, and keeps nothing for that")
+        raise RefusedError(
+            "scripts/sorttable processed it, and keeps nothing of what was linked: turn the option off and link again",
+            path=kernel.path,
+        )
     if why := strange_fields(kernel, marker):
         raise _lost(kernel, why)
     yield PlacedWords(kernel.image.offsets(sites.first), np.full(len(sites), a64.NOP, np.uint64), 4)

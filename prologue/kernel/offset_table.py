@@ -43,8 +43,9 @@ def read_offsets(image: ElfImage, symbols: Symbols, bounds: Bounds, marker: Mark
     place = np.arange(count, dtype=np.uint64) * np.uint64(4)
     values = np.uint64(symbols.require(BASE).vaddr) + halves(image, bounds)[0][:count].astype(np.uint64)
     unset = np.zeros(count, np.bool_)
+    encoding: Encoding = ENCODINGS[marker.encoding] if marker.encoding < len(ENCODINGS) else "none"
     return Records(
-        encoding=ENCODINGS[marker.encoding] if marker.encoding < len(ENCODINGS) else "none",
+        encoding="none" if encoding == "static" and image.is_shared else encoding,  # scripts/sorttable does not say
         vaddrs=np.uint64(bounds.start) + place,
         slots=values,
         values=values,

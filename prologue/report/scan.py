@@ -144,6 +144,8 @@ def _after(anomaly: dict[str, Any]) -> str:
 
 
 def _encoding(data: dict[str, Any]) -> str:
+    if data["form"] == "offsets" and data["encoding"] == "none":
+        return "offsets"
     forms = {"offsets": "offsets, linked as {}", "plain": "{}, sorted"}
     return forms.get(data["form"], "{}").format(data["encoding"])
 

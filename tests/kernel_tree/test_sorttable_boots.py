@@ -53,7 +53,9 @@ def complete(vmlinux: Path) -> None:
 
 
 @pytest.mark.parametrize("spec", _FORMS, ids=str)
-def test_what_sorttable_made_runs(programs: Sorttable, spec: Spec, tmp_path: Path) -> None:
+def test_what_sorttable_made_runs(
+    programs: Sorttable, spec: Spec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """No word of text is written at boot, and each call has the true LR in x9 while callsites swing."""
     vmlinux = build(spec, tmp_path)
     complete(vmlinux)
@@ -69,6 +71,9 @@ def test_what_sorttable_made_runs(programs: Sorttable, spec: Spec, tmp_path: Pat
     assert after.passed, after.lines
     assert (after.values["writes"], after.values["sites"]) == ("0", before.values["sites"])
     assert main(["verify", str(vmlinux), "--require", "processed"]) == 0
+    capsys.readouterr()
+    assert main(["scan", str(vmlinux)]) == 0
+    assert f"({'offsets, linked as static' if spec.form == 'static' else 'offsets'})," in capsys.readouterr().out
     if spec.form != "static":
-        with pytest.raises(RefusedError, match="scripts/sorttable processed it, and keeps nothing for that"):
+        with pytest.raises(RefusedError, match="scripts/sorttable processed it, and keeps nothing of what was linked"):
             as_linked(Kernel(vmlinux))
