@@ -94,7 +94,7 @@ class BootedWorld(World):
 
     def findings(self) -> tuple[Finding, ...]:
         """What an audit says."""
-        return self.judge(RunningSystem(self.path, self.kernel)).findings
+        return self.judge(RunningSystem(ElfImage(self.path), self.kernel)).findings  # as the command opens it
 
     # choosing
 
