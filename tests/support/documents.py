@@ -26,7 +26,7 @@ def checked_documents() -> Iterator[None]:
 
     def dumps(data: Any, *arguments: Any, **named: Any) -> str:
         maker = str(sys._getframe(1).f_globals.get("__name__"))
-        if isinstance(data, dict) and data.get("schema") in _BY_NAME and maker.startswith("prologue"):
+        if maker.startswith("prologue") and isinstance(data, dict) and str(data.get("schema")) in _BY_NAME:
             require_described(data)
         return real(data, *arguments, **named)
 
