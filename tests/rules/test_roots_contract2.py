@@ -72,7 +72,8 @@ DAMAGE: dict[str, tuple[str, Form, Change]] = {
     "RELA where there is none": ("PL115", "static", marker(24, 1)),
     "RELR where there is none": ("PL115", "rela", marker_tail(3, 0, 0)),
     "first of nothing": ("PL115", "relr", marker_tail(3, 1, 0)),
-    "static, and relocates itself": ("PL115", "relr", marker_tail(0, 0, 0)),
+    # Zeros alone are what scripts/sorttable leaves there.
+    "static, and relocates itself": ("PL115", "relr", marker_tail(0, 0, 1)),
     "relocated from before the table": ("PL113", "relr", relr_before_table),
     "first slot": ("PL202", "rela", word(0, a64.NOP)),
     "second slot": ("PL201", "rela", word(4, 0x94000010)),
