@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import prologue
+from tests.support.needs import needs_dev_module
 
 ROOT = Path(prologue.__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -79,6 +80,7 @@ def test_messages_that_troubleshooting_explains_exist() -> None:
 
 @pytest.mark.thorough
 def test_the_site_has_every_page_and_every_public_name() -> None:
+    needs_dev_module("mkdocs")
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(ROOT / ".ci" / "site")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
