@@ -19,6 +19,7 @@ from prologue.kernel.load import require_unstripped
 from prologue.live.audit.compare import audit_both
 from prologue.live.audit.outcome import all_errors
 from prologue.live.audit.run import LIVE_RULES, Audit
+from prologue.live.cli.audit_boards import audit_boards, check_boards
 from prologue.live.cli.examples import use_example_system
 from prologue.live.hooks.run import audit, audit_with_hooks
 from prologue.live.memory.sources import open_memory
@@ -33,7 +34,8 @@ def run(args: Namespace) -> int:
     """Audit the text of a kernel that runs or ran: 1 if a word is wrong, 5 if some could not be decided."""
     require_html(args.format)
     use_example_system(args)
-    sources = [args.source, *([args.later] if args.later else [])]
+    check_boards(args)
+    sources = [args.source, *([args.later] if args.later else []), *args.board]
     modules = None if args.modules is None else module_files(args.modules)
     for out in (args.output, args.plot):
         require_other(out, args.vmlinux, *map(Path, sources), *chain.from_iterable((modules or {}).values()))
@@ -46,10 +48,12 @@ def run(args: Namespace) -> int:
         require_distinct(args.plot, args.output)
     rules, left_out = _rules(args)
     options = shell_words("--ssh-options", args.ssh_options)
-    memories = [open_memory(source, options, args.timeout) for source in sources]
+    memories = [] if args.board else [open_memory(source, options, args.timeout) for source in sources]
     image = ElfImage(args.vmlinux)
     if not image.relocatable:
         require_unstripped(image)
+    if args.board:
+        return audit_boards(args, image, modules, rules, options)
     systems = [RunningSystem(image, memory, modules) for memory in memories]
     done = audit_both((systems[0], systems[1]), rules, audit_with_hooks) if args.later else audit(systems[0], rules)
     done = replace(done, left_out={**done.left_out, **left_out})

@@ -20,7 +20,7 @@ _MANY = 12  # files from which on their table is folded
 
 def audit_page(audit: Audit, command: Sequence[str], *, lacking_allowed: bool) -> Page:
     """Make the page; ``command`` has the words that make it again."""
-    parts: list[PagePart] = [causes_part(_findings(audit))]
+    parts: list[PagePart] = [causes_part(findings_of(audit))]
     if audit.transitions:
         parts.append(_transitions(audit))
     undecided = [*why_undecided(audit), *unknown_lines(audit, show_all=False)]
@@ -41,7 +41,7 @@ def audit_page(audit: Audit, command: Sequence[str], *, lacking_allowed: bool) -
         subject=audit.source,
         facts=_facts(audit),
         date=verification_date(),
-        outcome=_outcome(audit, lacking_allowed=lacking_allowed),
+        outcome=outcome_of(audit, lacking_allowed=lacking_allowed),
         summary=closing(audit),
         parts=parts,
         command=command,
@@ -55,7 +55,7 @@ def _facts(audit: Audit) -> list[tuple[str, str]]:
     return [*sources, *kernels, ("kernel", audit.release or "release unknown"), *slide]
 
 
-def _findings(audit: Audit) -> Iterator[Finding]:
+def findings_of(audit: Audit) -> Iterator[Finding]:
     """Yield all findings, the earlier memory's first; literals are data, and all other words are instructions."""
     for look in audits_of(audit):
         for file in look.files:
@@ -66,7 +66,8 @@ def _findings(audit: Audit) -> Iterator[Finding]:
                 yield replace(named, finds_insns=finding.finds_insns or is_insn)
 
 
-def _outcome(audit: Audit, *, lacking_allowed: bool) -> Badge:
+def outcome_of(audit: Audit, *, lacking_allowed: bool) -> Badge:
+    """Return the word that a page has for the outcome."""
     if audit.failed or audit.mismatch:
         return "failed"
     return "passed" if audit.passes(lacking_allowed=lacking_allowed) else "not decided"

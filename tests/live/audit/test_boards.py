@@ -1,0 +1,64 @@
+"""``live audit --board``: several machines on one page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from tests.mini_kernel.build import Spec
+from tests.rules.fixture import AUDIT, as_running, process
+from tests.support.built import Mini
+from tests.support.elf_edit import NOP, ElfEdit
+
+
+@pytest.fixture
+def vmlinux(mini: Mini) -> Path:
+    return process(mini(Spec(form="relr", labels=True)))
+
+
+def memory(vmlinux: Path, name: str, changes: dict[int, int]) -> str:
+    """Save memory with changed words under a name of its own."""
+    _, source = as_running(vmlinux, changes)
+    return str(Path(source).rename(vmlinux.with_name(name)))
+
+
+def test_ten_machines_are_one_page(vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = ElfEdit(vmlinux).value("work_leaf")
+    boards = [memory(vmlinux, f"board-{k}", {wrong: NOP} if k == 3 else {}) for k in range(9)]
+    first, *more = [*boards, str(tmp_path / "off")]
+    out = tmp_path / "boards.html"
+    options = [word for board in more for word in ("--board", board)]
+    assert main([*AUDIT, str(vmlinux), first, *options, "--format", "html", "-o", str(out)]) == 2  # one is not there
+    output = capsys.readouterr()
+    assert output.err.splitlines()[-1] == f"{out}: 10 machines: 1 not audited, 1 failed, 8 passed"
+    assert f"{tmp_path / 'off'}: " in output.err
+    page = out.read_text()
+    assert len(page) < 2_000_000
+    assert "prologue live audit: 10 machines" in page
+    machines = page[page.index("Machines") :]
+    assert [board for board in (first, *more) if board not in machines] == []
+    assert len(re.findall(r"PL501", page)) > 0
+    assert "(9 machines)" in page  # what none of them looked at stands there once
+
+
+def test_the_worst_outcome_is_the_exit_code(vmlinux: Path, tmp_path: Path) -> None:
+    wrong = ElfEdit(vmlinux).value("work_leaf")
+    good, bad = memory(vmlinux, "good", {}), memory(vmlinux, "bad", {wrong: NOP})
+    page = ["--format", "html", "-o", str(tmp_path / "page.html")]
+    assert main([*AUDIT, str(vmlinux), good, "--board", good, *page]) == 0
+    assert main([*AUDIT, str(vmlinux), good, "--board", bad, *page]) == 1
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--json"], ["LATER", "--format", "html"]], ids=["text", "json", "two memories"]
+)
+def test_what_is_of_one_machine_is_refused(
+    options: list[str], vmlinux: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    board = memory(vmlinux, "board", {})
+    words = [board if word == "LATER" else word for word in options]
+    assert main([*AUDIT, str(vmlinux), board, *words, "--board", board]) == 2
+    assert "--board makes one page of several machines: give --format html" in capsys.readouterr().err
