@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from prologue.errors import PrologueError
+from prologue.errors import UNDECIDED, PrologueError
 from prologue.live.audit.run import Audit
 from prologue.rules.base import Finding
 
@@ -41,3 +41,12 @@ def all_errors(audit: Audit) -> list[PrologueError]:
     """Return the errors of modules that could not be audited, in either memory; each once."""
     earlier = audit.before.errors if audit.before is not None else ()
     return list({str(error): error for error in (*earlier, *audit.errors)}.values())
+
+
+def exit_code(audit: Audit, *, lacking_allowed: bool) -> int:
+    """Return the exit code of an audit: not read comes before wrong, and that before not decided."""
+    errors = all_errors(audit)
+    unread = [error.exit_code for error in errors if error.exit_code != UNDECIDED]
+    if audit.mismatch or unread:
+        return max(unread, default=2)
+    return 1 if audit.failed else 0 if audit.passes(lacking_allowed=lacking_allowed) else UNDECIDED

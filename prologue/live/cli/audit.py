@@ -9,17 +9,16 @@ from pathlib import Path
 
 from prologue.cli.arguments import require_html, selected_names, shell_words, split_names
 from prologue.cli.looks import look_of
-from prologue.cli.parallel import print_errors
 from prologue.cli.reports import is_wanted, put_report
 from prologue.elf.image import ElfImage
-from prologue.errors import UNDECIDED, UsageError
+from prologue.errors import UsageError
 from prologue.gate.config import Config
 from prologue.gate.settings import combine
 from prologue.kernel.load import require_unstripped
 from prologue.live.audit.compare import audit_both
-from prologue.live.audit.outcome import all_errors
+from prologue.live.audit.outcome import exit_code
 from prologue.live.audit.run import LIVE_RULES, Audit
-from prologue.live.cli.audit_boards import audit_boards, check_boards
+from prologue.live.cli.audit_boards import audit_boards, check_boards, print_audit_errors
 from prologue.live.cli.examples import use_example_system
 from prologue.live.hooks.run import audit, audit_with_hooks
 from prologue.live.memory.sources import open_memory
@@ -53,29 +52,17 @@ def run(args: Namespace) -> int:
     if not image.relocatable:
         require_unstripped(image)
     if args.board:
-        return audit_boards(args, image, modules, rules, options)
+        return audit_boards(args, image, modules, rules, left_out)
     systems = [RunningSystem(image, memory, modules) for memory in memories]
     done = audit_both((systems[0], systems[1]), rules, audit_with_hooks) if args.later else audit(systems[0], rules)
     done = replace(done, left_out={**done.left_out, **left_out})
-    errors = all_errors(done)
-    print_errors([(error.message, str(error)) for error in errors])
-    if done.mismatch:
-        print_errors([(done.mismatch, f"{done.mismatch} (PL505)")])
-    passes = not _status(args, done)
+    print_audit_errors(done)
+    passes = not done.failed and not done.is_open(lacking_allowed=args.allow_undecided)
     if is_wanted(args, passes=passes) and (not done.mismatch or args.output or args.format != "text"):
         put_report(args, _rendered(args, done), closing(done), passes=passes)
     if args.plot and not done.mismatch:
         plot_audit(done, args.plot, look)
-    if done.mismatch:
-        return 2
-    # What could not be read comes before what is wrong, and that before what was not decided.
-    unread = [error.exit_code for error in errors if error.exit_code != UNDECIDED]
-    return max(unread, default=_status(args, done) or (UNDECIDED if errors else 0))
-
-
-def _status(args: Namespace, done: Audit) -> int:
-    """Return the exit code: what is wrong is wrong, whatever else could not be decided."""
-    return 1 if done.failed else UNDECIDED if done.is_open(lacking_allowed=args.allow_undecided) else 0
+    return exit_code(done, lacking_allowed=args.allow_undecided)
 
 
 def _rules(args: Namespace) -> tuple[tuple[Rule, ...], dict[str, str]]:

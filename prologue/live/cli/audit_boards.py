@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from prologue.cli.arguments import shell_words
 from prologue.cli.parallel import print_errors
-from prologue.cli.reports import put_report
+from prologue.cli.reports import is_wanted, put_report
 from prologue.elf.image import ElfImage
 from prologue.errors import UNDECIDED, PrologueError, UsageError
-from prologue.live.audit.outcome import all_errors
+from prologue.live.audit.outcome import all_errors, exit_code
 from prologue.live.audit.run import Audit
 from prologue.live.hooks.run import audit
 from prologue.live.memory.sources import open_memory
@@ -34,26 +35,39 @@ def check_boards(args: Namespace) -> None:
         raise UsageError("--board makes one page of several machines: give --format html -o FILE, no SOURCE2 or --plot")
 
 
+def print_audit_errors(done: Audit) -> None:
+    """Print what could not be audited, and that memory is another kernel's."""
+    print_errors([(error.message, str(error)) for error in all_errors(done)])
+    if done.mismatch:
+        print_errors([(done.mismatch, f"{done.mismatch} (PL505)")])
+
+
 def audit_boards(
-    args: Namespace, image: ElfImage, modules: dict[str, list[Path]] | None, rules: tuple[Rule, ...], ssh: Sequence[str]
+    args: Namespace,
+    image: ElfImage,
+    modules: dict[str, list[Path]] | None,
+    rules: tuple[Rule, ...],
+    left_out: dict[str, str],
 ) -> int:
-    """Audit one machine after the other; return the worst exit code. One that cannot be read is named."""
-    done: list[Audit] = []
+    """Audit one machine after the other; return the worst exit code. One that cannot be read is named.
+
+    ``left_out`` says why each of the other rules did not run.
+    """
+    audits: list[Audit] = []
     unread: list[PrologueError] = []
+    ssh, allowed = shell_words("--ssh-options", args.ssh_options), args.allow_undecided
     for source in (args.source, *args.board):
         try:
-            done.append(audit(RunningSystem(image, open_memory(source, ssh, args.timeout), modules), rules))
+            done = audit(RunningSystem(image, open_memory(source, ssh, args.timeout), modules), rules)
         except PrologueError as error:
+            print_errors([(error.message, str(error))])
             unread.append(error)
-    print_errors([(error.message, str(error)) for error in (*unread, *(e for each in done for e in all_errors(each)))])
-    codes = {*(error.exit_code for error in unread), *(_code(each, args.allow_undecided) for each in done)}
-    page = boards_page(done, unread, args.command_line, lacking_allowed=args.allow_undecided)
-    closing = counted_outcomes(done, unread, lacking_allowed=args.allow_undecided)
-    put_report(args, render_page(page), closing, passes=codes == {0})
+            continue
+        print_audit_errors(done)
+        audits.append(replace(done, left_out={**done.left_out, **left_out}))
+    codes = {*(error.exit_code for error in unread), *(exit_code(each, lacking_allowed=allowed) for each in audits)}
+    passes = codes == {0}
+    if is_wanted(args, passes=passes):
+        page = boards_page(audits, unread, args.command_line, lacking_allowed=allowed)
+        put_report(args, render_page(page), counted_outcomes(audits, unread, lacking_allowed=allowed), passes=passes)
     return next(code for code in (*_WORST_FIRST, *codes) if code in codes)
-
-
-def _code(done: Audit, lacking_allowed: bool) -> int:
-    if done.mismatch or any(error.exit_code != UNDECIDED for error in all_errors(done)):
-        return 2
-    return 1 if done.failed else 0 if done.passes(lacking_allowed=lacking_allowed) else UNDECIDED

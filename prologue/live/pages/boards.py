@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from prologue.errors import PrologueError
 from prologue.gate.identity import verification_date
+from prologue.live.audit.outcome import all_errors
 from prologue.live.audit.run import KERNEL, Audit
 from prologue.live.pages.audit import findings_of, outcome_of
 from prologue.live.report.audit import closing, not_looked_at
-from prologue.live.report.undecided import why_undecided
+from prologue.live.report.undecided import unknown_lines, why_undecided
 from prologue.report.html.causes import causes_part
 from prologue.report.html.page import Badge, BulletList, Page, PagePart, Table
 from prologue.words import counted
@@ -31,7 +32,7 @@ def boards_page(
     rows += [(str(error.path or ""), "not audited", error.message) for error in unread]
     parts: list[PagePart] = [Table(title="Machines", head=("memory", "outcome", "report"), rows=rows)]
     parts.append(causes_part(finding for audit in audits for finding in findings_of(audit)))
-    for title, lines_of in (("Not decided", why_undecided), ("What was not checked", not_looked_at)):
+    for title, lines_of in (("Not decided", _undecided), ("What was not checked", _unchecked)):
         lines = Counter(line for audit in audits for line in lines_of(audit))
         if lines:
             parts.append(
@@ -51,6 +52,14 @@ def boards_page(
         parts=parts,
         command=command,
     )
+
+
+def _undecided(audit: Audit) -> list[str]:
+    return [*why_undecided(audit), *unknown_lines(audit, show_all=False)]
+
+
+def _unchecked(audit: Audit) -> list[str]:
+    return [*map(str, all_errors(audit)), *not_looked_at(audit)]
 
 
 def counted_outcomes(audits: Sequence[Audit], unread: Sequence[PrologueError], *, lacking_allowed: bool) -> str:

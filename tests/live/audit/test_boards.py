@@ -11,6 +11,7 @@ from prologue.cli.main import main
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import AUDIT, as_running, process
 from tests.support.built import Mini
+from tests.support.cores import SLIDE
 from tests.support.elf_edit import NOP, ElfEdit
 
 
@@ -50,6 +51,25 @@ def test_the_worst_outcome_is_the_exit_code(vmlinux: Path, tmp_path: Path) -> No
     page = ["--format", "html", "-o", str(tmp_path / "page.html")]
     assert main([*AUDIT, str(vmlinux), good, "--board", good, *page]) == 0
     assert main([*AUDIT, str(vmlinux), good, "--board", bad, *page]) == 1
+
+
+def test_the_page_says_which_rules_did_not_run(vmlinux: Path, tmp_path: Path) -> None:
+    good, out = memory(vmlinux, "good", {}), tmp_path / "page.html"
+    options = ["--ignore", "PL501", "--format", "html", "-o", str(out)]
+    assert main([*AUDIT, str(vmlinux), good, "--board", good, *options]) == 0
+    assert out.read_text().count("without PL501)") == 2  # in each machine's row
+
+
+def test_another_boot_is_named_on_the_terminal(
+    vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, other = memory(vmlinux, "good", {}), Path(memory(vmlinux, "other", {}))
+    slide = f"KERNELOFFSET={SLIDE:x}\n".encode()
+    assert slide in other.read_bytes()
+    other.write_bytes(other.read_bytes().replace(slide, f"KERNELOFFSET={SLIDE + 0x10000:x}\n".encode()))
+    page = ["--format", "html", "-o", str(tmp_path / "page.html")]
+    assert main([*AUDIT, str(vmlinux), good, "--board", str(other), *page]) == 2
+    assert "(PL505)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
