@@ -8,11 +8,6 @@ from typing import Any, Literal, NotRequired, TypedDict
 from tests.documents.build import Hex, Word
 from tests.documents.gate import Counts, FoundAt
 
-try:
-    from prologue.live.audit.audited import MechanismCount
-except ImportError:  # where tests/test_companions.py took live away, no audit is described
-    MechanismCount = dict  # type: ignore[assignment,misc]
-
 
 class LiveCapture(TypedDict):
     """What prologue live capture wrote."""
@@ -98,6 +93,19 @@ class LiveOverlay(TypedDict):
 
 
 Agreement = TypedDict("Agreement", {"name": str, "value": Hex, "places": int})
+
+
+class MechanismCount(TypedDict):
+    """Numbers of words of one mechanism."""
+
+    mechanism: str
+    words: int
+    changed: int
+    wrong: int
+    unsure: int
+    restless: int
+    unknown: int
+    agreed: int
 
 
 class AuditedText(TypedDict):

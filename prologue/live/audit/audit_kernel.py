@@ -71,7 +71,7 @@ def read_facts(kernel: RunningKernel, state: KernelState | None) -> KernelFacts:
     variables = Variables.of_kernel(kernel)
     variables.fetch_named(_NAMES)
     breakpoints = find_breakpoints(variables, state.kprobes if state else ())
-    ftrace = FtraceState(kernel, variables, state, unstable=is_unstable(kernel.memory, kernel.live_text))
+    ftrace = FtraceState(kernel, variables, state, text_unstable=is_unstable(kernel.memory, kernel.live_text))
     return KernelFacts(
         kernel=kernel, variables=variables, ftrace=ftrace, breakpoints=breakpoints, state=state,
         not_known=_not_known(kernel),
@@ -96,7 +96,7 @@ def _not_known(kernel: RunningKernel) -> str:
 
 def is_unstable(memory: Memory, text: LiveText) -> bool:
     """Return whether text and data may be of different moments."""
-    if isinstance(memory, Capture) and not memory.settled:
+    if isinstance(memory, Capture) and not memory.one_moment:
         return True
     return any(section.unstable for section in text.live.values())
 

@@ -173,8 +173,8 @@ class Plts:
                 LiveWord(
                     kind="word",
                     vaddr=vaddr,
-                    live=entry[0],
-                    expected=0,
+                    found=(entry[0],),
+                    expected=(0,),
                     message=message,
                     words=len(entry),
                     mechanism="module PLTs",

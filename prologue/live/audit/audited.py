@@ -9,24 +9,21 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from prologue.arrays import U32, U64, Bool
+from prologue.rules.base import Hit
 
 LiveKind = Literal["first slot", "call", "label", "word", "unexplained", "unstable", "unknown"]
 """Kinds of wrong words. No rule reports ``unknown``: the word does not fit, but a fitting one is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveWord:
+class LiveWord(Hit):
     """A word of running text that is not as it must be, by link-time address.
 
-    ``words`` words from there on are of the same kind. ``expected`` is the right word. ``message`` has the word, the
-    file's word, and the reason. ``mechanism`` owns it; empty if none does.
+    ``found`` is the word, and ``expected`` the right one; ``words`` words from there on are of the same kind.
+    ``message`` has the word, the file's word, and the reason. ``mechanism`` owns it; empty if none does.
     """
 
     kind: LiveKind
-    vaddr: int
-    live: int
-    expected: int
-    message: str
     words: int = 1
     mechanism: str = ""
 
@@ -35,7 +32,7 @@ class LiveWord:
 class MechanismCount:
     """Numbers of words that a mechanism could change in text that memory has, and of those that differ from the file.
 
-    ``unsure`` could not be decided: ``restless`` of them because they, or the data that decides, were being changed;
+    ``unsure`` could not be decided: ``unstable`` of them because they, or the data that decides, were being changed;
     ``unknown`` because they do not fit, and the fitting words of this release, or callback, are not known. The others
     are right in form, and nothing that was read decides them. ``agreed`` are right only by the agreement of all places
     of one value.
@@ -46,7 +43,7 @@ class MechanismCount:
     changed: int
     wrong: int
     unsure: int
-    restless: int = 0
+    unstable: int = 0
     unknown: int = 0
     agreed: int = 0
 
@@ -58,7 +55,7 @@ class MechanismCount:
             changed=self.changed + other.changed,
             wrong=self.wrong + other.wrong,
             unsure=self.unsure + other.unsure,
-            restless=self.restless + other.restless,
+            unstable=self.unstable + other.unstable,
             unknown=self.unknown + other.unknown,
             agreed=self.agreed + other.agreed,
         )
@@ -96,7 +93,7 @@ class Audited:
     unlooked: tuple[tuple[str, int], ...]  # sections of which memory lacks words, and how many
     owned: tuple[OwnedWords, ...] = ()
     mismatch: str = ""  # reason why memory is not this file's; then there is nothing else
-    restless: int = 0  # words that did not come to rest and that no mechanism owns
+    unstable: int = 0  # words that did not come to rest and that no mechanism owns
     missing: int = 0  # words that memory ought to have: the kernel gives no such memory away
     unknown: int = 0  # words that no known mechanism owns
     agreements: tuple[Agreement, ...] = ()
@@ -106,12 +103,12 @@ class Audited:
 class Undecided(NamedTuple):
     """The number of words that are not known to be right or wrong.
 
-    ``restless`` were being changed, or the data that decides was: memory of another moment decides them. ``lacking``
+    ``unstable`` were being changed, or the data that decides was: memory of another moment decides them. ``lacking``
     are right in form, but memory does not have the data that decides, or the vmlinux does not say where it is.
     ``unknown`` do not fit, but the words of this release are not known.
     """
 
-    restless: int
+    unstable: int
     lacking: int
     unknown: int = 0
 
@@ -120,8 +117,8 @@ def undecided(audited: Iterable[Audited]) -> Undecided:
     """Return the counts of several files together."""
     files = tuple(audited)
     rows = [row for file in files for row in file.mechanisms]
-    restless, unknown = sum(row.restless for row in rows), sum(row.unknown for row in rows)
-    lacking = sum(row.unsure for row in rows) - restless - unknown + sum(file.missing for file in files)
+    unstable, unknown = sum(row.unstable for row in rows), sum(row.unknown for row in rows)
+    lacking = sum(row.unsure for row in rows) - unstable - unknown + sum(file.missing for file in files)
     return Undecided(
-        restless + sum(file.restless for file in files), lacking, unknown + sum(file.unknown for file in files)
+        unstable + sum(file.unstable for file in files), lacking, unknown + sum(file.unknown for file in files)
     )

@@ -19,13 +19,12 @@ ClaimKind = Literal["first slot", "call", "label", "word", "data"]
 class Claims:
     """Words of one mechanism, by link-time address; arrays of shape (n,), and flags that may be of all words alike.
 
-    ``live`` is the word in memory, ``expected`` the right one; of several that may be, the one that the mechanism would
-    write now; ``allowed`` are right, too. Of those that are right, ``unsure`` are so in form only, since the data that
-    decides could not be read, and ``changing`` differ from ``expected`` because the mechanism is at work. ``busy`` if
-    it was at work while memory was read, so that ``unsure`` may be of the moment. ``reason`` gives, for an index, what
-    decides. Of those that are wrong, ``malformed`` are so in a way that ``kind`` has a rule for, and for ``unknown``
-    ones the right word is not known. ``agreement``: if the words are right, it is because all places of one value
-    agree. ``note`` is for the report.
+    ``live`` is the word in memory, ``expected`` the right one: the same, if it is one of several that may be. Of those
+    that are right, ``unsure`` are so in form only, since the data that decides could not be read, and ``unstable`` are
+    so at this moment only, since the mechanism was at work. ``reason`` gives, for an index, what decides. Of those that
+    are wrong, ``malformed`` are so in a way that ``kind`` has a rule for, and for ``unknown`` ones the right word is
+    not known. ``agreement``: if the words are right, it is because all places of one value agree. ``note`` is for the
+    report.
     """
 
     mechanism: str
@@ -35,19 +34,17 @@ class Claims:
     _: KW_ONLY
     reason: Callable[[int], str]
     kind: ClaimKind = "word"
-    allowed: Bool | bool = False
     unsure: Bool | bool = False
-    changing: Bool | bool = False
+    unstable: Bool | bool = False
     malformed: Bool | bool = False
     unknown: Bool | bool = False
-    busy: bool = False
     agreement: Agreement | None = None
     note: str = ""
 
     @property
     def right(self) -> Bool:
         """Mask of the words that are as the mechanism may have written them."""
-        return np.equal(self.live, self.expected) | self.allowed
+        return np.equal(self.live, self.expected)
 
     def only(self, chosen: Bool) -> Claims:
         """Return the claims to some of the words; ``chosen`` has shape (n,)."""

@@ -33,5 +33,4 @@ def audit_findings(binary: Binary, audited: Audited, rules: tuple[Rule, ...]) ->
     words = [word for word in audited.words if _CODES.get(word.kind) in by_code]
     places = binary.symbols.locate_all([word.vaddr for word in words]) if words else []
     for word, where in zip(words, places, strict=True):
-        hit = Hit(word.vaddr, word.message, (word.live,), (word.expected,))
-        yield by_code[_CODES[word.kind]].finding(path, where, hit)
+        yield by_code[_CODES[word.kind]].finding(path, where, word)

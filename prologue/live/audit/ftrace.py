@@ -92,7 +92,7 @@ class _Slots:
         for k in np.flatnonzero(self._calls & ~self._to_ftrace).tolist():
             sent, target = self._sent(k, int(runs[k])), int(self._target[k])
             if sent is not None and self._state.is_code(target):
-                direct[k], moving[k] = sent == target, sent != target and self._state.busy
+                direct[k], moving[k] = sent == target, sent != target and self._state.unstable
             elif self._state.direct_targets is None and self._state.is_code(target):
                 in_doubt[k] = True
             else:
@@ -106,7 +106,7 @@ class _Slots:
         ops, state = int(self._literal[k]), self._state
         if ops in state.ops.places or not state.may_be_leaving(ops):
             return False
-        return state.unstable or (state.direct_call(ops) == target and state.is_code(target))
+        return state.text_unstable or (state.direct_call(ops) == target and state.is_code(target))
 
     def _sent(self, k: int, place: int) -> int | None:
         """Return where ftrace sends the calls of a site directly: its literal's ops says it, or ``direct_functions``.
@@ -148,12 +148,12 @@ class _Slots:
         is_nop = self._live == np.uint32(a64.NOP)
         wanted = np.where(self._traced & good_call & ~self._moving, self._live, self._to_default)
         expected = np.where(self._traced, wanted, np.uint32(a64.NOP))
-        formed = is_nop | good_call
-        busy = formed & self._state.busy
+        unsure = ~self._decided | self._in_doubt
+        unstable = (is_nop | good_call) & self._state.unstable & (unsure | (self._live != expected))
         return Claims(
-            "second slots", self._second, self._live, expected, reason=self._second_reason, kind="call",
-            allowed=busy | self._in_doubt, unsure=~self._decided | self._in_doubt, changing=busy,
-            malformed=self._calls & ~good_call, busy=self._state.busy,
+            "second slots", self._second, self._live, np.where(unstable | self._in_doubt, self._live, expected),
+            reason=self._second_reason, kind="call", unsure=unsure, unstable=unstable,
+            malformed=self._calls & ~good_call,
         )  # fmt: skip
 
     def _second_reason(self, k: int) -> str:
@@ -176,11 +176,11 @@ class _Slots:
         maybe = (literal >= np.uint64(KERNEL_LOWEST)) & (literal & np.uint64(7) == 0)
         released = ~self._decided & (state.records is not None)
         unsure = ~good & maybe & (released | (not state.ops.complete))
-        for place in np.unique(literal[~good & maybe]).tolist() if state.busy else ():
+        for place in np.unique(literal[~good & maybe]).tolist() if state.unstable else ():
             unsure |= (literal == np.uint64(place)) & state.may_be_leaving(place)
         idle: Bool = literal == np.uint64(state.idle_ops or 0)
         against: Bool = good & (idle == self._traced) & (state.records is not None) & ~released
-        if state.busy:  # literals and records are written one after the other
+        if state.unstable:  # literals and records are written one after the other
             unsure |= against
         elif state.records is not None:
             good, unsure = good & ~against, unsure & (self._traced | released)
@@ -194,7 +194,8 @@ class _Slots:
         note = note if len(literal) and self._unset.all() else ""
         return Claims(
             "CALL_OPS literals", words_from(self._at, 2), halves(literal), halves(expected),
-            reason=self._literal_reason, kind="data", unsure=np.repeat(unsure, 2), busy=state.busy, note=note,
+            reason=self._literal_reason, kind="data", unsure=np.repeat(unsure, 2),
+            unstable=np.repeat(unsure & state.unstable, 2), note=note,
         )  # fmt: skip
 
     def _before_first_trace(self, idle: Bool, good: Bool, unsure: Bool) -> tuple[Bool, Bool]:
@@ -206,7 +207,7 @@ class _Slots:
         if self._state.disabled:
             return both | good, unsure
         right = self._unset if self._untraced else good
-        maybe = both & ~right if self._state.busy else np.zeros(len(both), np.bool_)
+        maybe = both & ~right if self._state.unstable else np.zeros(len(both), np.bool_)
         return right, maybe if self._untraced else unsure | maybe
 
     def _nearest(self, literal: int, ops: U64, *, traced: bool) -> int:
@@ -274,11 +275,11 @@ def _ftrace_call(scene: Scene, state: FtraceState) -> Iterator[Claims]:
     unsure: Bool = (live != call) & may_be | (target is None)
     wanted = np.where(unsure, live, call)
     several = scene.variables.place("arch_ftrace_ops_list_func") or scene.variables.place("ftrace_ops_list_func")
-    busy = (live == _call(runs, several or runs)) & (several is not None) & state.busy
+    unstable = (live == _call(runs, several or runs)) & (several is not None) & state.unstable & (live != wanted)
     reason = "ftrace_call, which calls what ftrace_trace_function has, or had before ftrace was turned off"
     yield Claims(
-        "ftrace_call", vaddrs, live, wanted, reason=lambda _: reason, kind="call", allowed=busy, unsure=unsure,
-        changing=busy, malformed=matches(live, BL),
+        "ftrace_call", vaddrs, live, np.where(unstable, live, wanted), reason=lambda _: reason, kind="call",
+        unsure=unsure, unstable=unstable, malformed=matches(live, BL),
     )  # fmt: skip
 
 
@@ -295,10 +296,10 @@ def _ftrace_graph_call(scene: Scene, state: FtraceState) -> Iterator[Claims]:
     formed: Bool = (live == np.uint32(nop)) | (live == np.uint32(branch))
     users = scene.variables.number("ftrace_graph_active", 4)
     active = None if state.disabled else 0 if _is_off(scene, state) else users
-    wanted = np.where(formed, live, nop) if active is None else np.array([branch if active else nop])
-    busy = formed & state.busy
+    wanted = np.where(formed, live, nop) if active is None else np.array([branch if active else nop], np.uint32)
+    unstable = formed & state.unstable & (live != wanted)
     reason = "ftrace_graph_call, a branch while ftrace is on and ftrace_graph_active is not 0"
     yield Claims(
-        "ftrace_graph_call", vaddrs, live, wanted.astype(np.uint32), reason=lambda _: reason,
-        allowed=busy, unsure=active is None, changing=busy,
+        "ftrace_graph_call", vaddrs, live, np.where(unstable, live, wanted).astype(np.uint32), reason=lambda _: reason,
+        unsure=active is None, unstable=unstable,
     )  # fmt: skip

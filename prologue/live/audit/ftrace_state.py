@@ -35,8 +35,8 @@ class Ops(NamedTuple):
     complete: bool
 
 
-def registered_ops(objects: Objects, *, busy: bool) -> Ops:
-    """Read the list of ops; ``busy`` if ``ftrace_lock`` is held.
+def registered_ops(objects: Objects, *, unstable: bool) -> Ops:
+    """Read the list of ops; ``unstable`` if ``ftrace_lock`` is held.
 
     ``ftrace_shutdown`` (kernel/trace/ftrace.c, 5.5-7.2) takes an ops off the list, makes it ``removed_ops``, and
     then patches.
@@ -46,7 +46,7 @@ def registered_ops(objects: Objects, *, busy: bool) -> Ops:
         for place in registered(objects):
             places.add(place)
         complete = True
-    leaving = objects.variables.number("removed_ops") if busy else None
+    leaving = objects.variables.number("removed_ops") if unstable else None
     return Ops(frozenset(places | ({leaving} if leaving else set())), complete)
 
 
@@ -59,15 +59,18 @@ class FtraceState:
         variables: Variables,
         state: KernelState | None = None,
         *,
-        unstable: bool = False,
+        text_unstable: bool = False,
     ) -> None:
-        """Take the kernel; ``unstable`` if text changed in several readings: its state is then of another moment."""
+        """Take the kernel; ``text_unstable`` if text changed in several readings: its state is then of another moment.
+
+        The state is ``unstable`` then, and while ``ftrace_lock`` is held.
+        """
         self._kernel = kernel
         self._state = state
         self._slide = kernel.slide
         self._variables, self._objects = variables, Objects(variables)
-        self.unstable = unstable
-        self.busy = unstable or variables.is_held("ftrace_lock")
+        self.text_unstable = text_unstable
+        self.unstable = text_unstable or variables.is_held("ftrace_lock")
         self.idle_ops = variables.place("ftrace_nop_ops")
         self.list_ops = variables.place("ftrace_list_ops")
 
@@ -80,7 +83,7 @@ class FtraceState:
     @cached_property
     def ops(self) -> Ops:
         """All registered ops."""
-        return registered_ops(self._objects, busy=self.busy)
+        return registered_ops(self._objects, unstable=self.unstable)
 
     @cached_property
     def sets_literals_late(self) -> bool:
@@ -100,9 +103,9 @@ class FtraceState:
         An ops has a function of the kernel's; the address that it sends calls to without that function has to be code
         as well. If memory is of another moment than text, something else may have its place by now.
         """
-        if not self.busy:
+        if not self.unstable:
             return False
-        if self.unstable:
+        if self.text_unstable:
             return True
         to_func = self._variables.layouts.get("ftrace_ops.func")
         func = None if to_func is None else self._variables.quad(ops + to_func)
@@ -127,7 +130,7 @@ class FtraceState:
         Then ftrace is on, whatever ``ftrace_enabled`` has: turning it off disables all records
         (``ftrace_shutdown_sysctl``, kernel/trace/ftrace.c, 5.10-7.2).
         """
-        return not self.busy and self.records is not None and bool((self.records.flags & ENABLED).any())
+        return not self.unstable and self.records is not None and bool((self.records.flags & ENABLED).any())
 
     def is_code(self, vaddr: int) -> bool:
         """Return whether a run-time address is in the kernel's text, or in other text with a name; yes if none has."""

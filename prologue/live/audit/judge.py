@@ -50,7 +50,7 @@ class TextJudge:
             words += self._unexplained(section, owner, claims)
         words = [without_verdict(word, self._not_known) for word in words] if self._not_known else words
         for section, owner in zip(self._sections, owners, strict=True):
-            words += self._restless(section, owner, claims)
+            words += self._unstable_words(section, owner, claims)
         free = [word for word in words if not word.mechanism]
         counts = self._counts(claims)
         lacking = [(section.section.name, int((~section.there).sum())) for section in self._sections]
@@ -65,7 +65,7 @@ class TextJudge:
             text=sum(int(section.there.sum()) for section in self._sections),
             unlooked=tuple((name, count) for name, count in lacking if count),
             owned=tuple(owned),
-            restless=sum(word.kind == "unstable" for word in free),
+            unstable=sum(word.kind == "unstable" for word in free),
             missing=sum(section.missing for section in self._sections),
             unknown=sum(word.words for word in free if word.kind == "unknown"),
             agreements=tuple(part.agreement for part in claims if part.agreement is not None and part.right.all()),
@@ -81,13 +81,13 @@ class TextJudge:
             owner[at] = np.where(owner[at] == 0, number, _TWICE)
         return owner
 
-    def _settled(self, vaddrs: U64) -> Bool:
+    def _are_stable(self, vaddrs: U64) -> Bool:
         """Return which words can be judged: they do not change, and no breakpoint hides them."""
         return ~among(vaddrs, self._unstable) & ~among(vaddrs, self._covered)
 
     def _wrong(self, part: Claims) -> Iterator[LiveWord]:
         wrong = np.flatnonzero(~part.right)
-        wrong = wrong[self._settled(part.vaddrs[wrong])]
+        wrong = wrong[self._are_stable(part.vaddrs[wrong])]
         malformed, unknown = (np.broadcast_to(flag, part.vaddrs.shape) for flag in (part.malformed, part.unknown))
         for k, linked in zip(wrong.tolist(), self._text.linked(part.vaddrs[wrong]).tolist(), strict=True):
             vaddr, live, expected = int(part.vaddrs[k]), int(part.live[k]), int(part.expected[k])
@@ -98,7 +98,7 @@ class TextJudge:
             kind: LiveKind = part.kind if malformed[k] and part.kind != "data" else "word"
             kind = "unknown" if unknown[k] else kind
             yield LiveWord(
-                kind=kind, vaddr=vaddr, live=live, expected=expected, message=message, mechanism=part.mechanism
+                kind=kind, vaddr=vaddr, found=(live,), expected=(expected,), message=message, mechanism=part.mechanism
             )
 
     def _insn(self, word: int, vaddr: int) -> str:
@@ -115,8 +115,8 @@ class TextJudge:
                 yield LiveWord(
                     kind="word",
                     vaddr=vaddr,
-                    live=point.copy,
-                    expected=point.original,
+                    found=(point.copy,),
+                    expected=(point.original,),
                     message=message,
                     mechanism=_BREAKPOINTS,
                 )
@@ -126,7 +126,7 @@ class TextJudge:
         yield from self._wiped(section)
         odd = np.flatnonzero((section.words != section.linked) & section.there & (owner <= 0) & ~section.zeros)
         vaddrs = np.uint64(section.section.addr) + odd.astype(np.uint64) * np.uint64(4)
-        odd = odd[self._settled(vaddrs)]
+        odd = odd[self._are_stable(vaddrs)]
         for run in runs_of(odd):
             first = int(run[0])
             vaddr, live, was = section.section.addr + 4 * first, int(section.words[first]), int(section.linked[first])
@@ -135,7 +135,9 @@ class TextJudge:
             message = (
                 f"holds {self._insn(live, vaddr)}, linked {self._insn(was, vaddr)}{more}: {_breakpoint_note(live)}{why}"
             )
-            yield LiveWord(kind="unexplained", vaddr=vaddr, live=live, expected=was, message=message, words=len(run))
+            yield LiveWord(
+                kind="unexplained", vaddr=vaddr, found=(live,), expected=(was,), message=message, words=len(run)
+            )
 
     def _wiped(self, section: LiveSection) -> Iterator[LiveWord]:
         """Yield pages of zeros; neighbours are one finding. No mechanism claims a word of them."""
@@ -145,9 +147,11 @@ class TextJudge:
                 f"holds zeros, linked {self._insn(was, vaddr)} ({end - first:,} words from here on): whole pages were "
                 "wiped, or could not be read"
             )
-            yield LiveWord(kind="unexplained", vaddr=vaddr, live=0, expected=was, message=message, words=end - first)
+            yield LiveWord(
+                kind="unexplained", vaddr=vaddr, found=(0,), expected=(was,), message=message, words=end - first
+            )
 
-    def _restless(self, section: LiveSection, owner: I64, claims: Sequence[Claims]) -> Iterator[LiveWord]:
+    def _unstable_words(self, section: LiveSection, owner: I64, claims: Sequence[Claims]) -> Iterator[LiveWord]:
         for vaddr in section.unstable:
             at = (vaddr - section.section.addr) // 4
             live, part = int(section.words[at]), claims[int(owner[at]) - 1] if owner[at] > 0 else None
@@ -157,26 +161,26 @@ class TextJudge:
             mechanism = "" if part is None else part.mechanism
             linked = int(section.linked[at])
             yield LiveWord(
-                kind="unstable", vaddr=vaddr, live=live, expected=linked, message=message, mechanism=mechanism
+                kind="unstable", vaddr=vaddr, found=(live,), expected=(linked,), message=message, mechanism=mechanism
             )
 
     def _counts(self, claims: Sequence[Claims]) -> list[MechanismCount]:
         """Count words: a row for each mechanism, breakpoints last. A word is undecided in one row only."""
         rows: dict[str, MechanismCount] = {}
         for part in claims:
-            right, settled = part.right, self._settled(part.vaddrs)
-            wrong = ~right & settled
+            right, stable = part.right, self._are_stable(part.vaddrs)
+            wrong = ~right & stable
             unknown = wrong if self._not_known else wrong & part.unknown
-            unsure, changing = part.unsure & right, part.changing & right & (part.live != part.expected)
+            unsure, unstable = part.unsure & right, part.unstable & right
             row = MechanismCount(
                 mechanism=part.mechanism,
                 words=len(part.vaddrs),
                 changed=int((part.live != self._text.linked(part.vaddrs)).sum()),
                 wrong=int((wrong & ~unknown).sum()),
-                unsure=int((unsure | changing | ~settled | unknown).sum()),
-                restless=int((changing | among(part.vaddrs, self._unstable) | unsure & part.busy).sum()),
+                unsure=int((unsure | unstable | ~stable | unknown).sum()),
+                unstable=int((unstable | among(part.vaddrs, self._unstable)).sum()),
                 unknown=int(unknown.sum()),
-                agreed=int((right & settled).sum()) if part.agreement is not None else 0,
+                agreed=int((right & stable).sum()) if part.agreement is not None else 0,
             )
             old = rows.get(part.mechanism)
             rows[part.mechanism] = row if old is None else old.plus(row)

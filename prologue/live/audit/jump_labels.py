@@ -39,7 +39,7 @@ def claim_jump_labels(scene: Scene) -> Claims:
     expected = np.where(enabled.known, np.where(jumps, to_target, nop), np.where(formed, live, nop))
     # Keys and text of a capture are read one after the other: if text did not come to rest, the kernel was at work.
     at_work = scene.unstable or scene.variables.is_held("jump_label_mutex")
-    in_between = formed & (being_set | at_work)
+    unstable = formed & (being_set | at_work) & (live != expected)
 
     def reason(k: int) -> str:
         name = _name(scene, keys, k)
@@ -48,8 +48,8 @@ def claim_jump_labels(scene: Scene) -> Claims:
         return f"the key {name} is {'' if int(enabled.values[k]) else 'not '}enabled"
 
     return Claims(
-        "jump labels", code, live, expected, reason=reason, kind="label",
-        allowed=in_between, unsure=~enabled.known, changing=in_between, malformed=~formed,
+        "jump labels", code, live, np.where(unstable, live, expected), reason=reason, kind="label",
+        unsure=~enabled.known, unstable=unstable, malformed=~formed,
     )  # fmt: skip
 
 

@@ -121,7 +121,7 @@ class Audit:
         """Return whether words, or what is attached, are left that may not be taken for right."""
         words = self.undecided
         hooks = any(look.open_hooks or look.open_lists for look in self._looks)
-        return bool(words.restless or words.unknown or hooks or (words.lacking and not lacking_allowed))
+        return bool(words.unstable or words.unknown or hooks or (words.lacking and not lacking_allowed))
 
     def passes(self, *, lacking_allowed: bool) -> bool:
         """Return whether nothing is wrong, every module could be audited, and no word is open."""
@@ -157,7 +157,7 @@ def look_at(system: RunningSystem) -> Audit:
     """
     look = latest = _look(system)
     for _ in range(_TRIES if system.memory.live else 0):
-        if not any(file.audited.words or undecided([file.audited]).restless for file in look.files):
+        if not any(file.audited.words or undecided([file.audited]).unstable for file in look.files):
             break
         # Compared with the look itself, not with the confirmed one, in which new words are not wrong.
         before, latest = latest, _look(system.reread())
@@ -253,11 +253,11 @@ def _foreign(state: KernelState | None) -> Iterator[str]:
 
 def _confirmed(before: Audit, now: Audit) -> Audit:
     """Return the second of two looks at a running kernel; a word that is wrong in this one only is unstable."""
-    seen = {(file.name, word.kind, word.vaddr, word.live) for file in before.files for word in file.audited.words}
+    seen = {(file.name, word.kind, word.vaddr, word.found) for file in before.files for word in file.audited.words}
     files = []
     for file in now.files:
         words = file.audited.words
-        new = {word for word in words if (file.name, word.kind, word.vaddr, word.live) not in seen}
+        new = {word for word in words if (file.name, word.kind, word.vaddr, word.found) not in seen}
         files.append(replace(file, audited=_mark_unstable(file.audited, new)))
     return replace(now, files=tuple(files))
 
@@ -276,7 +276,7 @@ def _mark_unstable(audited: Audited, new: set[LiveWord]) -> Audited:
         audited,
         words=words,
         mechanisms=rows,
-        restless=audited.restless + wrong[""] + unknown[""],
+        unstable=audited.unstable + wrong[""] + unknown[""],
         unknown=audited.unknown - unknown[""],
     )
 
@@ -286,7 +286,7 @@ def _recounted(row: MechanismCount, wrong: int, unknown: int) -> MechanismCount:
         row,
         wrong=row.wrong - wrong,
         unsure=row.unsure + wrong,
-        restless=row.restless + wrong + unknown,
+        unstable=row.unstable + wrong + unknown,
         unknown=row.unknown - unknown,
     )
 

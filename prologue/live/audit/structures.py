@@ -95,7 +95,7 @@ def find_structures(memory: Memory, starts: ListStarts) -> Structures:
     """Walk the lists."""
     variables = _Walked(memory, starts)
     objects = Objects(variables)
-    ops = registered_ops(objects, busy=True)
+    ops = registered_ops(objects, unstable=True)
     targets = frozenset(part for place in ops.places for part in _pointers(place, variables, starts))
     records: LiveRecords | None = None
     with suppress(NotKnownError):

@@ -103,7 +103,7 @@ def _in_change(kernel: RunningKernel, objects: Objects) -> Iterator[NotKnown]:
     for lock, what in _LOCKS.items():
         if objects.variables.is_held(lock):
             yield NotKnown(what, f"being changed ({lock} is held)", is_open=True)
-    if isinstance(kernel.memory, Capture) and not kernel.memory.settled:
+    if isinstance(kernel.memory, Capture) and not kernel.memory.one_moment:
         yield NotKnown("all lists", "text or lists were being changed while they were captured", is_open=True)
 
 

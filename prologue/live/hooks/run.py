@@ -122,7 +122,7 @@ def _why_moved(kernel: RunningKernel, inventory: Inventory) -> str:
     memory = kernel.memory
     if not isinstance(memory, Capture):
         return ""
-    if not memory.settled:
+    if not memory.one_moment:
         return "text or lists were being changed while it was captured"
     began = {module.name for module in memory.state().modules}
     if began != {module.name for module in inventory.owners.modules}:

@@ -46,7 +46,7 @@ class Capture(PlainCore):
                 raise InputError(f"is a capture of schema {note['schema']!r}, expected {SCHEMA}", path=self.name)
             self._state = state_from_data(note)
             self.unstable = tuple(int(vaddr, 16) for vaddr in note["unstable"])
-            self.settled = bool(note.get("settled", not self.unstable))
+            self.one_moment = bool(note.get("settled", not self.unstable))
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise InputError(f"damaged capture: its note {NOTE} cannot be parsed ({error})", path=self.name) from error
 
@@ -56,11 +56,11 @@ class Capture(PlainCore):
 
 
 def write_capture(  # noqa: PLR0913 - what a capture has
-    out: Path, source: str, state: KernelState, vmcoreinfo: bytes, pieces: Sequence[Piece], *, settled: bool = True
+    out: Path, source: str, state: KernelState, vmcoreinfo: bytes, pieces: Sequence[Piece], *, one_moment: bool = True
 ) -> int:
     """Write a capture: whole or not at all, readable by its owner only; compressed with zstd if the name ends in .zst.
 
-    ``settled`` if data and text are of one moment.
+    ``one_moment`` if data and text are of one.
 
     Returns:
         Its size in bytes.
@@ -70,7 +70,7 @@ def write_capture(  # noqa: PLR0913 - what a capture has
 
     """
     unstable = [hex(vaddr) for piece in pieces for vaddr in piece.unstable]
-    note = {"schema": SCHEMA, "source": source, "unstable": unstable, "settled": settled, **state.as_data()}
+    note = {"schema": SCHEMA, "source": source, "unstable": unstable, "settled": one_moment, **state.as_data()}
     own = Note(NOTE, _NOTE_TYPE, json.dumps(note, separators=(",", ":")).encode())
     cores = [CorePiece(piece.vaddr, piece.paddr, piece.data) for piece in pieces]
     return write_core(out, (Note("VMCOREINFO", 0, vmcoreinfo), own), cores)

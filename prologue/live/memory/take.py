@@ -70,14 +70,14 @@ class _Start(NamedTuple):
 class _Reading:
     """A reading: text, data of the image, and structures from between two readings of the text that agree.
 
-    ``more`` was read after that text. ``settled`` if the structures were the same after that.
+    ``more`` was read after that text. ``one_moment`` if the structures were the same after that.
     """
 
     text: list[StableReading]
     data: list[bytes]
     structures: Structures
     more: Sequence[tuple[int, bytes]]
-    settled: bool
+    one_moment: bool
 
 
 def take_capture(
@@ -115,7 +115,7 @@ def take_capture(
     pieces += list(_structures(source, read.structures, pieces))
     pieces = _overlaid(source, pieces, read.more)
     note = source.core.note("VMCOREINFO") or b""
-    size = write_capture(out, source.name, state, note, pieces, settled=read.settled)
+    size = write_capture(out, source.name, state, note, pieces, one_moment=read.one_moment)
     unstable = tuple(vaddr for piece in pieces for vaddr in piece.unstable)
     memory = sum(len(piece.data) for piece in pieces)
     return CaptureSummary(
@@ -153,11 +153,11 @@ def _read(  # noqa: PLR0913, PLR0917 - what is read, and what finds more
         more = follow_more(source)
         # A tracer that is switched on and off again leaves the text as it was, but not what was read in between.
         unstable = any(reading.unstable for reading in steady)
-        settled = not unstable and follow(source).deciding == readings[-1][1].deciding
-        if settled or unstable:
+        one_moment = not unstable and follow(source).deciding == readings[-1][1].deciding
+        if one_moment or unstable:
             break
     last_data, structures = readings[-1]
-    return _Reading(text=steady, data=last_data, structures=structures, more=more, settled=settled)
+    return _Reading(text=steady, data=last_data, structures=structures, more=more, one_moment=one_moment)
 
 
 def _structures(source: Kcore | RemoteKcore, structures: Structures, pieces: Sequence[Piece]) -> Iterator[Piece]:

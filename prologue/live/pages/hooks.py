@@ -9,6 +9,7 @@ import numpy as np
 
 from prologue.arrays import U64
 from prologue.gate.identity import verification_date
+from prologue.live.audit.audited import OwnedWords
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.listener import Listener
 from prologue.live.hooks.listing import HookListing
@@ -21,7 +22,6 @@ from prologue.live.report.hooks import (
     hooks_closing,
     listener_rows,
 )
-from prologue.live.report.strips import Strip
 from prologue.report.html.page import BulletList, Page, PagePart, Table
 
 _MANY: Final = 200  # rows from which on the table by function is folded
@@ -60,19 +60,18 @@ def hooks_page(listing: HookListing, command: Sequence[str]) -> Page:
     )
 
 
-def _strips(inventory: Inventory) -> dict[str, Strip]:
+def _strips(inventory: Inventory) -> list[OwnedWords]:
     """Make a strip for each kind of listener: words of the kernel's own text where one listens."""
     kernel = inventory.kernel
     places: dict[str, list[U64]] = {}
     for listener in inventory.listeners:
         places.setdefault(listener.kind, []).append(_places(inventory, listener))
-    strips = {}
+    strips = []
     for kind, parts in places.items():
         vaddrs: U64 = np.unique(np.concatenate(parts))
         vaddrs = vaddrs[kernel.live_text.in_text(vaddrs)]
         if len(vaddrs):
-            none = np.zeros(len(vaddrs), np.bool_)
-            strips[kind] = Strip(vaddrs, kernel.image.words(vaddrs), kernel.live_text.words(vaddrs), none)
+            strips.append(OwnedWords(kind, vaddrs, kernel.image.words(vaddrs), kernel.live_text.words(vaddrs)))
     return strips
 
 

@@ -16,12 +16,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from prologue.arrays import U32, U64, sorted_unique
+from prologue.arrays import U32, U64, among, sorted_unique
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
-from prologue.live.audit.audited import LiveWord
+from prologue.live.audit.audited import LiveWord, OwnedWords
 from prologue.live.audit.run import AuditedFile
-from prologue.live.report.strips import Strip, strips_of
+from prologue.live.report.strips import strips_of, wrong_vaddrs
 from prologue.report.html.page import TextMap
 from prologue.report.printable import printable
 
@@ -33,17 +33,17 @@ _BRANCHES: Final = (0x14000000, 0x94000000)  # B and BL, whose targets the scrip
 
 def text_map(file: AuditedFile) -> TextMap:
     """Make the map of one audited file."""
-    return map_of_strips(file.path, strips_of(file), file.audited.words[:_WRONG])
+    return map_of_strips(file.path, strips_of(file), file.audited.words)
 
 
 def map_of_strips(
-    path: Path, strips: dict[str, Strip], wrong: Sequence[LiveWord] = (), *, says: str = "changed"
+    path: Path, strips: Sequence[OwnedWords], wrong: Sequence[LiveWord] = (), *, says: str = "changed"
 ) -> TextMap:
-    """Make the map of a vmlinux by names of strips; 64 KiB without a word of a strip are left out.
+    """Make the map of a vmlinux with a strip for each mechanism; 64 KiB without a word of a strip are left out.
 
     ``says`` is what the words are that stand out: those that differ from the file, or with another text all of them.
     """
-    owned = np.concatenate([strip.vaddrs for strip in strips.values()] or [np.zeros(0, np.uint64)])
+    owned = np.concatenate([strip.vaddrs for strip in strips] or [np.zeros(0, np.uint64)])
     blocks = sorted_unique(owned // np.uint64(_BLOCK))
     base = int(blocks[0]) * _BLOCK if len(blocks) else 0
     rest = (_BLOCK - 4 - int(owned.max()) % _BLOCK) // 4 if len(owned) else 0  # words after the last one of a strip
@@ -57,36 +57,32 @@ def map_of_strips(
         "block": _BLOCK // 4,
         "words": len(blocks) * (_BLOCK // 4) - rest,
         "blocks": _packed(_steps(blocks * np.uint64(_BLOCK), base)),
-        "strips": [_strip_data(name, strip, base) for name, strip in strips.items()],
+        "strips": [_strip_data(strip, base, wrong_vaddrs(wrong)) for strip in strips],
         "symbols": {"at": _packed(_steps(starts, base)), "names": _squeezed("\n".join(names))},
         "texts": _squeezed(json.dumps(_texts(strips))),
-        "wrong": [_wrong_data(word, base) for word in wrong],
+        "wrong": [[(word.vaddr - base) // 4, word.words, word.kind, word.message] for word in wrong[:_WRONG]],
     }
     script = files(__package__).joinpath("text_map.js").read_text("utf-8")
     return TextMap(title="Map of the kernel's text", data=data, script=script)
 
 
-def _strip_data(name: str, strip: Strip, base: int) -> dict[str, Any]:
+def _strip_data(strip: OwnedWords, base: int, wrong: U64) -> dict[str, Any]:
     return {
-        "name": name,
+        "name": strip.mechanism,
         "count": len(strip.vaddrs),
         "changed": int(strip.changed.sum()),
         "at": _packed(_steps(strip.vaddrs, base)),
         "linked": _packed(strip.linked),
         "live": _packed(strip.live),
-        "wrong": np.flatnonzero(strip.wrong).tolist(),
+        "wrong": np.flatnonzero(among(strip.vaddrs, wrong)).tolist(),
     }
 
 
-def _wrong_data(word: LiveWord, base: int) -> list[int | str]:
-    return [(word.vaddr - base) // 4, word.words, word.kind, word.message]
-
-
-def _texts(strips: dict[str, Strip]) -> dict[str, str]:
+def _texts(strips: Sequence[OwnedWords]) -> dict[str, str]:
     """Return the disassembly of every word whose text is the same at any address."""
     from prologue.insn.disasm import insn_text
 
-    words: U32 = np.unique(np.concatenate([words for strip in strips.values() for words in (strip.linked, strip.live)]))
+    words: U32 = np.unique(np.concatenate([words for strip in strips for words in (strip.linked, strip.live)]))
     words = words[~np.isin(words & np.uint32(0xFC000000), _BRANCHES)][:_TEXTS]
     return {f"{word:08x}": insn_text(word) for word in words.tolist() if not _is_relative(word)}
 

@@ -201,7 +201,9 @@ def _data(audit: Audit, *, lacking_allowed: bool) -> dict[str, Any]:
         "counts": counts([item.finding for item in every_finding(audit)]),
         "struct_offsets": audit.struct_offsets or None,
         "undecided": {
-            **audit.undecided._asdict(),
+            "restless": audit.undecided.unstable,
+            "lacking": audit.undecided.lacking,
+            "unknown": audit.undecided.unknown,
             "hooks": sum(look.open_hooks for look in audits_of(audit)),
             "lists": sum(look.open_lists for look in audits_of(audit)),
         },
@@ -229,8 +231,8 @@ def _unknown(path: Path, where: Location, word: LiveWord) -> dict[str, Any]:
         "symbol_offset": where.symbol_offset,
         "words": word.words,
         "message": word.message,
-        "found": [f"{word.live:#x}"],
-        "expected": [f"{word.expected:#x}"],
+        "found": list(map(hex, word.found)),
+        "expected": list(map(hex, word.expected)),
     }
 
 
@@ -247,10 +249,15 @@ def _file(audited_file: AuditedFile) -> dict[str, Any]:
         "file": str(audited_file.path),
         "name": audited_file.name,
         "words": audited_file.audited.text,
-        "mechanisms": [asdict(row) for row in audited_file.audited.mechanisms],
+        "mechanisms": [_mechanism(row) for row in audited_file.audited.mechanisms],
         "agreements": [
             {"name": agreement.name, "value": hex(agreement.value), "places": agreement.places}
             for agreement in audited_file.audited.agreements
         ],
         "notes": list(audited_file.audited.notes),
     }
+
+
+def _mechanism(row: MechanismCount) -> dict[str, Any]:
+    counts = asdict(row)
+    return {"restless" if name == "unstable" else name: value for name, value in counts.items()}

@@ -43,8 +43,8 @@ def why_undecided(audit: Audit) -> list[str]:
     """Return a line for each reason, with the remedy."""
     words = audit.undecided
     lines = []
-    if words.restless:
-        lines.append(f"not decided: being changed while they were read: {words.restless:,}; {_AGAIN}")
+    if words.unstable:
+        lines.append(f"not decided: being changed while they were read: {words.unstable:,}; {_AGAIN}")
     missing = sum(audited_file.audited.missing for look in audits_of(audit) for audited_file in look.files)
     if missing:
         lines.append(f"not decided: text that the kernel keeps and memory does not have: {missing:,}; {_MISSING}")
@@ -116,7 +116,7 @@ def _by_mechanism(audited_file: AuditedFile, words: list[LiveWord]) -> Iterator[
         if len(group) == 1:
             yield f"{where[0]}: {group[0].message}"
             continue
-        held = Counter(a64.classify(word.live) or "others" for word in group)
+        held = Counter(a64.classify(word.found[0]) or "others" for word in group)
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in held.most_common())
         last_seen = "" if mechanism.endswith("literals") else f"; last seen: {kinds}"
         yield f"{mechanism or 'no mechanism'}: {count:,} words, {where[0]} to {where[1]}{last_seen}"

@@ -55,7 +55,7 @@ def test_the_table_says_where_a_direct_call_leads(
     kernel = Kernel(kernel.path)
     flags = np.where(np.sort(sites.second) == place, ENABLED, np.uint64(0))
     state = SimpleNamespace(
-        busy=False, unstable=False, disabled=False, sets_literals_late=False, idle_ops=None, list_ops=None,
+        unstable=False, text_unstable=False, disabled=False, sets_literals_late=False, idle_ops=None, list_ops=None,
         trampolines=frozenset(),
         ops=Ops(frozenset({_MANY}), complete=True), records=LiveRecords(np.sort(sites.second), flags),
         may_be_leaving=lambda _: False, is_code=lambda _: True, direct_call=lambda _: None,
@@ -96,7 +96,7 @@ def test_a_direct_call_whose_ops_was_just_taken_off_the_list(
             stream.seek(int(kernel.image.offsets(np.array([vaddr], np.uint64))[0]))
             stream.write(content)
     state = SimpleNamespace(
-        busy=True, unstable=unstable, disabled=False, sets_literals_late=False, idle_ops=None, list_ops=None,
+        unstable=True, text_unstable=unstable, disabled=False, sets_literals_late=False, idle_ops=None, list_ops=None,
         trampolines=frozenset(), ops=Ops(frozenset(), complete=True), records=None, may_be_leaving=lambda _: True,
         is_code=lambda _: named, direct_call=lambda _: target, direct_targets={},
     )  # fmt: skip

@@ -45,7 +45,7 @@ def made(
     symbols = SimpleNamespace(find=lambda name: SimpleNamespace(vaddr=CALLER, size=4))
     kernel: Any = SimpleNamespace(image=image, slide=SLIDE, symbols=symbols)
     variables = MadeVariables(held=held, removed=removed, partial=partial)
-    return FtraceState(kernel, variables, state, unstable=unstable)
+    return FtraceState(kernel, variables, state, text_unstable=unstable)
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def audited(vmlinux: Path, literals: Sequence[int], calls: int = 0, **said: Any)
     order = np.argsort(sites.second)
     flags = np.where(np.arange(len(order)) < calls, ENABLED, np.uint64(0)).astype(np.uint64)[order]
     known = {
-        "busy": False, "disabled": False, "sets_literals_late": True, "idle_ops": IDLE, "list_ops": None,
+        "unstable": False, "disabled": False, "sets_literals_late": True, "idle_ops": IDLE, "list_ops": None,
         "trampolines": frozenset({caller.vaddr}), "ops": Ops(frozenset({TRACER}), complete=True),
         "records": LiveRecords(sites.second[order], flags), "may_be_leaving": lambda _: False,
         "is_code": lambda _: True, "direct_call": lambda _: None,
@@ -113,12 +113,12 @@ def test_all_literals_are_set_at_once(vmlinux: Path, literals: list[int], expect
 
 
 @pytest.mark.parametrize("literals", [[IDLE] * 4 + [NOPS], [IDLE] * 12 + [NOPS]])
-@pytest.mark.parametrize("why", ["disabled", "busy"])
+@pytest.mark.parametrize("why", ["disabled", "unstable"])
 def test_a_pass_that_is_not_over_or_was_given_up(vmlinux: Path, literals: list[int], why: str) -> None:
     """Damage ends it half-way: ftrace disables itself, and no BL is ever written."""
     _, data = audited(vmlinux, literals, **{why: True})
     assert wrong_words(data) == []
-    assert np.any(data.unsure) == (why == "busy")
+    assert np.any(data.unsure) == (why == "unstable")
     assert not data.note
     _, data = audited(vmlinux, [*literals[:2], OTHER, *literals[3:]], **{why: True})
     assert wrong(data) == [2]

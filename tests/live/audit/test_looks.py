@@ -68,7 +68,7 @@ def test_looks(mini: Mini, looks: str, code: str | None) -> None:
     assert memory.done == len(looks.split())
     found = [(finding.code, finding.where.vaddr) for finding in done.findings]
     assert found == ([(code, elf.value("work_leaf"))] if code else [])
-    assert undecided([one.audited for one in done.files]).restless == (code == "PL504")
+    assert undecided([one.audited for one in done.files]).unstable == (code == "PL504")
     (row,) = [row for row in done.files[0].audited.mechanisms if row.mechanism == "first slots"]
     assert row.wrong == (code == "PL501")
 

@@ -30,7 +30,7 @@ def test_what_is_decided_passes() -> None:
     assert audit_of().undecided == Undecided(0, 0, 0)
 
 
-@pytest.mark.parametrize("count", ["restless", "missing", "unknown"])
+@pytest.mark.parametrize("count", ["unstable", "missing", "unknown"])
 def test_what_is_not_decided_does_not(count: str) -> None:
     assert not audit_of(**{count: 1}).passed
     assert not changed(audit_of(), before=audit_of(**{count: 1})).passed
@@ -38,7 +38,7 @@ def test_what_is_not_decided_does_not(count: str) -> None:
 
 
 def _numbers(words: Undecided) -> tuple[int, int, int]:
-    return words.restless, words.lacking, words.unknown
+    return words.unstable, words.lacking, words.unknown
 
 
 def test_modules_that_were_not_audited_and_changes_that_are_not_allowed() -> None:

@@ -123,10 +123,12 @@ def test_no_format_passes(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_a_word_that_was_right_a_moment_before() -> None:
     """It leaves the wrong ones, and is counted where it belongs."""
     words = (
-        LiveWord(kind="call", vaddr=4, live=1, expected=2, message="wrong", mechanism="second slots"),
-        LiveWord(kind="unexplained", vaddr=64, live=1, expected=2, message="nobody's", words=3),
-        LiveWord(kind="word", vaddr=96, live=1, expected=2, message="not an entry", words=3, mechanism="module PLTs"),
-        LiveWord(kind="call", vaddr=8, live=1, expected=2, message="wrong twice", mechanism="second slots"),
+        LiveWord(kind="call", vaddr=4, found=(1,), expected=(2,), message="wrong", mechanism="second slots"),
+        LiveWord(kind="unexplained", vaddr=64, found=(1,), expected=(2,), message="nobody's", words=3),
+        LiveWord(
+            kind="word", vaddr=96, found=(1,), expected=(2,), message="no entry", words=3, mechanism="module PLTs"
+        ),
+        LiveWord(kind="call", vaddr=8, found=(1,), expected=(2,), message="wrong twice", mechanism="second slots"),
     )
     rows = (
         MechanismCount(mechanism="second slots", words=9, changed=2, wrong=2, unsure=1),
@@ -135,7 +137,7 @@ def test_a_word_that_was_right_a_moment_before() -> None:
     now = _mark_unstable(Audited(words=words, mechanisms=rows, text=100, unlooked=()), set(words[:3]))
     assert [word.kind for word in now.words] == ["unstable", "unstable", "unstable", "call"]
     assert now.mechanisms == (
-        MechanismCount(mechanism="second slots", words=9, changed=2, wrong=1, unsure=2, restless=1),
-        MechanismCount(mechanism="module PLTs", words=9, changed=9, wrong=0, unsure=3, restless=3),
+        MechanismCount(mechanism="second slots", words=9, changed=2, wrong=1, unsure=2, unstable=1),
+        MechanismCount(mechanism="module PLTs", words=9, changed=9, wrong=0, unsure=3, unstable=3),
     )
     assert undecided([now]) == (7, 1, 0)

@@ -107,7 +107,7 @@ def test_what_lies_beside_an_ops_may_change(traced: Path, tmp_path: Path, monkey
     assert main(["live", "capture", str(traced), "-o", str(tmp_path / "out"), "-q"]) == 0
     memory = open_memory(str(tmp_path / "out"))
     assert isinstance(memory, Capture)
-    assert (memory.settled, count) == (True, 2)
+    assert (memory.one_moment, count) == (True, 2)
 
 
 def test_lists_that_lead_nowhere(traced: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,7 +166,7 @@ def test_structures_that_change_while_the_text_does_not(
         assert main(["live", "capture", str(traced), "-o", str(tmp_path / "out"), "-q"]) == 0
         memory = open_memory(str(tmp_path / "out"))
         assert isinstance(memory, Capture)
-        assert (memory.settled, memory.unstable) == (settled, ())
+        assert (memory.one_moment, memory.unstable) == (settled, ())
         assert walks == (2 if last == 0 else 4)
 
 
@@ -190,7 +190,7 @@ def test_an_ops_that_sends_its_calls_elsewhere(traced: Path, tmp_path: Path, mon
         assert main(["live", "capture", str(traced), "-o", str(tmp_path / "out"), "-q"]) == 0
         memory = open_memory(str(tmp_path / "out"))
         assert isinstance(memory, Capture)
-        assert memory.settled == settled
+        assert memory.one_moment == settled
 
 
 def test_what_was_attached_before_the_text_was_read_has_its_name(
@@ -207,7 +207,7 @@ def test_what_was_attached_before_the_text_was_read_has_its_name(
     assert main(["live", "capture", str(traced), "-o", str(tmp_path / "out"), "-q"]) == 0
     memory = open_memory(str(tmp_path / "out"))
     assert isinstance(memory, Capture)
-    assert memory.settled
+    assert memory.one_moment
     names = [symbol.name for symbol in memory.state().symbols]
     assert (names.count("bpf_trampoline_1"), names.count("bpf_prog_6deef7357e7b4530")) == (1, 1)
 
