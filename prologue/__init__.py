@@ -5,38 +5,6 @@ Names are loaded when they are first used: the command begins here, too, and has
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "ApprovedPlan",
-    "Audit",
-    "BusyError",
-    "Finding",
-    "InputError",
-    "InternalError",
-    "Kernel",
-    "KernelTrace",
-    "Location",
-    "Module",
-    "OutputError",
-    "PatchPlan",
-    "ProbeVerdict",
-    "PrologueError",
-    "RefusedError",
-    "Sites",
-    "StaleText",
-    "System",
-    "TraceCheck",
-    "UndecidedError",
-    "UsageError",
-    "Verified",
-    "judge_probes",
-    "make_plan",
-    "open",
-    "open_system",
-    "open_trace",
-    "verify",
-    "write",
-]
-
 TYPE_CHECKING = False  # typing's has this value, too, and takes milliseconds to load
 if TYPE_CHECKING:
     from prologue.errors import (
@@ -66,6 +34,38 @@ if TYPE_CHECKING:
     from prologue.rules.engine import ApprovedPlan
     from prologue.trace.library import KernelTrace, StaleText, TraceCheck, open_trace
 
+    __all__ = [
+        "ApprovedPlan",
+        "Audit",
+        "BusyError",
+        "Finding",
+        "InputError",
+        "InternalError",
+        "Kernel",
+        "KernelTrace",
+        "Location",
+        "Module",
+        "OutputError",
+        "PatchPlan",
+        "ProbeVerdict",
+        "PrologueError",
+        "RefusedError",
+        "Sites",
+        "StaleText",
+        "System",
+        "TraceCheck",
+        "UndecidedError",
+        "UsageError",
+        "Verified",
+        "judge_probes",
+        "make_plan",
+        "open",
+        "open_system",
+        "open_trace",
+        "verify",
+        "write",
+    ]
+
 _HOMES = {
     "prologue.errors": (
         "BusyError", "InputError", "InternalError", "Location", "OutputError", "PrologueError", "RefusedError",
@@ -93,6 +93,9 @@ if not TYPE_CHECKING:  # otherwise every name that is mistyped would be an objec
         home = next((home for home, names in _HOMES.items() if name in names), None)
         if home is None:
             companions = import_module("prologue.companions")
+            if name == "__all__":  # of a star and of dir(): without the names of companions that are not installed
+                brought = (companion.names for companion in companions.installed())
+                return sorted(public for names in (*_HOMES.values(), *brought) for public in names)
             home, why = companions.home_of(name), companions.why_absent(name=name)
             if home is None or why:
                 raise AttributeError(f"module {__name__!r} has no attribute {name!r}{why and ': ' + why}")
@@ -101,9 +104,8 @@ if not TYPE_CHECKING:  # otherwise every name that is mistyped would be an objec
         globals()[name] = value
         return value
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+    def __dir__() -> list[str]:
+        return __getattr__("__all__")
 
 
 del TYPE_CHECKING

@@ -117,6 +117,17 @@ def test_what_is_gone_is_named_in_one_line(package: str, tmp_path: Path) -> None
 
 
 @pytest.mark.beyond
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_star_brings_the_public_names_that_are_there(package: str, tmp_path: Path) -> None:
+    tree = copied(tmp_path / "less", package)
+    code = "from prologue import *; print(*sorted(name for name in dir() if not name.startswith('_')))"
+    (tree / "star.py").write_text(code)
+    gone = {name for each in COMPANIONS if package in (each.package, *each.needs) for name in each.names}
+    done = run(tree, "star")
+    assert (done.stderr, done.stdout.split()) == ("", sorted({*prologue.__all__} - gone))
+
+
+@pytest.mark.beyond
 @pytest.mark.parametrize(
     "package", [package for package in PACKAGES if package != "prologue_bench"]
 )  # it makes kernels
