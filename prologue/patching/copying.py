@@ -43,10 +43,13 @@ def copied_meanwhile(source: Path, target: Path) -> Iterator[Callable[[], None]]
 
     # A signal waits until cp is sure to be killed: otherwise it would make the file when this run has ended.
     with held_signals() as release:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            text=True, errors="backslashreplace",
-        )  # fmt: skip
+        try:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                text=True, errors="backslashreplace",
+            )  # fmt: skip
+        except OSError as error:  # its reason must not pass for one of the file
+            raise OutputError(f"cannot be copied without cp: {error.strerror}", path=source) from error
         with process:
             try:
                 release()

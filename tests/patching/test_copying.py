@@ -34,3 +34,12 @@ def test_what_cannot_be_copied_is_said_where_it_is_waited_for(tmp_path: Path) ->
     for target in (tmp_path / "no" / "target", Path("/dev/full")):
         with pytest.raises(OutputError, match="nothing was left behind"):
             copy_file(source, target)
+
+
+def test_a_copy_without_cp_names_cp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own reason would read as one of the file: `OUT: cannot be written: No such file or directory`."""
+    source = tmp_path / "source"
+    source.write_text("x")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(OutputError, match="source: cannot be copied without cp: No such file"):
+        copy_file(source, tmp_path / "target")
