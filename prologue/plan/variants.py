@@ -13,6 +13,7 @@ import numpy as np
 from prologue.errors import RefusedError
 from prologue.insn import a64
 from prologue.kernel.kernel import Kernel
+from prologue.kernel.linked import is_by_sorttable
 from prologue.plan.build import build_plan, choose_contract
 from prologue.plan.edits import Edits, PatchPlan, edit
 
@@ -29,10 +30,10 @@ def variant_plan(kernel: Kernel, kind: VariantKind) -> PatchPlan:
     """
     if kernel.state != "untouched":
         state = "has no patch sites" if kernel.state == "no sites" else f"is {kernel.state}"
-        raise RefusedError(
-            f"{state}; variants are made from an unprocessed vmlinux (see `prologue patch --reverse`)",
-            path=kernel.path,
-        )
+        way = "see `prologue patch --reverse`"
+        if kernel.marker and kernel.marker.processed and is_by_sorttable(kernel, kernel.marker):
+            way = "scripts/sorttable keeps nothing of it: build a tree of `prologue kernel install --mode build`"
+        raise RefusedError(f"{state}; variants are made from an unprocessed vmlinux ({way})", path=kernel.path)
     if kind == "build":
         return build_plan(kernel, choose_contract(kernel, "native" if kernel.marker else "stock"))
     stages: tuple[Edits, ...] = ()

@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Final
 
 from prologue.cli.arguments import number_from
-from prologue.errors import UsageError
+from prologue.errors import RefusedError, UsageError
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.linked import is_by_sorttable
 from prologue.library.verifying import verify
 from prologue.plan.variants import KINDS
 from prologue.words import counted
 from prologue_bench.campaign.variants import plan_variants
 from prologue_bench.errors import BenchError
 from prologue_bench.links.making import hold_links, make_links, plan_links, take_links
-from prologue_bench.links.recorded import RecordedLink
-from prologue_bench.links.tree import open_tree
+from prologue_bench.links.recorded import VMLINUX, RecordedLink
+from prologue_bench.links.tree import BuildTree, open_tree
 
 _COUNT: Final = 12
 _ALIGNMENTS: Final = (8, 16, 32, 64)  # bytes: a CALL_OPS literal needs 8, a cache line is 64
@@ -47,6 +49,7 @@ def run(args: Namespace) -> int:
                     f"one TREE or several VMLINUX, not {counted(len(args.sources), 'argument')} with a TREE"
                 )
             tree = open_tree(args.sources[0])
+            _require_variants(tree)
             plans = plan_links(
                 tree, args.number or _COUNT, 1 if args.seed is None else args.seed, args.align or _ALIGNMENTS
             )  # fmt: skip
@@ -64,6 +67,20 @@ def run(args: Namespace) -> int:
             if not args.quiet:
                 print(_line(link), flush=True)
     return 0
+
+
+def _require_variants(tree: BuildTree) -> None:
+    """Refuse a build of whose links no variants can be made, before the first link, which takes minutes.
+
+    What Makefile.postlink processed says nothing of them: they come out of the link as it got them.
+    """
+    vmlinux = tree.out / VMLINUX
+    kernel = Kernel(vmlinux)
+    if kernel.marker is None or not kernel.marker.processed or is_by_sorttable(kernel, kernel.marker):
+        try:
+            plan_variants(vmlinux, KINDS)
+        except RefusedError as error:
+            raise BenchError(f"{tree.out}: no variants can be made of its links: {error}") from error
 
 
 def _check(vmlinux: Path) -> None:

@@ -171,6 +171,7 @@ def test_a_link_that_verify_refuses_is_not_kept(tree: Path, tmp_path: Path, caps
         ("sed -i 's/LDS/X/' Makefile", "its make does not say how it links"),
         ("echo 'exit 7' >scripts/link-vmlinux.sh", "scripts/link-vmlinux.sh failed:"),
         ("echo 'cp TREE/vmlinux .' >scripts/link-vmlinux.sh", "did not follow the order"),
+        ("sed -i s/ftrace_init/ftrace_xnit/ vmlinux", "no variants can be made of its links: "),
     ],
 )
 def test_trees_that_cannot_be_linked_again(damage: str, message: str, tree: Path, tmp_path: Path, capsys: Said) -> None:
@@ -182,6 +183,26 @@ def test_trees_that_cannot_be_linked_again(damage: str, message: str, tree: Path
     assert message in error
     assert error.startswith(f"prologue: {tree}")
     assert not list(out.glob("link-*")) + list(out.glob(f"{SCRATCH}*"))
+
+
+def test_a_tree_whose_links_come_out_processed_is_refused_before_the_first(
+    tree: Path, tmp_path: Path, capsys: Said
+) -> None:
+    """By sorttable; a tool's step comes after the link, so its vmlinux says nothing of the links."""
+    out, vmlinux = tmp_path / "links", tree / "vmlinux"
+    assert main(["patch", "--in-place", str(vmlinux)]) == 0
+    assert links(tree, "-n", 2, "-o", out) == 0
+    shutil.rmtree(out)
+    marker = Kernel(vmlinux).marker
+    assert marker is not None
+    with vmlinux.open("r+b") as stream:
+        stream.seek(marker.offset + 24)
+        stream.write(bytes(16))  # the fields for tools, which sorttable does not set
+    (tree / "scripts" / "link-vmlinux.sh").write_text("exit 7")
+    capsys.readouterr()
+    assert links(tree, "-n", 2, "-o", out) == 2
+    assert "no variants can be made of its links: " in (error := capsys.readouterr().err)
+    assert "scripts/sorttable keeps nothing of it" in error
 
 
 @pytest.mark.parametrize(
