@@ -36,8 +36,9 @@ def use_example_system(args: argparse.Namespace) -> None:
 
 def place_memory(vmlinux: Path, listing: KernelListing) -> Path:
     """Write a capture beside the example's vmlinux, of the kernel at its link-time addresses; return its path."""
-    from prologue.live.memory.capture import Piece, write_capture
+    from prologue.live.memory.capture import write_capture
     from prologue.live.memory.state import KernelState, LiveSymbol
+    from prologue.live.memory.write_core import Piece
 
     symbols = tuple(LiveSymbol(symbol.vaddr, name, "") for name, symbol in listing.symbols.items())
     state = KernelState(release=_RELEASE, boot_id="", modules=(), symbols=symbols, kprobes=())

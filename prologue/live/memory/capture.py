@@ -8,26 +8,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from prologue.documents import parse_json
 from prologue.errors import InputError
 from prologue.live.memory.core import CoreFile, Note, PlainCore
 from prologue.live.memory.state import KernelState, state_from_data
-from prologue.live.memory.write_core import CorePiece, write_core
+from prologue.live.memory.write_core import Piece, write_core
 
 SCHEMA: Final = "prologue.capture/1"
 NOTE: Final = "PROLOGUE"
 _NOTE_TYPE: Final = 1
-
-
-class Piece(NamedTuple):
-    """Memory that goes into a capture; ``unstable`` are addresses of its words that did not come to rest."""
-
-    vaddr: int
-    paddr: int
-    data: bytes
-    unstable: tuple[int, ...]
 
 
 class Capture(PlainCore):
@@ -72,5 +63,4 @@ def write_capture(  # noqa: PLR0913 - what a capture has
     unstable = [hex(vaddr) for piece in pieces for vaddr in piece.unstable]
     note = {"schema": SCHEMA, "source": source, "unstable": unstable, "settled": one_moment, **state.as_data()}
     own = Note(NOTE, _NOTE_TYPE, json.dumps(note, separators=(",", ":")).encode())
-    cores = [CorePiece(piece.vaddr, piece.paddr, piece.data) for piece in pieces]
-    return write_core(out, (Note("VMCOREINFO", 0, vmcoreinfo), own), cores)
+    return write_core(out, (Note("VMCOREINFO", 0, vmcoreinfo), own), pieces)

@@ -60,8 +60,8 @@ def _unpacked(memory: Memory) -> Iterator[LiveSymbol]:
         count = int.from_bytes(memory.read(places["num_syms"], 4), "little")
         addresses = _addresses(memory, places["offsets"], count)
         index = memory.read(places["token_index"], 2 * TOKENS)
-        tables = index, _token_table(memory, places["token_table"], index)
-        packed = unpack_names(_packed_names(memory, places["names"]), count, *tables)
+        tokens = memory.read(places["token_table"], int.from_bytes(index[-2:], "little") + _LONGEST_TOKEN)
+        packed = unpack_names(_packed_names(memory, places["names"]), count, index, tokens)
         names = [name.decode(errors="replace") for name in packed]
     except (IndexError, ValueError) as error:
         raise InputError(f"damaged kallsyms in memory ({error})", path=memory.name) from error
@@ -81,10 +81,6 @@ def _addresses(memory: Memory, vaddr: int, count: int) -> U64:
     base = memory.info.anchors.get(_RELATIVE_BASE)
     start = None if base is None else int.from_bytes(memory.read(base, 8), "little")
     return symbol_addresses(memory.read(vaddr, 4 * count), vaddr, start)
-
-
-def _token_table(memory: Memory, table: int, index: bytes) -> bytes:
-    return memory.read(table, int.from_bytes(index[-2:], "little") + _LONGEST_TOKEN)
 
 
 def _packed_names(memory: Memory, vaddr: int) -> bytes:

@@ -30,23 +30,33 @@ _HEAD: Final = 1 << 16  # bytes; the headers and notes have some 12 KiB
 _AT_ONCE: Final = 300  # readings: all commands are sent before an answer is read, and must fit into a pipe
 
 
-class AskedMemory:
-    """A memory that keeps what the kernel said of itself, in ``_state``."""
+class AskedMemory(CoreMemory):
+    """A running kernel, which is asked for its state once until that is forgotten."""
+
+    live = True
+
+    _state: KernelState | None = None
+
+    def state(self, vmlinux: Path | None = None) -> KernelState:
+        """Return modules and symbols."""
+        self._state = self._state or self._ask()
+        return self._state
+
+    def _ask(self) -> KernelState:
+        raise NotImplementedError
 
     def forget_state(self) -> None:
         """Ask again when the state is wanted next."""
-        self.__dict__.pop("_state", None)
+        self._state = None
 
 
-class Kcore(AskedMemory, CoreMemory):
+class Kcore(AskedMemory):
     """The running kernel of this machine.
 
     Raises:
         InputError: it may not be read, or this is no arm64 machine.
 
     """
-
-    live = True
 
     def __init__(self) -> None:
         _require_readable(_read_line(_CMDLINE), KCORE)
@@ -66,17 +76,12 @@ class Kcore(AskedMemory, CoreMemory):
             raise InputError(f"cannot be read: {error.strerror}", path=KCORE) from error
         return b"".join(parts)
 
-    @cached_property
-    def _state(self) -> KernelState:
+    def _ask(self) -> KernelState:
         done = subprocess.run(["/bin/sh"], input=SCRIPT.encode(), capture_output=True, check=False)
         return parse_state(done.stdout.decode(errors="replace"), "/proc")
 
-    def state(self, vmlinux: Path | None = None) -> KernelState:
-        """Ask for modules and symbols, once until that is forgotten."""
-        return self._state
 
-
-class RemoteKcore(AskedMemory, CoreMemory):
+class RemoteKcore(AskedMemory):
     """The running kernel of a machine that ssh logs in to without a password; needs a POSIX shell and dd there.
 
     Args:
@@ -88,8 +93,6 @@ class RemoteKcore(AskedMemory, CoreMemory):
         InputError: it does not answer, its kcore may not be read, or it is no arm64 machine.
 
     """
-
-    live = True
 
     def __init__(self, host: str, ssh_options: Sequence[str] = (), patience: int | None = None) -> None:
         if not host or host.startswith("-"):
@@ -161,13 +164,8 @@ class RemoteKcore(AskedMemory, CoreMemory):
             return [None] * len(pieces)
         return [is_sum(output, tool, data) for output, (_, data) in zip(sums, pieces, strict=True)]
 
-    @cached_property
-    def _state(self) -> KernelState:
+    def _ask(self) -> KernelState:
         return parse_state(self._shell.ask_until(SCRIPT, END).decode(errors="replace"), self.name)
-
-    def state(self, vmlinux: Path | None = None) -> KernelState:
-        """Ask for modules and symbols, once until that is forgotten."""
-        return self._state
 
 
 def _require_readable(command_line: str, name: str) -> None:

@@ -13,13 +13,14 @@ import numpy as np
 from prologue.arrays import Bool, spans_of
 from prologue.errors import InputError
 from prologue.live.memory.base import Memory
-from prologue.live.memory.capture import Piece, write_capture
+from prologue.live.memory.capture import write_capture
 from prologue.live.memory.core import NO_PADDR, CoreSegment
 from prologue.live.memory.kallsyms import BPF_FILLER, MOST_UNSIZED
 from prologue.live.memory.kcore import Kcore, RemoteKcore
 from prologue.live.memory.ranges import PAGE, Range
 from prologue.live.memory.reading import StableReading, read_until_stable, zero_pages
 from prologue.live.memory.state import FREED, KernelState, is_module_text
+from prologue.live.memory.write_core import Piece
 
 _TRIES: Final = 2  # of reading everything, if the text came to rest and what follow finds did not
 
@@ -109,7 +110,7 @@ def take_capture(
         # If kallsyms has no data symbols (6.1 without KALLSYMS_ALL), init's end is where its zeros end.
         lead = 0 if "__init_end" in state.anchors() else len(plain) - len(plain.lstrip(b"\0"))
         skipped = lead // PAGE * PAGE
-        pieces += [_piece(segment, piece.vaddr + skipped, plain[skipped:], ())] if skipped < len(plain) else []
+        pieces += [_piece(segment, piece.vaddr + skipped, plain[skipped:])] if skipped < len(plain) else []
     for piece, reading in zip(ranges, others, strict=True):
         pieces += _present(piece.vaddr, reading, starts)
     pieces += list(_structures(source, read.structures, pieces))
@@ -166,7 +167,7 @@ def _structures(source: Kcore | RemoteKcore, structures: Structures, pieces: Seq
     for vaddr, data in structures.pieces:
         segment = source.core.segment_of(vaddr, len(data))
         if segment is not None and not any(vaddr in span for span in there):
-            yield _piece(segment, vaddr, data, ())
+            yield _piece(segment, vaddr, data)
 
 
 def _overlaid(source: Kcore | RemoteKcore, pieces: Sequence[Piece], more: Sequence[tuple[int, bytes]]) -> list[Piece]:
@@ -185,7 +186,7 @@ def _overlaid(source: Kcore | RemoteKcore, pieces: Sequence[Piece], more: Sequen
             if left > 0:
                 contents[k][here - starts[k] : stop - starts[k]] = part
             elif (segment := source.core.segment_of(here, len(part))) is not None:
-                lacking.append(_piece(segment, here, part, ()))
+                lacking.append(_piece(segment, here, part))
             here = stop
     kept = [piece._replace(data=bytes(content)) for piece, content in zip(pieces, contents, strict=True)]
     return [*kept, *lacking]
@@ -214,7 +215,7 @@ def _image_of(source: Kcore | RemoteKcore, state: KernelState) -> tuple[CoreSegm
     return segment, Range(start, end - start), tuple(piece for piece in kept if piece.size)
 
 
-def _piece(segment: CoreSegment, vaddr: int, data: bytes, unstable: tuple[int, ...]) -> Piece:
+def _piece(segment: CoreSegment, vaddr: int, data: bytes, unstable: tuple[int, ...] = ()) -> Piece:
     paddr = NO_PADDR if segment.paddr == NO_PADDR else segment.paddr + vaddr - segment.vaddr
     return Piece(vaddr, paddr, data, unstable)
 

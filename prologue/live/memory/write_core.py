@@ -17,15 +17,19 @@ _EHDR: Final = struct.Struct("<16sHHIQQQIHHHHHH")
 _PT_LOAD, _PT_NOTE, _PF_R, _PF_X = 1, 4, 4, 1
 
 
-class CorePiece(NamedTuple):
-    """A segment: its address, its physical address or ``NO_PADDR``, and its bytes."""
+class Piece(NamedTuple):
+    """Memory of a core: its address, its physical address or ``NO_PADDR``, and its bytes.
+
+    ``unstable`` are addresses of its words that did not come to rest.
+    """
 
     vaddr: int
     paddr: int
     data: bytes
+    unstable: tuple[int, ...] = ()
 
 
-def write_core(out: Path, notes: Sequence[Note], pieces: Sequence[CorePiece], *, joined: bool = False) -> int:
+def write_core(out: Path, notes: Sequence[Note], pieces: Sequence[Piece], *, joined: bool = False) -> int:
     """Write a core: whole or not at all, readable by its owner only; compressed with zstd if the name ends in .zst.
 
     With ``joined``, all pieces, which ascend, are one segment of a file with holes: zeros that take no space.

@@ -24,7 +24,7 @@ from prologue.live.memory.base import Memory
 from prologue.live.memory.core import NO_PADDR
 from prologue.live.memory.ranges import PAGE, Range
 from prologue.live.memory.reading import read_until_stable
-from prologue.live.memory.write_core import CorePiece, write_core
+from prologue.live.memory.write_core import Piece, write_core
 from prologue.live.system.running_module import RunningModule
 from prologue.live.system.running_system import RunningSystem
 from prologue.outputs import write_text
@@ -39,13 +39,13 @@ class KeptText:
     ``missing`` are modules that were loaded, and of which no file was there: their text is left out.
     """
 
-    kernel: CorePiece
-    modules: dict[str, CorePiece]
+    kernel: Piece
+    modules: dict[str, Piece]
     missing: tuple[str, ...]
     kallsyms: str
 
     @property
-    def pieces(self) -> tuple[CorePiece, ...]:
+    def pieces(self) -> tuple[Piece, ...]:
         """All text."""
         return self.kernel, *self.modules.values()
 
@@ -72,7 +72,7 @@ def keep_text(system: RunningSystem) -> KeptText:
     kernel = system.kernel
     start, end = (_place(kernel.symbols, name, kernel.slide, system) for name in ("_stext", "_etext"))
     lines = list(_lines(kernel.image, kernel.symbols, kernel.slide, ""))
-    modules, missing = dict[str, CorePiece](), list[str]()
+    modules, missing = dict[str, Piece](), list[str]()
     for loaded, module, errors in system.open_modules(system.read_module):
         if errors:
             raise errors[0]
@@ -111,11 +111,11 @@ def _extent(module: RunningModule) -> tuple[int, int] | None:
     return min(vaddr for vaddr, _ in spans), max(vaddr + size for vaddr, size in spans)
 
 
-def _pages(memory: Memory, start: int, end: int) -> CorePiece:
+def _pages(memory: Memory, start: int, end: int) -> Piece:
     """Return the pages with these bytes; zeros for those that are not mapped, as in /proc/kcore."""
     start, end = start // PAGE * PAGE, -(-end // PAGE) * PAGE
     (reading,) = read_until_stable(memory, [Range(start, end - start)])
-    return CorePiece(start, NO_PADDR, reading.data)
+    return Piece(start, NO_PADDR, reading.data)
 
 
 def _lines(image: ElfImage, symbols: Symbols, slide: int, label: str) -> Iterator[str]:

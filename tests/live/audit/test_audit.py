@@ -11,9 +11,10 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.live.audit.run import audit
-from prologue.live.memory.capture import Piece, write_capture
+from prologue.live.memory.capture import write_capture
 from prologue.live.memory.sources import open_memory
 from prologue.live.memory.state import KernelState
+from prologue.live.memory.write_core import Piece
 from prologue.live.pages.audit import audit_page
 from prologue.live.report.audit import render_audit
 from prologue.live.system.running_system import RunningSystem

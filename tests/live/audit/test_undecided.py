@@ -12,8 +12,9 @@ from prologue.cli.main import main
 from prologue.errors import UNDECIDED
 from prologue.live.audit.audited import Audited, LiveWord, MechanismCount, undecided
 from prologue.live.audit.run import _mark_unstable
-from prologue.live.memory.capture import Piece, write_capture
+from prologue.live.memory.capture import write_capture
 from prologue.live.memory.state import KernelState
+from prologue.live.memory.write_core import Piece
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import process
 from tests.support.built import Mini

@@ -16,9 +16,10 @@ from elftools.elf.elffile import ELFFile
 
 from prologue.cli.main import main
 from prologue.live.audit.run import audit
-from prologue.live.memory.capture import Piece, write_capture
+from prologue.live.memory.capture import write_capture
 from prologue.live.memory.sources import open_memory
 from prologue.live.memory.state import KernelState, LiveSymbol, LoadedModule
+from prologue.live.memory.write_core import Piece
 from prologue.live.system.module_files import module_files
 from prologue.live.system.programs import running_program
 from prologue.live.system.running_system import RunningSystem
