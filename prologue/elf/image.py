@@ -239,7 +239,7 @@ class ElfImage:
         return np.where(index >= 0, offsets[index] + (vaddrs - starts[index]).astype(np.int64), np.int64(-1))
 
     @cached_property
-    def text_map(self) -> SectionMap:
+    def text_map(self) -> SectionMap[Section]:
         """The executable sections, by address."""
         return SectionMap(self.text_sections)
 
@@ -258,7 +258,7 @@ class ElfImage:
 
 
 def gather_words(
-    sections: SectionMap, view: Callable[[Section], U32], vaddrs: U64, distances: Iterable[int]
+    sections: SectionMap[Section], view: Callable[[Section], U32], vaddrs: U64, distances: Iterable[int]
 ) -> dict[int, U32]:
     """Return, by distance in instructions, the word that far from each address; 0 outside of its section.
 

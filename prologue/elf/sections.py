@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -68,19 +68,39 @@ class Section:
         return self.addr <= vaddr < self.addr + self.size
 
 
-class SectionMap:
-    """Sections that share no address, by address; empty ones are left out."""
+class Extent(Protocol):
+    """Anything that has addresses: a section, a piece of text."""
 
-    def __init__(self, sections: Iterable[Section]) -> None:
+    @property
+    def addr(self) -> int:
+        """The first."""
+
+    @property
+    def size(self) -> int:
+        """How many, in bytes."""
+
+
+_E = TypeVar("_E", bound=Extent)
+
+
+class SectionMap(Generic[_E]):
+    """Sections, or pieces of text, that share no address, by address; empty ones are left out."""
+
+    def __init__(self, sections: Iterable[_E]) -> None:
         self.sections = sorted((s for s in sections if s.size), key=lambda section: section.addr)
         self._low = [s.addr for s in self.sections]
         self._starts = np.array(self._low, np.uint64)
         self._ends = np.array([s.addr + s.size for s in self.sections], np.uint64)
 
-    def find(self, vaddr: int) -> Section | None:
+    def find(self, vaddr: int) -> _E | None:
         """Return the section whose addresses contain ``vaddr``."""
+        at = self.index(vaddr)
+        return self.sections[at] if at >= 0 else None
+
+    def index(self, vaddr: int) -> int:
+        """Return the index in ``sections`` of an address's section, or -1: for one address, faster than ``indices``."""
         at = bisect_right(self._low, vaddr) - 1
-        return self.sections[at] if at >= 0 and vaddr in self.sections[at] else None
+        return at if at >= 0 and vaddr - self._low[at] < self.sections[at].size else -1
 
     def indices(self, vaddrs: U64) -> I64:
         """Return the index in ``sections`` of each address's section, -1 if there is none; shape of ``vaddrs``."""
@@ -94,7 +114,7 @@ class SectionMap:
         index = self.indices(vaddrs)
         return np.bincount(index[index >= 0], minlength=len(self.sections))
 
-    def split(self, vaddrs: U64) -> Iterator[tuple[Section, slice | I64]]:
+    def split(self, vaddrs: U64) -> Iterator[tuple[_E, slice | I64]]:
         """Yield each section with addresses of the array, shape (n,), and their places: a slice if all ascend."""
         ascends = bool((vaddrs[1:] >= vaddrs[:-1]).all())
         order = None if ascends else np.argsort(vaddrs, kind="stable")

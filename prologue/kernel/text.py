@@ -18,7 +18,7 @@ class Text(Protocol):
     """Executable sections that have bytes, in the file's order."""
 
     @property
-    def text_map(self) -> SectionMap:
+    def text_map(self) -> SectionMap[Section]:
         """The same, by address."""
 
     def view(self, section: Section, dtype: npt.DTypeLike) -> npt.NDArray[Any]:

@@ -188,7 +188,7 @@ def decoded_per_second(vmlinux: Path, path: Path) -> float:
     trace = open_perf_trace(path, Tally())
     if not isinstance(trace, DecodedTrace):
         raise SystemExit("libopencsd is not here")
-    trace.follow([(piece.vaddr, piece.words) for piece in linked_program(vmlinux, 0).pieces], vmlinux)
+    trace.follow([(piece.addr, piece.words) for piece in linked_program(vmlinux, 0).pieces], vmlinux)
     before = _cpu()
     count = sum(len(batch.ranges) for batch in trace.batches())
     return count / (_cpu() - before)
@@ -214,14 +214,14 @@ def write_trace(vmlinux: Path, code: Code, count: int, path: Path) -> int:
     records["time"] = 10**9 + 100 * np.arange(len(records)) // 1600 * 1600  # a timestamp for every 16 ranges
     records["flags"][0] = GAP
     program = linked_program(vmlinux, 0)
-    text = ProgramText([(piece.vaddr, piece.words) for piece in program.pieces])
-    start, end = program.find("_text")[0], program.pieces[-1].vaddr
+    text = ProgramText([(piece.addr, piece.words) for piece in program.pieces])
+    start, end = program.find("_text")[0], program.pieces[-1].addr
     processes = TracedProcesses(tasks=(KernelTask(1234, 1234, "a"),))
     kernel = TracedKernel(text=text, place=KernelMap("_text", start, end - start), processes=processes)
     write_perf_trace(path, RecordingHeader(slide=0, clocked=True), records, kernel, levels=(1,))
     piece = max(program.pieces, key=lambda one: len(one.words))
     ends = np.append(0, np.cumsum(find_waypoints(piece.words) != 0))
-    first, last = (((places - np.uint64(piece.vaddr)) >> np.uint64(2)).astype(np.int64) for places in (starts, lasts))
+    first, last = (((places - np.uint64(piece.addr)) >> np.uint64(2)).astype(np.int64) for places in (starts, lasts))
     return int((ends[last + 1] - ends[first]).sum())
 
 
@@ -241,7 +241,7 @@ def straight_code(vmlinux: Path, count: int) -> Code:
     """Distinct ranges of up to 40 instructions, whose last one may go anywhere."""
     program = linked_program(vmlinux, 0)
     piece = max(program.pieces, key=lambda one: len(one.words))
-    places = np.uint64(piece.vaddr) + np.uint64(4) * np.arange(len(piece.words), dtype=np.uint64)
+    places = np.uint64(piece.addr) + np.uint64(4) * np.arange(len(piece.words), dtype=np.uint64)
     ends = np.flatnonzero(never_goes_on(piece.words, places))
     free = np.isin(flows(piece.words[ends]), (RET, INDIRECT, CALL))
     starts = np.random.default_rng(1).permutation(int(ends[-1]))

@@ -38,7 +38,7 @@ def with_module(vmlinux: Path, slide: int, directory: Path) -> Program:
     kernel = linked_program(vmlinux, slide)
     (piece,) = linked_program(MODULE.write(directory / "module"), 0).pieces
     owner = piece.owner._replace(label="module")
-    program = Program(kernel.name, kernel.kernel, [*kernel.pieces, TextPiece(piece.vaddr, piece.words, owner)])
+    program = Program(kernel.name, kernel.kernel, [*kernel.pieces, TextPiece(piece.addr, piece.words, owner)])
     assert program.pieces[0].owner is owner
     return program
 
@@ -81,4 +81,4 @@ def test_init_text_of_modules_hides_nothing(mini: Mini, tmp_path: Path) -> None:
         core([(start + CORE_SLIDE, NO_PADDR, bytes(kernel)), (0x100000, NO_PADDR, text)], [vmcoreinfo()])
     )
     module = RunningModule(placed, open_memory(str(source.with_name("core"))), Kernel(vmlinux))
-    assert [piece.vaddr for piece in _module_pieces(module)] == [0x100000]
+    assert [piece.addr for piece in _module_pieces(module)] == [0x100000]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -15,6 +14,7 @@ import numpy as np
 
 from prologue.arrays import I64, U32, U64, Bool
 from prologue.elf.image import ElfImage
+from prologue.elf.sections import SectionMap
 from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
 from prologue.live.memory.base import Memory
@@ -51,10 +51,15 @@ class TextPiece(NamedTuple):
     ``of_file``: the words are the file's, because the memory that was asked has none of them.
     """
 
-    vaddr: int
+    addr: int
     words: U32
     owner: Owner
     of_file: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return 4 * len(self.words)
 
 
 class Program:
@@ -76,10 +81,8 @@ class Program:
         """
         self.name, self.missing, self.doubts = name, missing, doubts
         self.kernel = kernel
-        self.pieces = sorted((piece for piece in pieces if len(piece.words)), key=lambda piece: piece.vaddr)
-        self._bases = [piece.vaddr for piece in self.pieces]
-        self._starts = np.array([piece.vaddr for piece in self.pieces], np.uint64)
-        self._sizes = np.array([4 * len(piece.words) for piece in self.pieces], np.uint64)
+        self._map = SectionMap(pieces)
+        self.pieces = self._map.sections
         self._names: dict[int, str] = {}
         self._data: dict[int, tuple[str, int]] = {}
         self._tables: dict[int, tuple[U64, U64]] = {}
@@ -87,55 +90,44 @@ class Program:
 
     def piece_of(self, starts: U64, ends: U64) -> I64:
         """Return the row of the piece that has each range whole, or -1; shape (n,)."""
-        if not self.pieces:
-            return np.full(len(starts), -1, np.int64)
-        row = np.searchsorted(self._starts, starts, side="right") - 1
-        safe = np.maximum(row, 0)
-        inside = (row >= 0) & (ends > starts) & (ends - self._starts[safe] <= self._sizes[safe])
-        return np.where(inside, row, -1)
+        row = self._map.indices(starts)
+        return np.where((ends > starts) & (row == self._map.indices(ends - np.uint64(1))), row, -1)
 
     def mapped_twice(self) -> list[tuple[int, int, int]]:
         """Return text of the kernel that is mapped elsewhere, too: its first address, its end, and bytes from there."""
         own = self.kernel
         shifts = [(piece, piece.owner.slide - own.slide) for piece in self.pieces if piece.owner.image is own.image]
         return [
-            (piece.vaddr - shift & TOP, piece.vaddr - shift + 4 * len(piece.words) & TOP, shift)
-            for piece, shift in shifts
-            if shift
+            (piece.addr - shift & TOP, piece.addr - shift + piece.size & TOP, shift) for piece, shift in shifts if shift
         ]
 
     def own_address(self, vaddr: int) -> int:
         """Return the kernel's own address of text that it maps at this address, too; otherwise the address itself."""
-        row = self._row_of(vaddr)
-        owner = self.pieces[row].owner if row >= 0 else self.kernel
+        piece = self._map.find(vaddr)
+        owner = self.kernel if piece is None else piece.owner
         return vaddr + (self.kernel.slide - owner.slide if owner.image is self.kernel.image else 0) & TOP
 
     def words(self, start: int, end: int, piece: int) -> U32:
         """Return the words of a range that a piece has whole."""
-        base = self.pieces[piece].vaddr
+        base = self.pieces[piece].addr
         return self.pieces[piece].words[(start - base) // 4 : (end - base) // 4]
 
     def code_from(self, vaddr: int) -> memoryview | None:
         """Return the bytes of text from an address to the end of its piece; None if no piece has it."""
-        row = self._row_of(vaddr)
-        if row < 0:
-            return None
-        piece = self.pieces[row]
-        return piece.words.view(np.uint8).data[vaddr - piece.vaddr :]
+        piece = self._map.find(vaddr)
+        return None if piece is None else piece.words.view(np.uint8).data[vaddr - piece.addr :]
 
     def words_at(self, vaddrs: U64) -> tuple[U32, Bool]:
         """Return the word at each address (0 if there is none), and whether there is one; shape (n,)."""
-        rows = self.piece_of(vaddrs, vaddrs + np.uint64(4))
+        there = self.piece_of(vaddrs, vaddrs + np.uint64(4)) >= 0
         words = np.zeros(len(vaddrs), np.uint32)
-        for row in np.unique(rows[rows >= 0]).tolist():
-            inside = rows == row
-            at = (vaddrs[inside] - self._starts[row]) >> np.uint64(2)
-            words[inside] = self.pieces[row].words[at.astype(np.int64)]
-        return words, rows >= 0
+        for piece, places in self._map.split(vaddrs):
+            words[places] = piece.words[((vaddrs[places] - np.uint64(piece.addr)) >> np.uint64(2)).astype(np.int64)]
+        return np.where(there, words, np.uint32(0)), there
 
     def place_starts(self, vaddrs: U64, *, whole: bool = True) -> U64:
         """Return where the symbol of each address (not ``whole``: its part between others) begins, or 0; shape (n,)."""
-        rows = self.piece_of(vaddrs, vaddrs + np.uint64(1))
+        rows = self._map.indices(vaddrs)
         starts = np.zeros(len(vaddrs), np.uint64)
         for row in np.unique(rows[rows >= 0]).tolist():
             inside = rows == row
@@ -147,25 +139,25 @@ class Program:
 
     def starts_within(self, start: int, end: int) -> list[int]:
         """Return addresses in a range where another symbol names what follows, ascending."""
-        row = self._row_of(start)
+        row = self._map.index(start)
         bounds = self._table(row)[0] if row >= 0 else np.zeros(0, np.uint64)
         low, high = np.searchsorted(bounds, np.array([start, end], np.uint64))
         return [int(vaddr) for vaddr in bounds[low:high]]
 
     def extents(self, place: int) -> tuple[U64, U64]:
         """Return where what a symbol names begins and ends, ascending: several parts if other symbols are inside."""
-        row = self._row_of(place)
+        row = self._map.index(place)
         if row < 0:
             return np.zeros(0, np.uint64), np.zeros(0, np.uint64)
         bounds, places = self._table(row)
         own = places == np.uint64(place)
-        return bounds[own], np.append(bounds[1:], self._starts[row] + self._sizes[row])[own]
+        return bounds[own], np.append(bounds[1:], np.uint64(self.pieces[row].addr + self.pieces[row].size))[own]
 
     def _table(self, row: int) -> tuple[U64, U64]:
         """Return addresses in a piece where another symbol names what follows, ascending, and where each begins."""
         if row not in self._tables:
             piece = self.pieces[row]
-            base, size = np.uint64(piece.vaddr), np.uint64(4 * len(piece.words))
+            base, size = np.uint64(piece.addr), np.uint64(piece.size)
             bounds, places = (each + np.uint64(piece.owner.slide & TOP) for each in piece.owner.symbols.place_bounds)
             inside = bounds - base < size
             order = np.flatnonzero(inside)[np.argsort(bounds[inside], kind="stable")]
@@ -182,7 +174,7 @@ class Program:
         """Return symbol and offset of each address, as ``place`` does, in one search for all of them."""
         starts = self.place_starts(vaddrs)
         self._learn_names(np.unique(starts))
-        inside = (self.piece_of(vaddrs, vaddrs + np.uint64(1)) >= 0).tolist()
+        inside = (self._map.indices(vaddrs) >= 0).tolist()
         return [
             (self._names[start], vaddr - start) if start else ("", 0) if is_text else self._data_place(vaddr)
             for vaddr, start, is_text in zip(vaddrs.tolist(), starts.tolist(), inside, strict=True)
@@ -190,7 +182,7 @@ class Program:
 
     def _learn_names(self, starts: U64) -> None:
         """Look up the names of symbols that begin at these addresses; 0 is no address."""
-        rows = self.piece_of(starts, starts + np.uint64(1))
+        rows = self._map.indices(starts)
         for row in np.unique(rows[rows >= 0]).tolist():
             owner = self.pieces[row].owner
             new = [start for start in starts[rows == row].tolist() if start not in self._names]
@@ -203,12 +195,6 @@ class Program:
     def place(self, vaddr: int) -> tuple[str, int]:
         """Return symbol and offset of an address; an empty name if no symbol is there."""
         return self.places(np.array([vaddr], np.uint64))[0]
-
-    def _row_of(self, vaddr: int) -> int:
-        """Return the row of the piece that an address is in, or -1. For one address, faster than ``piece_of``."""
-        row = bisect_right(self._bases, vaddr) - 1
-        inside = row >= 0 and vaddr - self._bases[row] < 4 * len(self.pieces[row].words)
-        return row if inside else -1
 
     def _data_place(self, vaddr: int) -> tuple[str, int]:
         """Return symbol and offset of data, which only ADRP needs."""
@@ -268,7 +254,7 @@ def linked_program(vmlinux: Path, slide: int) -> Program:
 
 def decoder_text(program: Program, memory: Memory | None) -> list[tuple[int, U32]]:
     """Return address and words of each piece of text for a decoder; of modules all memory, with their PLT entries."""
-    pieces = [(piece.vaddr, piece.words) for piece in program.pieces]
+    pieces = [(piece.addr, piece.words) for piece in program.pieces]
     if memory is None:
         return pieces
     try:
@@ -300,7 +286,7 @@ def _trampoline(owner: Owner, pieces: list[TextPiece]) -> list[TextPiece]:
         return []
     start, end, runs = trampoline
     for piece in pieces:
-        low, high = (start + owner.slide - piece.vaddr) // 4, (end + owner.slide - piece.vaddr) // 4
+        low, high = (start + owner.slide - piece.addr) // 4, (end + owner.slide - piece.addr) // 4
         if 0 <= low < high <= len(piece.words):
             return [TextPiece(runs, piece.words[low:high], owner._replace(slide=runs - start))]
     return []

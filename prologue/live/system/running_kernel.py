@@ -42,14 +42,20 @@ class LiveText:
             Whether it stood there, in text that memory has.
 
         """
-        for live in self.live.values():
-            offset = vaddr - live.section.addr
-            at = offset // 4
-            if 0 <= at < len(live.words) and offset % 4 == 0 and live.there[at] and int(live.words[at]) == word:
-                live.words[at] = live.linked[at] if original is None else original
-                self.lifted[vaddr] = word
-                return True
-        return False
+        live, at = self._at(vaddr, 4)
+        if live is None or vaddr % 4 or not live.there[at] or int(live.words[at]) != word:
+            return False
+        live.words[at] = live.linked[at] if original is None else original
+        self.lifted[vaddr] = word
+        return True
+
+    def _at(self, vaddr: int, size: int) -> tuple[LiveSection | None, int]:
+        """Return the text that has so many bytes from an address on in whole words, and which word is the first."""
+        section = self.text_map.find(vaddr)
+        live = None if section is None else self.live.get(section.index)
+        if live is None or vaddr - live.section.addr + size > 4 * len(live.words):
+            return None, 0
+        return live, (vaddr - live.section.addr) // 4
 
     def places_of(self, word: int) -> list[int]:
         """Find addresses where that word stands, and the file has another one."""
@@ -68,11 +74,10 @@ class LiveText:
 
     def read_at(self, vaddr: int, size: int) -> bytes | None:
         """Read bytes by address: of text the running ones, of other sections those of the file."""
-        for live in self.live.values():
-            at = vaddr - live.section.addr
-            if at >= 0 and at + size <= 4 * len(live.words):
-                return live.words.tobytes()[at : at + size]
-        return self._image.read_at(vaddr, size)
+        live, at = self._at(vaddr, size)
+        if live is None:
+            return self._image.read_at(vaddr, size)
+        return live.words[at : at + size // 4 + 2].tobytes()[vaddr % 4 :][:size]
 
     def in_text(self, vaddrs: U64) -> Bool:
         """Return which addresses are 4-aligned and in text that memory has; pages of zeros are no text."""
@@ -83,12 +88,13 @@ class LiveText:
         return self._inside(vaddrs, lambda live: live.there & ~live.zeros if live.freed else np.ones_like(live.there))
 
     def _inside(self, vaddrs: U64, chosen: Callable[[LiveSection], Bool]) -> Bool:
-        inside = np.zeros(vaddrs.shape, np.bool_)
-        for live in self.live.values():
-            offset = vaddrs - np.uint64(live.section.addr)
-            at = np.flatnonzero((offset < np.uint64(4 * len(live.words))) & (vaddrs & np.uint64(3) == 0))
-            inside[at] |= chosen(live)[(offset[at] >> np.uint64(2)).astype(np.int64)]
-        return inside
+        inside: Bool = np.zeros(vaddrs.shape, np.bool_)
+        aligned: Bool = vaddrs & np.uint64(3) == 0
+        for section, places in self.text_map.split(vaddrs):
+            of_section = np.append(chosen(self.live[section.index]), False)  # after the last whole word there is none
+            at = (vaddrs[places] - np.uint64(section.addr)) >> np.uint64(2)
+            inside[places] = of_section[at.astype(np.int64)]
+        return inside & aligned
 
     def words(self, vaddrs: U64) -> U32:
         """Return the instruction word at each address; 0 if there is no text."""

@@ -118,8 +118,8 @@ class RangeVerdicts:
         """Return addresses in a piece of text: stops, and other branches that the decoder may not know."""
         if (program, piece) not in self._pieces:
             text = self._programs[program].pieces[piece]
-            stops, branches = find_never_goes_on(text.words, text.vaddr), self._ignorable(text.words)
-            base, size = np.uint64(text.vaddr), np.uint64(4)
+            stops, branches = find_never_goes_on(text.words, text.addr), self._ignorable(text.words)
+            base, size = np.uint64(text.addr), np.uint64(4)
             self._pieces[program, piece] = (
                 base + stops.astype(np.uint64) * size, base + branches.astype(np.uint64) * size
             )  # fmt: skip
