@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from prologue.live.structs.kprobe_table import kprobes_on_table
+import numpy as np
+
+from prologue.live.memory.ranges import PAGE
 from prologue.live.structs.objects import NotKnownError, Objects
 from prologue.live.structs.variables import Variables
 
@@ -63,25 +65,30 @@ def find_breakpoints(variables: Variables, listed: Iterable[str]) -> Breakpoints
         listed: lines of ``/sys/kernel/debug/kprobes/list``.
 
     """
-    lines = list(listed)
-    by_address = {int(match[1], 16): Breakpoint(int(match[1], 16), KPROBE_BRK, None) for match in _armed(lines)}
-    complete = bool(lines)
+    lines, objects = list(listed), Objects(variables)
+    armed = (match for line in lines if (match := _LISTED.match(line)) and not _OFF.search(line))
+    by_address = {vaddr: Breakpoint(vaddr, KPROBE_BRK, None) for vaddr in (int(match[1], 16) for match in armed)}
+    complete, kgdb_complete, kgdb = bool(lines), False, list[Breakpoint]()
     with suppress(NotKnownError):
-        by_address = {point.vaddr: point for point in _kprobes(Objects(variables))}
+        by_address = {point.vaddr: point for point in _kprobes(objects)}
         complete = True
-    kgdb = _kgdb(variables)
-    for point in kgdb or ():
+    with suppress(NotKnownError):
+        kgdb = list(_kgdb(objects))
+        kgdb_complete = True
+    for point in kgdb:
         # Over a kprobe's, kgdb saved that BRK; a kprobe cannot be put on kgdb's (INSN_REJECTED).
         below = by_address.get(point.vaddr) if point.original == KPROBE_BRK else None
         by_address[point.vaddr] = point if below is None else below._replace(brk=KGDB_BRK)
-    return Breakpoints(by_address, complete=complete, kgdb_complete=kgdb is not None)
+    return Breakpoints(by_address, complete=complete, kgdb_complete=kgdb_complete)
 
 
-def _armed(listed: Iterable[str]) -> Iterator[re.Match[str]]:
-    for line in listed:
-        match = _LISTED.match(line)
-        if match and not _OFF.search(line):
-            yield match
+def kprobes_on_table(objects: Objects) -> Iterator[int]:
+    """Yield every ``struct kprobe`` of ``kprobe_table`` that has a place of its own; errors as ``Objects.read``."""
+    buckets = objects.slots("kprobe_table")
+    heads = np.frombuffer(objects.read(buckets.start, 8 * len(buckets)), "<u8")
+    objects.variables.fetch({head // PAGE for head in heads[heads != 0].tolist()})  # with one question
+    for bucket in buckets:
+        yield from objects.hash_entries(bucket, "kprobe.hlist")
 
 
 def _kprobes(objects: Objects) -> Iterator[Breakpoint]:
@@ -101,24 +108,12 @@ def _copy(variables: Variables, vaddr: int) -> int | None:
     return int.from_bytes(code[:4], "little")
 
 
-def _kgdb(variables: Variables) -> list[Breakpoint] | None:
-    """Read the breakpoints of ``kgdb_break``; none in a kernel without it, None if it cannot be read."""
-    place, size = variables.place("kgdb_break"), variables.size("kgdb_break")
-    members = variables.layouts.all_of("kgdb_bkpt.bpt_addr", "kgdb_bkpt.saved_instr", "kgdb_bkpt.state", "kgdb_bkpt")
-    if place is None:
-        return []
-    table = variables.read(place, size) if size else None
-    if table is None or members is None:
-        return None
-    breakpoints = []
-    to_addr, to_instr, to_state, each = members
-    for at in range(0, len(table) - each + 1, each):
-        entry = table[at : at + each]
-        if int.from_bytes(entry[to_state : to_state + 4], "little") == _KGDB_ACTIVE:
-            original = int.from_bytes(entry[to_instr : to_instr + 4], "little")
-            breakpoints.append(Breakpoint(_quad(entry, to_addr), KGDB_BRK, original))
-    return breakpoints
-
-
-def _quad(data: bytes, at: int) -> int:
-    return int.from_bytes(data[at : at + 8], "little")
+def _kgdb(objects: Objects) -> Iterator[Breakpoint]:
+    """Yield the breakpoints of ``kgdb_break``; none in a kernel without it; errors as ``Objects.read``."""
+    if objects.maybe_place("kgdb_break") is None:
+        return
+    table, each = objects.slots("kgdb_break"), objects.size("kgdb_bkpt")
+    for entry in range(table.start, table.stop - each + 1, each):
+        if objects.get(entry, "kgdb_bkpt.state", 4) == _KGDB_ACTIVE:
+            original = objects.get(entry, "kgdb_bkpt.saved_instr", 4)
+            yield Breakpoint(objects.get(entry, "kgdb_bkpt.bpt_addr"), KGDB_BRK, original)

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import Final, Literal
 
-from prologue.live.audit.breakpoints import KPROBE_BRK
+from prologue.live.audit.breakpoints import KPROBE_BRK, kprobes_on_table
 from prologue.live.hooks.listener import ARMED, Callback, Listener
 from prologue.live.hooks.tracepoint_hooks import tracepoint_name
-from prologue.live.structs.kprobe_table import kprobes_on_table
 from prologue.live.structs.objects import NotKnownError, Objects
 
 _FLAGS: Final = {0: "GONE", 1: "DISABLED", 3: "FTRACE"}  # KPROBE_FLAG_* (include/linux/kprobes.h)

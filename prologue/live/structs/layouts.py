@@ -63,11 +63,6 @@ class Layouts(NamedTuple):
         """Return an offset or a size in bytes; None if it is not known."""
         return self.known.get(name)
 
-    def all_of(self, *names: str) -> tuple[int, ...] | None:
-        """Return several offsets or sizes; None unless all are known."""
-        values = tuple(self.known[name] for name in names if name in self.known)
-        return values if len(values) == len(names) else None
-
 
 def layouts_of(image: ElfImage, version: tuple[int, int] | None, *, realtime: bool) -> Layouts:
     """Return the layouts of a vmlinux; ``version`` and ``realtime`` (PREEMPT_RT) are used if it has no types.
