@@ -110,6 +110,10 @@ def test_what_is_gone_is_named_in_one_line(package: str, tmp_path: Path) -> None
             why = f"it comes with the companion {brings}, and this installation lacks {package}"
             expected = (2, "", f"prologue: no command {asked!r}: {why}\n") if asked else (0, done.stdout, "")
             assert (done.returncode, done.stdout, done.stderr) == expected
+    for page in (page for companion in gone for page in companion.pages):
+        done = run(tree, "prologue", "help", page)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert f"no page {page!r}: it comes with the companion" in done.stderr
     if "prologue.live" in (companion.package for companion in gone):
         done = run(tree, "prologue", "explain", "PL501")
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)

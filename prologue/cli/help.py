@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
 
     """
     words = list(args.words)
-    if words and (words[0].endswith(_SUFFIX) or words[0] in _pages_alone()):
+    if words and (words[0].endswith(_SUFFIX) or words[0] in _pages_alone() or why_absent(page=words[0])):
         print("\n".join(_part(words[0].removesuffix(_SUFFIX), " ".join(words[1:]))))
         return 0
     parser = build_parser(words[0] if words else "")
