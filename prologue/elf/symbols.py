@@ -143,11 +143,6 @@ class Symbols:
         functions = (self.table["info"] & 15 == STT_FUNC) & (self.table["shndx"] != SHN_UNDEF)
         return np.sort(self._values[functions], kind="stable")
 
-    @property
-    def typed_function_starts(self) -> U64:
-        """Sorted addresses of the symbols that the file itself says are functions, and not labels in code."""
-        return self.function_starts
-
     def is_function_start(self, vaddrs: U64) -> Bool:
         """Return which of the addresses are the value of a function symbol."""
         return among_sorted(vaddrs, self.function_starts)

@@ -18,7 +18,7 @@ from prologue.kernel.state import State
 from prologue.outputs import same_file
 from prologue.plan.account import account
 from prologue.rules.base import FAILING, Finding, Input, Subject
-from prologue.rules.engine import judge_symbols
+from prologue.rules.engine import examine
 from prologue.rules.pl405_signature_broken import RULE as SIGNATURE
 from prologue.rules.registry import find_rule
 from prologue.words import counted
@@ -122,8 +122,7 @@ def verify_binary(request: Request, binary: Binary) -> Verified:
     vmlinux = kernel_of(binary, request.kernels) if isinstance(binary, Module) else None
     notes = []
     subject = Subject(binary, before, request.image, vmlinux)
-    subject, (findings, mended) = judge_symbols(subject, tuple(find_rule(code) for code in request.rules))
-    binary = subject.binary
+    findings, mended = examine(subject, tuple(find_rule(code) for code in request.rules))
     facts = _facts(binary, vmlinux, checked=SIGNATURE.code in request.rules)
     if facts.contract == "stock" and facts.state in ("processed", "unfinished"):
         notes.append(f"{path}: processed for the stock contract: for bench and lab use, not for release")
@@ -139,8 +138,6 @@ def verify_binary(request: Request, binary: Binary) -> Verified:
             f"{path}: stripped in part: {lost}: "
             "PL109 and PL304 were not checked, and PL112, PL203, PL206 and PL208 at functions with a symbol only"
         )
-    if isinstance(binary, Kernel) and binary.restored is not None:
-        notes.append(f"{path}: {binary.restored}")
     if before is not None:
         notes.append(_accounting(before, binary))
     return Verified(

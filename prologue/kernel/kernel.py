@@ -13,7 +13,6 @@ import numpy as np
 from prologue.arrays import U64
 from prologue.elf.dynrelocs import relocated
 from prologue.elf.image import ElfImage
-from prologue.elf.restored import LostSymbols
 from prologue.errors import InputError
 from prologue.insn import a64
 from prologue.insn.decode import calls_to
@@ -46,7 +45,6 @@ class Kernel(LinkedBinary):
             raise InputError("is a kernel module, but a vmlinux is needed", path=image.path)
         image.check_segments()
         super().__init__(image)
-        self.restored: LostSymbols | None = None
 
     @cached_property
     def bounds(self) -> Bounds | None:

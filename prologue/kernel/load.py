@@ -18,7 +18,6 @@ from prologue.kernel.kernel import Kernel
 from prologue.kernel.module import Module
 from prologue.kernel.module_build import why_other_build
 from prologue.kernel.required import require_symbols
-from prologue.kernel.restored import restore_symbols
 from prologue.outputs import same_file
 
 MODULE_SUFFIXES = (".ko", ".ko.gz", ".ko.xz", ".ko.zst")
@@ -28,7 +27,7 @@ def open_binary(path: Path, *, unsigned: bool = False, unpack: bool = False) -> 
     """Open a vmlinux or a module.
 
     ``unsigned`` leaves a module's appended signature out. ``unpack`` is for callers that only read: it opens a
-    compressed vmlinux, too, and restores symbols that were stripped.
+    compressed vmlinux, too, and refuses one that was stripped in part.
 
     Raises:
         InputError: neither, damaged, or compressed in a way that it may not be.
@@ -56,17 +55,16 @@ def open_binary(path: Path, *, unsigned: bool = False, unpack: bool = False) -> 
     return _without_signature(module) if unsigned and module.signature else module
 
 
-def open_judged(image: ElfImage, *, by_name: bool = False) -> Kernel:
-    """Open a kernel with its stripped symbols restored (see ``restore_symbols``), or refuse it if they cannot be.
+def open_judged(image: ElfImage) -> Kernel:
+    """Open a kernel that has all its symbols (see ``require_symbols``).
 
-    The build step does not restore any: its rules need few symbols, and it has to be quick.
+    The build step does not look: its rules need few symbols, and it has to be quick.
 
     Raises:
         InputError: not an arm64 vmlinux with symbols, or stripped in part.
 
     """
     kernel = Kernel(image)
-    kernel.restored = restore_symbols(kernel, by_name=by_name)
     require_symbols(kernel)
     return kernel
 
@@ -126,22 +124,6 @@ def _unpacked(path: Path, pieces: Iterable[bytes]) -> mmap.mmap:
 def _without_signature(module: Module) -> Module:
     proper = module.image.read(0, module.unsigned_size)
     return Module(ElfImage(module.path, proper), module.compression, stripped=True)
-
-
-def require_unstripped(image: ElfImage, *, by_name: bool = False) -> None:
-    """Check that a vmlinux has all symbols of its kernel, for work that needs those of the file itself.
-
-    Raises:
-        InputError: some are gone.
-
-    """
-    restored = open_judged(image, by_name=by_name).restored
-    if restored is not None:
-        more = f" (and {restored.lacking - 1:,} more)" if restored.lacking > 1 else ""
-        raise InputError(
-            f"stripped in part: the symbol {restored.name}{more} is gone: give the vmlinux as it was linked",
-            path=image.path,
-        )
 
 
 def named_files(paths: list[Path]) -> list[Path]:

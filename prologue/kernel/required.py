@@ -9,8 +9,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import numpy as np
+
+from prologue.arrays import among
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError
+from prologue.kernel.kallsyms import Kallsyms
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.module import layout_of
 from prologue.kernel.sites import CALL_OPS_SYMBOL
@@ -61,6 +65,9 @@ def require_symbols(kernel: Kernel) -> None:
 
     """
     image, symbols, records = kernel.image, kernel.symbols, kernel.records
+    # A section that objcopy removes takes symbols along; that the relocations are lost is what PL102 has to say.
+    if not kernel.lost_relocations and (lost := _lost_of_kallsyms(kernel)):
+        raise _missing(kernel, f"the symbol {_first_of(lost)}")
     if symbols.find(CALL_OPS_SYMBOL) is None and records is not None and layout_of(image, symbols, records) == "4,2":
         raise _missing(kernel, f"the symbol {CALL_OPS_SYMBOL} of its -fpatchable-function-entry=4,2")
     wanted: tuple[str, ...] = _ALWAYS
@@ -72,19 +79,40 @@ def require_symbols(kernel: Kernel) -> None:
         if symbols.find("ftrace_caller") is not None and symbols.find(CALL_OPS_SYMBOL) is None:
             wanted += ("ftrace_call",)
     gone = [name for name in wanted if symbols.find(name) is None]
-    # A section that objcopy removes takes symbols along; that the relocations are lost is what PL102 has to say.
     for row in _TOGETHER if kernel.lost_relocations else (*_TOGETHER, *_OF_RELOCATIONS):
         missing = [name for name in row if symbols.find(name) is None]
         gone += missing if len(missing) < len(row) else []
     text = sum(section.size for section in image.text_sections)
     if gone and _is_linux(image, text):
-        more = f" (and {len(gone) - 1} more)" if len(gone) > 1 else ""
-        raise _missing(kernel, f"the symbol {gone[0]}{more}, which a kernel like this one has,")
+        raise _missing(kernel, f"the symbol {_first_of(gone)}, which a kernel like this one has,")
     functions = len(symbols.function_starts)
     if kernel.unnamed_functions and _is_linux(image, text):
         raise _missing(kernel, f"the symbol of {counted(kernel.unnamed_functions, 'traced function')}")
     if functions * _BYTES < text and _is_linux(image, text):
         raise _missing(kernel, f"what names functions ({functions:,} symbols in {text:,} bytes of text)")
+
+
+def _lost_of_kallsyms(kernel: Kernel) -> list[str]:
+    """Return names that the kernel's own table (kallsyms) has for addresses at which the file has no symbol.
+
+    Each address of that table is the value of a symbol of the vmlinux that it was made from. Nothing if the table
+    cannot be read: the kernel was built without it, or it is of a form that is not known.
+    """
+    try:
+        kallsyms = Kallsyms(kernel)
+        rows = np.flatnonzero(~among(kallsyms.addresses, kernel.symbols.named_values))
+        names = kallsyms.names if len(rows) else ()
+    except InputError:
+        return []
+    start = kernel.symbols.find("_stext")
+    # Without kallsyms_relative_base the addresses are of another form.
+    if not names or start is None or start.vaddr not in kallsyms.by_name.get("_stext", ()):
+        return []
+    return [names[row] for row in rows.tolist()]
+
+
+def _first_of(names: list[str]) -> str:
+    return names[0] + (f" (and {len(names) - 1:,} more)" if len(names) > 1 else "")
 
 
 def _missing(kernel: Kernel, lost: str) -> InputError:

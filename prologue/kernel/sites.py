@@ -118,7 +118,7 @@ class EntryPairs(NamedTuple):
 
 def find_entry_pairs(text: Text, symbols: Symbols, sites: Sites) -> EntryPairs:
     """Find NOP; NOP and MOV X9, X30; NOP at function entries, or after the landing pads there."""
-    starts = symbols.typed_function_starts
+    starts = symbols.function_starts
     starts = starts[np.diff(starts, prepend=np.uint64(0)) != 0]
     words = text.words_around(starts, (0, 1, 2))
     bti = words[0] & a64.BTI_MASK == a64.BTI

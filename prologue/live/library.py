@@ -14,7 +14,7 @@ import numpy as np
 from prologue.arrays import U32, U64, Bool
 from prologue.elf.image import ElfImage
 from prologue.errors import Location, UsageError
-from prologue.kernel.load import require_unstripped
+from prologue.kernel.load import open_judged
 from prologue.library.files import File, FileName, path_of
 from prologue.library.verifying import rule_names
 from prologue.live.audit.compare import audit_both
@@ -44,7 +44,7 @@ class System:
         self.vmlinux, self.memory, self.modules = vmlinux, memory, modules
         image = ElfImage(vmlinux)
         if not image.relocatable:
-            require_unstripped(image)
+            open_judged(image)
         self._system = RunningSystem(image, memory, None if modules is None else module_files(modules))
         self.program  # noqa: B018 - a vmlinux of another kernel is refused at once
 

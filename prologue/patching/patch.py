@@ -8,8 +8,9 @@ from pathlib import Path
 from prologue.errors import InputError, OutputError, PrologueError, RefusedError
 from prologue.kernel.binary import Binary
 from prologue.kernel.kernel import Contract, Kernel
-from prologue.kernel.load import kernel_of, open_binary, require_unstripped
+from prologue.kernel.load import kernel_of, open_binary
 from prologue.kernel.module import Module
+from prologue.kernel.required import require_symbols
 from prologue.outputs import new_file
 from prologue.patching.apply import apply_in_place, apply_to, rewrite
 from prologue.patching.readback import checker, require_agreement
@@ -120,7 +121,7 @@ def _approved_plan(binary: Binary, request: PatchRequest) -> ApprovedPlan:
         return approve(binary, plan)
     except RefusedError:
         if isinstance(binary, Kernel):  # which may be all that is wrong
-            require_unstripped(binary.image, by_name=True)
+            require_symbols(binary)
             if binary.moves_records is not None:  # a rule says more than that there is no place for a record
                 require_sound(binary)
         raise
@@ -174,7 +175,7 @@ def _has_no_sites(binary: Binary) -> bool:
     if not _lists_no_function(binary):
         return False
     if isinstance(binary, Kernel):
-        require_unstripped(binary.image)
+        require_symbols(binary)
     require_table(binary)
     return True
 

@@ -12,7 +12,7 @@ from prologue.kernel.marker import Marker
 from prologue.kernel.module import Module
 from prologue.report.printable import printable
 from prologue.rules.base import Subject
-from prologue.rules.engine import judge_symbols
+from prologue.rules.engine import run_rules
 from prologue.rules.registry import RULES
 from prologue.words import counted
 
@@ -22,13 +22,11 @@ _SHOWN: Final = 8  # sections that the text names; JSON has them all
 
 def scan_data(binary: Binary, vmlinux: Kernel | None = None) -> dict[str, Any]:
     """Describe a vmlinux or a module, as documented in docs/json.md."""
-    subject, (findings, _) = judge_symbols(Subject(binary, vmlinux=vmlinux), RULES)
-    binary = subject.binary
+    findings = run_rules(Subject(binary, vmlinux=vmlinux), RULES)
     data: dict[str, Any] = {"file": str(binary.path)}
     if isinstance(binary, Kernel):
-        restored = binary.restored
         data |= {"kind": "vmlinux", "release": binary.release or None, "build_id": binary.build_id or None}
-        data |= {"ftrace": binary.bounds is not None, "restored_symbols": restored.lacking if restored else 0}
+        data |= {"ftrace": binary.bounds is not None}
         if binary.sites is not None:
             marker = binary.marker
             data |= {
@@ -98,8 +96,6 @@ def scan_text(data: dict[str, Any]) -> str:
             rows.append(("ftrace", "no __patchable_function_entries, nothing to process"))
     elif not data["ftrace"]:
         rows.append(("ftrace", "none: no __start_mcount_loc, nothing to process"))
-    if data.get("restored_symbols"):
-        rows.append(("symbols", f"stripped in part: {data['restored_symbols']:,} taken from kallsyms"))
     if "layout" in data:
         call_ops = ", CALL_OPS" if data["layout"] == "4,2" else ""
         zeros, moved = data["zero_records"], data["moved_records"]

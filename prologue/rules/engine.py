@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from prologue.errors import Location, RefusedError
 from prologue.kernel.binary import Binary
-from prologue.kernel.kernel import Kernel
 from prologue.plan.edits import PatchPlan
 from prologue.rules.base import FAILING, FINISH, Finding, Rule, Subject, Traced, run_hits
 from prologue.rules.deciding import DECIDING
@@ -59,22 +57,6 @@ def _fix(binary: Binary, rule: Rule, *, resumes: bool) -> str:
     if rule.open_while_unfinished and resumes:
         return FINISH
     return rule.fix_of_module if binary.relocatable else ""
-
-
-def judge_symbols(subject: Subject, rules: tuple[Rule, ...]) -> tuple[Subject, Examination]:
-    """Run the rules; a finding that a stripped symbol may have caused is looked at again with all names restored."""
-    examined = examine(subject, rules)
-    kernel = subject.binary
-    # A flat Image is compared byte by byte, whatever the symbols.
-    wrong = {f.code for f in examined.findings if f.severity != "info"}
-    if isinstance(kernel, Kernel) and any(rule.code in wrong and rule.inputs != ("I",) for rule in rules):
-        from prologue.kernel.load import open_judged  # the build step starts without it
-
-        again = open_judged(kernel.image, by_name=True)
-        if again.restored != kernel.restored:
-            subject = replace(subject, binary=again)
-            examined = examine(subject, rules)
-    return subject, examined
 
 
 class ApprovedPlan:

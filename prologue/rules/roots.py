@@ -87,5 +87,5 @@ def _rank(mender: Mender, traced: Traced) -> tuple[bool, int]:
 def _mended(binary: Binary, edits: list[PlacedWords]) -> Binary:
     image = image_with(binary.image, edits)
     result = Module(image, binary.compression) if isinstance(binary, Module) else Kernel(image)
-    result.symbols = binary.symbols  # with those that were restored
+    result.symbols = binary.symbols  # read already, and edits do not touch them
     return result

@@ -35,7 +35,6 @@ class ScannedFile(TypedDict):
     release: NotRequired[Field[str | None, "as uname -r"]]
     build_id: NotRequired[str | None]
     ftrace: NotRequired[Field[bool, "false: no table of records, nothing to process"]]
-    restored_symbols: NotRequired[Field[int, "of a vmlinux: symbols that it lacks, taken from kallsyms"]]
     signed: NotRequired[Field[bool, "of a module: a signature is appended"]]
     compression: NotRequired[Compression | None]
     vmlinux: NotRequired[Field[str | None, "of a module: the kernel among the files that loads it"]]

@@ -1,4 +1,4 @@
-"""Symbols that were stripped: bad input, or restored and said; never an accusation, and never "no ftrace"."""
+"""Symbols that were stripped: bad input; never an accusation, and never "no ftrace"."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from prologue.elf.restored import RestoredSymbols
-from prologue.elf.symbols import STT_FUNC
 from prologue.kernel.kernel import Kernel
 from tests.mini_kernel.build import Layout, Spec
 from tests.mini_module.build import ModuleSpec
 from tests.support.built import AnySpec, Mini
 from tests.support.cases import one_quick
-from tests.support.compare import addresses
 from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_tools
 
@@ -116,25 +113,6 @@ def test_a_marker_needs_more_than_its_magic(mini: Mini) -> None:
     elf.rename_symbol("__ftrace_prologue_marker", "x")
     struct.pack_into("<I", elf.data, at + 8, 99)
     assert Kernel(elf.save(elf.path)).marker is None
-
-
-def test_restored_symbols(mini: Mini) -> None:
-    import numpy as np
-
-    kernel = Kernel(mini(Spec()))
-    leaf = kernel.symbols.find("work_leaf")
-    assert leaf is not None
-    starts = np.array([leaf.vaddr + 4, leaf.vaddr + 8], np.uint64)
-    symbols = RestoredSymbols(kernel.image, ["one_more", "x"], starts, starts + np.uint64(4))
-    assert symbols.find("one_more") == ("one_more", leaf.vaddr + 4, 4)
-    assert symbols.find("x") == ("x", leaf.vaddr + 8, 4)
-    assert symbols.find("work_leaf") == leaf
-    assert symbols.names_at(leaf.vaddr + 8) == ("x",)
-    assert addresses(starts[~symbols.is_function_start(starts)]) == []
-    assert [s.name for s in symbols.with_prefix("one_")] == ["one_more"]
-    assert symbols.locate(leaf.vaddr + 8).symbol == "x"
-    assert symbols.table["info"][-1] & 15 == STT_FUNC
-    assert len(symbols.named_values) == len(kernel.symbols.named_values) + 2
 
 
 @pytest.mark.parametrize("layout", ["2", "4,2"])

@@ -14,7 +14,7 @@ from prologue.elf.image import ElfImage
 from prologue.errors import UsageError
 from prologue.gate.config import Config
 from prologue.gate.settings import combine
-from prologue.kernel.load import require_unstripped
+from prologue.kernel.load import open_judged
 from prologue.live.audit.compare import audit_both
 from prologue.live.audit.outcome import exit_code
 from prologue.live.audit.run import LIVE_RULES, Audit
@@ -50,7 +50,7 @@ def run(args: Namespace) -> int:
     memories = [] if args.board else [open_memory(source, options, args.timeout) for source in sources]
     image = ElfImage(args.vmlinux)
     if not image.relocatable:
-        require_unstripped(image)
+        open_judged(image)
     if args.board:
         return audit_boards(args, image, modules, rules, left_out)
     systems = [RunningSystem(image, memory, modules) for memory in memories]
