@@ -21,6 +21,7 @@ from tests.support.explain import explain
 from tests.support.needs import needs_mini_kernel_tools
 from tests.support.sets import is_beyond_as_a_whole, link_programs, mark_beyond, only_what_is_there_for
 from tests.support.sharing import longest_first
+from tests.support.tool import Tool
 
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
@@ -111,6 +112,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def show(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
     """Have a text printed after all tests: the processes that run them have no terminal."""
     return lambda text: record_property(SHOWN, text)
+
+
+@pytest.fixture
+def tool(capsys: pytest.CaptureFixture[str]) -> Tool:
+    """The tool's command line, and what each command prints."""
+    return Tool(capsys)
 
 
 @pytest.fixture

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from prologue.cli.main import main
-
-Said = pytest.CaptureFixture[str]
+from tests.support.tool import Tool
 
 
 @pytest.fixture(autouse=True)
@@ -18,9 +16,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "prologue" / "examples"
 
 
-def test_hooked_has_two_words_of_an_intruder(capsys: Said) -> None:
-    assert main(["live", "audit", "example:hooked", "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)["findings"]
+def test_hooked_has_two_words_of_an_intruder(tool: Tool) -> None:
+    found = tool("live", "audit", "example:hooked", "--json", status=1).json["findings"]
     assert {(each["code"], f"{each['symbol']}+{each['symbol_offset']:#x}") for each in found} == {
         ("PL502", "rw_verify_area+0x4"), ("PL503", "ksys_write+0xc"),
     }  # fmt: skip
@@ -34,6 +31,6 @@ def test_the_memory_is_the_same_each_time(cache: Path) -> None:
     assert memories[0] == memories[1]
 
 
-def test_an_example_without_memory(capsys: Said) -> None:
-    assert main(["live", "audit", "example:good"]) == 2
-    assert capsys.readouterr().err == "prologue: example:good has no memory: take example:hooked\n"
+def test_an_example_without_memory(tool: Tool) -> None:
+    printed = tool("live", "audit", "example:good", status=2)
+    assert printed.err == "prologue: example:good has no memory: take example:hooked\n"

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 import prologue
-from prologue.cli.main import main
 from prologue.protocol.assembly import Operation
 from prologue.protocol.form import barriers_of, load_protocol, protocol_names
 from prologue.protocol.herd7 import FIGURES, litmus_files
 from prologue.protocol.litmus import litmus_model, litmus_text
 from prologue.protocol.spin import check_model
 from tests.support.needs import needs_tools
+from tests.support.tool import Tool
 
 FILES = Path(prologue.__file__).parent.parent / "docs" / "protocols" / "litmus"
 
@@ -95,23 +95,20 @@ def test_the_figures_of_herd7_are_those_of_these_files() -> None:
         assert int(negative) > 0
 
 
-def test_a_missing_herd7_is_said_before_any_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_herd7_is_said_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert main(["protocol", "check", "two-writes-live", "--herd7"]) == 2
-    said = capsys.readouterr()
+    said = tool("protocol", "check", "two-writes-live", "--herd7", status=2)
     assert said.err.startswith("prologue: herd7 is not in PATH: build it from the source of herdtools7")
     assert said.out == ""
 
 
-def test_herd7_agrees_where_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_herd7_agrees_where_it_is(tool: Tool) -> None:
     """It is no Debian package: a machine without it shows that the option says so."""
     for name in ("two-writes-live", "mov-at-boot", "skip-branch", "stop-machine", "jump-label-decoder"):
-        code = main(["protocol", "check", name, "--all-variants", "--herd7", "--json"])
-        said = capsys.readouterr()
+        printed = tool("protocol", "check", name, "--all-variants", "--herd7", "--json", status=None)
+        said = printed
         if shutil.which("herd7") is None:
-            assert (code, said.out) == (2, "")
+            assert (printed.status, said.out) == (2, "")
             continue
         judged = [row["herd7"] for row in json.loads(said.out)["results"] if row["herd7"]]
         assert judged

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import zstandard
 
-from prologue.cli.main import main
 from prologue.errors import InputError
 from prologue.live.system.programs import decoder_text, linked_program
 from prologue.trace.readers.sources import open_trace
@@ -21,6 +20,7 @@ from tests.support.cases import one_quick
 from tests.support.compare import addresses
 from tests.support.cs_etm import write
 from tests.support.cs_recording import trace
+from tests.support.tool import Tool
 from tests.trace.made import KERNEL, perf_text, recording
 from tests.trace.test_check import STEPS
 from tests.trace.test_opencsd import CONTEXT, element, range_
@@ -50,7 +50,7 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", WHOLE)
-def test_no_damage_is_an_internal_error(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_damage_is_an_internal_error(kind: str, tmp_path: Path, tool: Tool) -> None:
     vmlinux, path = KERNEL.write(tmp_path / "vmlinux"), tmp_path / "trace"
     chance = random.Random(kind)  # noqa: S311 - the same damage every time
     for number in range(60):
@@ -59,9 +59,9 @@ def test_no_damage_is_an_internal_error(kind: str, tmp_path: Path, capsys: pytes
             data = damaged(data, chance) or b"\n"
         path.write_bytes(data)
         for action in ("check", "disasm", "stats")[: 3 if number % 5 == 0 else 1]:
-            code = main(["trace", action, str(path), "--vmlinux", str(vmlinux)])
-            error = capsys.readouterr().err
-            assert code in (0, 1, 2, 5), (number, action, error)
+            printed = tool("trace", action, path, "--vmlinux", vmlinux, status=None)
+            error = printed.err
+            assert printed.status in (0, 1, 2, 5), (number, action, error)
             assert "internal error" not in error
 
 

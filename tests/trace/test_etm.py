@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from tests.support.elf_edit import ElfEdit
 from tests.support.full_disk import room_for
 from tests.support.needs import needs_common_tools, needs_tools
 from tests.support.opencsd import decode, merged
+from tests.support.tool import Tool
 from tests.trace.made import recording as made_recording
 
 BASE = 0xFFFF800080000000
@@ -145,7 +145,7 @@ def test_without_text_nothing_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_recorded_boot(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recorded_boot(mini: Mini, tmp_path: Path, tool: Tool) -> None:
     """Up to where it begins to swing its sites; with another text in memory the decoder goes astray."""
     needs_tools("qemu-system-aarch64", "trc_pkt_lister")
     vmlinux, out = mini(Spec()), tmp_path / "out"
@@ -157,10 +157,9 @@ def test_a_recorded_boot(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixtu
     elf.set_word(at, assemble("b #64"))
     elf.save(stale)
     command = ["trace", "etm", str(out), "--vmlinux", str(vmlinux), "--level", "1"]
-    assert main([*command, "-o", str(tmp_path / "good"), "--json"]) == 0
-    cpu = json.loads(capsys.readouterr().out)["cpus"][0]
-    assert main([*command, "-o", str(tmp_path / "bad"), "--decoder-vmlinux", str(stale)]) == 0
-    assert capsys.readouterr().out.startswith(f"{tmp_path / 'bad'}: buffer0: {cpu['instructions']:,} instructions in")
+    cpu = tool(*command, "-o", tmp_path / "good", "--json").json["cpus"][0]
+    printed = tool(*command, "-o", tmp_path / "bad", "--decoder-vmlinux", stale)
+    assert printed.out.startswith(f"{tmp_path / 'bad'}: buffer0: {cpu['instructions']:,} instructions in")
     good, bad = (decode(tmp_path / name, cpu["source"], tmp_path / f"{name}.log") for name in ("good", "bad"))
     records = np.frombuffer(out.read_bytes()[64:], RECORD)
     mine = records[(records["cpu"] == 0) & (records["start"] >= 0x40200000)]  # QEMU's own first steps lie before it
@@ -174,7 +173,7 @@ def test_a_recorded_boot(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.thorough
-def test_a_recording_of_nothing_is_none(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recording_of_nothing_is_none(mini: Mini, tmp_path: Path, tool: Tool) -> None:
     """What was there before stays."""
     needs_common_tools("qemu-system-aarch64")
     out, truth = tmp_path / "out", tmp_path / "truth"
@@ -191,28 +190,23 @@ def test_a_recording_of_nothing_is_none(mini: Mini, tmp_path: Path, capsys: pyte
         "--ram",
         "64",
     ]
-    assert main([*command, "--until", "work_loop", "--function", "work_loop"]) == 2
-    assert "nothing was recorded: work_loop was not called in the window" in capsys.readouterr().err
+    printed = tool(*command, "--until", "work_loop", "--function", "work_loop", status=2)
+    assert "nothing was recorded: work_loop was not called in the window" in printed.err
     assert out.read_text() == "older"
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["out", "vmlinux"]
 
 
 @pytest.mark.parametrize("options", [[], ["--perf"]])
-def test_a_full_disk_leaves_nothing(
-    mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str]
-) -> None:
+def test_a_full_disk_leaves_nothing(mini: Mini, tmp_path: Path, tool: Tool, options: list[str]) -> None:
     vmlinux, recording, out = mini(Spec()), tmp_path / "recording", tmp_path / "out"
     recording.write_bytes(made_recording([{"cpu": 0, "level": 1, "start": BASE, "count": 3}], RecordingHeader(slide=0)))
-    command = ["trace", "etm", str(recording), "--vmlinux", str(vmlinux), "-o", str(out), *options]
     with room_for(16):
-        code = main(command)
-    assert (code, capsys.readouterr().err) == (
-        2, f"prologue: {out}: cannot be written: File too large; nothing was left behind\n"
-    )  # fmt: skip
+        printed = tool("trace", "etm", recording, "--vmlinux", vmlinux, "-o", out, *options, status=2)
+    assert printed.err == f"prologue: {out}: cannot be written: File too large; nothing was left behind\n"
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith((".", "out"))) == []
 
 
-def test_bad_input(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input(mini: Mini, tmp_path: Path, tool: Tool) -> None:
     vmlinux, recording, out = mini(Spec()), tmp_path / "recording", tmp_path / "out"
     command = ["trace", "etm", str(recording), "--vmlinux", str(vmlinux), "-o", str(out)]
     for content, said in (
@@ -227,21 +221,18 @@ def test_bad_input(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str
     ):
         if content is not None:
             recording.write_bytes(content)
-        assert main(command) == 2
-        error = capsys.readouterr().err
+        error = tool(*command, status=2).err
         assert said in error
         assert error.count("\n") == 1
         assert not out.exists()
     ran = {"cpu": 0, "level": 1, "start": BASE, "count": 3}
     recording.write_bytes(made_recording([ran], RecordingHeader(slide=0)))
-    assert main([*command, "--level", "0", "--level", "3"]) == 2
-    error = capsys.readouterr().err
+    error = tool(*command, "--level", "0", "--level", "3", status=2).err
     assert "--level: nothing of EL0, EL3 was recorded, but of EL1: name one of these" in error
     assert not out.exists()
     recording.write_bytes(RecordingHeader(slide=0).pack())
     assert main(command) == 0
-    assert main(command) == 2
-    assert "is already there" in capsys.readouterr().err
+    assert "is already there" in tool(*command, status=2).err
 
 
 @pytest.mark.parametrize(

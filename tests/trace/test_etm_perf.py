@@ -24,6 +24,7 @@ from tests.support.cores import core
 from tests.support.cs_recorded import branches_as_perf_prints, branches_as_recorded
 from tests.support.cs_recording import ROUND, walk
 from tests.support.perfs import SUITES, needs_perf
+from tests.support.tool import Printed, Tool
 from tests.trace.made import KERNEL, MadeKernel, recording
 
 TEXT = ProgramText([(KERNEL.base, np.array(KERNEL.words, np.uint32))])
@@ -141,32 +142,32 @@ def test_frames(size: int) -> None:
     assert pack_frames(data, 0x12) == cs_etm.framed(data, 0x12) + b"\1" + bytes(15)
 
 
-def run(tmp_path: Path, *options: str, kernel: MadeKernel = KERNEL, **values: int) -> int:
+def run(
+    tool: Tool, tmp_path: Path, *options: str, kernel: MadeKernel = KERNEL, status: int | None = 0, **values: int
+) -> Printed:
     rows = [{"cpu": 0, "level": 1, "start": start, "count": count, "task": 77, **values} for start, count in ROUND]
     (tmp_path / "recording").write_bytes(recording(rows, RecordingHeader(slide=0)))
     command = ["trace", "etm", str(tmp_path / "recording"), "--vmlinux", str(kernel.write(tmp_path / "vmlinux"))]
-    return main([*command, "-o", str(tmp_path / "out"), *options])
+    return tool(*command, "-o", tmp_path / "out", *options, status=status)
 
 
 @pytest.mark.usefixtures("opencsd")
-def test_a_file_that_is_decoded_with_the_vmlinux(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_decoded_with_the_vmlinux(tmp_path: Path, tool: Tool) -> None:
     kernel = copy(KERNEL)
     kernel.places = {**KERNEL.places, "_text": KERNEL.base, "_end": KERNEL.base + 4 * len(KERNEL.words)}
     kernel.sizes = {**KERNEL.sizes, "_text": 0, "_end": 0}
-    assert run(tmp_path, "--perf", kernel=kernel) == 0
-    assert capsys.readouterr().out.startswith(f"{tmp_path / 'out'}: CPU 0: 15 instructions in ")
-    assert main(["trace", "check", str(tmp_path / "out"), "--vmlinux", str(tmp_path / "vmlinux")]) == 0
-    assert capsys.readouterr().out == "5 steps, none impossible\n"
+    ran = run(tool, tmp_path, "--perf", kernel=kernel)
+    assert ran.out.startswith(f"{tmp_path / 'out'}: CPU 0: 15 instructions in ")
+    printed = tool("trace", "check", tmp_path / "out", "--vmlinux", tmp_path / "vmlinux")
+    assert printed.out == "5 steps, none impossible\n"
 
 
-def test_numbers_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(tmp_path, "--perf", cpu=0x60) == 2
-    assert "has a CPU 96: trace IDs are there for 0 to 95" in capsys.readouterr().err
-    assert run(tmp_path, "--perf", task=1 << 31) == 2
-    assert "damaged: 6 of its records make no sense" in capsys.readouterr().err
+def test_numbers_that_cannot_be(tmp_path: Path, tool: Tool) -> None:
+    assert "has a CPU 96: trace IDs are there for 0 to 95" in run(tool, tmp_path, "--perf", cpu=0x60, status=2).err
+    assert "damaged: 6 of its records make no sense" in run(tool, tmp_path, "--perf", task=1 << 31, status=2).err
 
 
-def test_options_that_do_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_that_do_not_go_together(tmp_path: Path, tool: Tool) -> None:
     for options, said in (
         (["--perf", "--decoder-vmlinux", "x"], "--decoder-vmlinux is of snapshots"),
         (["--memory", "x"], "--memory is for --perf"),
@@ -174,8 +175,7 @@ def test_options_that_do_not_go_together(tmp_path: Path, capsys: pytest.CaptureF
         (["--perf", "--memory", "x"], "No such file"),
         (["--perf"], "has no symbols _text and _end"),
     ):
-        assert run(tmp_path, *options) == 2
-        error = capsys.readouterr().err
+        error = run(tool, tmp_path, *options, status=2).err
         assert said in error
         assert error.count("\n") == 1
         assert not (tmp_path / "out").exists()

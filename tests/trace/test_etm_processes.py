@@ -12,7 +12,6 @@ from typing import Final
 import numpy as np
 import pytest
 
-from prologue.cli.main import main
 from prologue.insn.a64 import NOP
 from prologue.live.memory.state import KernelTask
 from prologue.perf.address_spaces import FileMap
@@ -29,6 +28,7 @@ from prologue.trace.etm.stream import ProgramText
 from prologue.trace.ranges import EXCEPTION, GAP, RETURN
 from prologue.trace.readers.recording import RECORD, RecordingHeader, TraceRecords
 from tests.support.needs import needs_tools
+from tests.support.tool import Tool
 from tests.trace.made import KERNEL, MadeKernel
 
 AT: Final = 0x400000
@@ -120,16 +120,13 @@ def symfs(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("opencsd")
-def test_each_range_has_its_program_and_its_name(
-    tmp_path: Path, symfs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_range_has_its_program_and_its_name(tmp_path: Path, symfs: Path, tool: Tool) -> None:
     """What the child did as a shell is left out: memory has cat by then, at the same addresses."""
     records = recorded()
     assert write(tmp_path / "perf.data", records) == []
     vmlinux = SYSTEM.write(tmp_path / "vmlinux")
     command = ["trace", "disasm", str(tmp_path / "perf.data"), "--vmlinux", str(vmlinux), "--symfs", str(symfs)]
-    assert main([*command, "--format", "jsonl"]) == 0
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()[1:]]
+    found = [json.loads(line) for line in tool(*command, "--format", "jsonl").out.splitlines()[1:]]
 
     number = np.arange(len(records))
     before = (records["task"] == 77) & (records["level"] == 0) & (number < 16)
@@ -141,8 +138,7 @@ def test_each_range_has_its_program_and_its_name(
         (row["cpu"], row.get("comm", ""), int(row["start"], 16), row["symbol"].startswith("main [")) for row in found
     ]
     assert sorted(said, key=lambda row: row[0]) == kept
-    assert main([*command, "--comm", "cat", "--format", "text"]) == 0
-    assert "svc #0" in capsys.readouterr().out
+    assert "svc #0" in tool(*command, "--comm", "cat", "--format", "text").out
 
 
 def test_perf_has_the_same(tmp_path: Path, symfs: Path) -> None:

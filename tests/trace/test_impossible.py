@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prologue.cli.main import main
 from prologue.insn.a64 import encode_b
 from prologue.trace.path.impossible import FirstImpossible
 from prologue.trace.path.steps import Sequences
 from prologue.trace.ranges import GAP, NO_TASK, Batch, new_ranges
 from tests.support.assembler import assemble
+from tests.support.tool import Tool
 from tests.trace.made import MadeKernel, perf_text, recording
 from tests.trace.test_opencsd import element, range_
 
@@ -57,21 +57,18 @@ def at(place: str, count: int, number: str = "10") -> str:
 class Run:
     """The commands of ``prologue trace`` on one trace and one image."""
 
-    def __init__(
-        self, directory: Path, capsys: pytest.CaptureFixture[str], trace: str | bytes, changed: dict[str, int]
-    ) -> None:
-        self.capsys = capsys
+    def __init__(self, directory: Path, tool: Tool, trace: str | bytes, changed: dict[str, int]) -> None:
+        self.tool = tool
         self.vmlinux, self.trace = KERNEL.write(directory / "vmlinux", changed), directory / "trace"
         self.trace.write_bytes(trace if isinstance(trace, bytes) else trace.encode())
 
     def __call__(self, command: str, *options: object, code: int = 0) -> tuple[str, str]:
-        args = ["trace", command, str(self.trace), "--vmlinux", str(self.vmlinux), *map(str, options)]
-        assert main(args) == code
-        return self.capsys.readouterr()
+        printed = self.tool("trace", command, self.trace, "--vmlinux", self.vmlinux, *options, status=code)
+        return printed.out, printed.err
 
     def check(self) -> dict[str, Any]:
-        main(["trace", "check", str(self.trace), "--vmlinux", str(self.vmlinux), "--json"])
-        data: dict[str, Any] = json.loads(self.capsys.readouterr().out)
+        printed = self.tool("trace", "check", self.trace, "--vmlinux", self.vmlinux, "--json", status=None)
+        data: dict[str, Any] = printed.json
         return data
 
     def places(self, kind: str) -> list[str]:
@@ -85,8 +82,8 @@ class Run:
 # the first and what follows
 
 
-def test_what_follows_from_an_impossible_step_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = Run(tmp_path, capsys, perf_text(CALLS, KERNEL), STALE)
+def test_what_follows_from_an_impossible_step_is_counted(tmp_path: Path, tool: Tool) -> None:
+    run = Run(tmp_path, tool, perf_text(CALLS, KERNEL), STALE)
     assert (run.places("stale"), run.places("follow")) == (["first+0x4"], ["second+0x4"])
     out, _ = run("check", code=1)
     assert out.splitlines()[1:] == [
@@ -96,26 +93,26 @@ def test_what_follows_from_an_impossible_step_is_counted(tmp_path: Path, capsys:
 
 
 @pytest.mark.parametrize("line", ["trace on", "loss", "damage"])
-def test_after_a_gap_the_next_one_is_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str) -> None:
+def test_after_a_gap_the_next_one_is_a_finding(tmp_path: Path, tool: Tool, line: str) -> None:
     text = perf_text(CALLS[:4], KERNEL)
     text += {
         "trace on": perf_text([("first+0x14", 0), (0, "second")], KERNEL),
         "loss": LOSS + perf_text(CALLS[3:4], KERNEL),
         "damage": "line that is none\n" + perf_text(CALLS[3:4], KERNEL),
     }[line]  # fmt: skip
-    run = Run(tmp_path, capsys, text + perf_text(CALLS[4:], KERNEL), STALE)
+    run = Run(tmp_path, tool, text + perf_text(CALLS[4:], KERNEL), STALE)
     assert (run.places("stale"), run.places("follow")) == (["first+0x4", "second+0x4"], [])
 
 
-def test_another_cpu_is_not_astray(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_cpu_is_not_astray(tmp_path: Path, tool: Tool) -> None:
     text = perf_text(CALLS[:4], KERNEL, cpu=0) + perf_text(CALLS[3:], KERNEL, cpu=1)
-    assert Run(tmp_path, capsys, text, STALE).places("stale") == ["first+0x4", "second+0x4"]
+    assert Run(tmp_path, tool, text, STALE).places("stale") == ["first+0x4", "second+0x4"]
 
 
-def test_a_recording_followed_no_image(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recording_followed_no_image(tmp_path: Path, tool: Tool) -> None:
     places = [("first", 2), ("callee", 3), ("first+0x8", 4), ("second", 2), ("callee", 3)]
     rows = [{"start": KERNEL.at(place), "count": count} for place, count in places]
-    run = Run(tmp_path, capsys, recording(rows), STALE)
+    run = Run(tmp_path, tool, recording(rows), STALE)
     assert (run.places("stale"), run.places("follow")) == (["first+0x4", "second+0x4"], [])
 
 
@@ -173,9 +170,7 @@ def word(line: str | int) -> int:
 @pytest.mark.thorough
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("kind", ["opencsd", "perf", "recording"])
-def test_a_range_through_a_branch_is_left_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, stop: str
-) -> None:
+def test_a_range_through_a_branch_is_left_out(tmp_path: Path, tool: Tool, kind: str, stop: str) -> None:
     """``callee`` is called, then a range runs through the word at first+0x10."""
     trace: str | bytes = banner("1.8.0") + ON + at("first", 2) + at("callee", 3) + at("first+0x8", 4) + at("second", 2)
     if kind == "perf":
@@ -183,7 +178,7 @@ def test_a_range_through_a_branch_is_left_out(
     elif kind == "recording":
         places = [("first", 2), ("callee", 3), ("first+0x8", 4), ("second", 2)]
         trace = recording([{"start": KERNEL.at(place), "count": count} for place, count in places])
-    run = Run(tmp_path, capsys, trace, {"first+0x10": word(STOPS[stop])})
+    run = Run(tmp_path, tool, trace, {"first+0x10": word(STOPS[stop])})
     data = run.stats()
     assert {one["name"]: one["instructions"] for one in data["images"][0]["functions"]} == {
         "first": 2, "callee": 3, "second": 2,
@@ -208,47 +203,41 @@ def test_a_range_through_a_branch_is_left_out(
     "line", ["b.eq #8", "cbz x0, #-4", "tbnz w1, #3, #8", "isb", "wfe", "svc #0", "hvc #0", "b #4"]
 )
 @pytest.mark.parametrize("kind", ["opencsd", "perf"])
-def test_what_may_go_on_is_not_left_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, line: str
-) -> None:
+def test_what_may_go_on_is_not_left_out(tmp_path: Path, tool: Tool, kind: str, line: str) -> None:
     """A conditional branch that was not taken: in ranges of perf, and of an ETE with source addresses."""
     trace = banner("1.5.5") + ON + at("first", 2) + at("callee", 3) + at("first+0x8", 4) + at("second", 2)
-    run = Run(
-        tmp_path, capsys, trace if kind == "opencsd" else perf_text(CALLS[:5], KERNEL), {"first+0x10": word(line)}
-    )
+    run = Run(tmp_path, tool, trace if kind == "opencsd" else perf_text(CALLS[:5], KERNEL), {"first+0x10": word(line)})
     data = run.check()
     assert (data["stale"], data["follow"], data["decoder"]) == ([], [], [])
     assert (data["instructions"], data["left_out"]) == (11, {"ranges": 0, "instructions": 0})
     assert "warning" not in run("disasm")[1] + run("stats")[1]
 
 
-def test_a_branch_of_a_later_architecture_may_go_anywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = Run(tmp_path, capsys, perf_text(CALLS, KERNEL), {"first+0x4": 0x55FFFFFF, "first+0x10": 0x55FFFFFF})
+def test_a_branch_of_a_later_architecture_may_go_anywhere(tmp_path: Path, tool: Tool) -> None:
+    run = Run(tmp_path, tool, perf_text(CALLS, KERNEL), {"first+0x4": 0x55FFFFFF, "first+0x10": 0x55FFFFFF})
     assert run("check")[0] == "6 steps, none impossible\n"
 
 
 @pytest.mark.thorough
-def test_a_long_range_that_did_not_run_costs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_range_that_did_not_run_costs_nothing(tmp_path: Path, tool: Tool) -> None:
     """A range is looked up in the stops of its text, not word by word."""
     kernel = MadeKernel({"long": ["nop", "ret", *["nop"] * 20_000], "callee": ["ret"]})
     vmlinux, trace = kernel.write(tmp_path / "vmlinux"), tmp_path / "trace"
     ranges = [range_(kernel.at("long"), count) + range_(kernel.at("callee"), 1) for count in range(10_000, 12_000)]
     trace.write_text(banner("1.5.5") + ON + "".join(ranges))
-    assert main(["trace", "stats", str(trace), "--vmlinux", str(vmlinux), "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
+    data = tool("trace", "stats", trace, "--vmlinux", vmlinux, "--json").json
     assert data["instructions"] == 2000
     assert data["left_out"] == {"ranges": 2000, "instructions": sum(range(10_000, 12_000))}
 
 
-def test_a_decoder_that_ran_away_is_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_decoder_that_ran_away_is_damage(tmp_path: Path, tool: Tool) -> None:
     """As OpenCSD does that looks for the return address of an exception after it (its snapshot q_elem)."""
     kernel = MadeKernel({"called": ["nop", "ret"], **{f"f{k}": ["nop", "ret", "b #-4"] for k in range(9)}})
     vmlinux, trace = kernel.write(tmp_path / "vmlinux"), tmp_path / "trace"
     far = range_(kernel.at("f0"), (kernel.at("f8") - kernel.at("f0")) // 4)
     trace.write_text(banner("1.3.3") + ON + range_(kernel.at("called"), 2) + far)
     command = ["trace", "check", str(trace), "--vmlinux", str(vmlinux)]
-    assert main(command) == 1
-    said = capsys.readouterr().out
+    said = tool(*command, status=1).out
     assert said.splitlines() == [
         f"decoder astray at f0+0x4 ({kernel.at('f0+0x4'):#x}): it ran through 16 branches in one range: damage in the "
         "trace (once, first on cpu 16)",
@@ -256,8 +245,7 @@ def test_a_decoder_that_ran_away_is_damage(tmp_path: Path, capsys: pytest.Captur
     ]
     near = range_(kernel.at("f0"), 3)
     trace.write_text(trace.read_text() + ON + near)
-    assert main(command) == 1
-    assert "image stale at f0+0x4" in capsys.readouterr().out
+    assert "image stale at f0+0x4" in tool(*command, status=1).out
 
 
 # what the decoder did not know
@@ -269,10 +257,10 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_a_decoder_that_is_too_old_is_blamed(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_a_decoder_that_is_too_old_is_blamed(tmp_path: Path, tool: Tool, name: str) -> None:
     unknown, before, since = UNKNOWN[name]
     text = ON + at("first", 2) + at("callee", 3) + at("first+0x8", 4) + at("callee", 3)
-    run = Run(tmp_path, capsys, banner(before) + text, {"first+0x10": unknown})
+    run = Run(tmp_path, tool, banner(before) + text, {"first+0x10": unknown})
     out, _ = run("check", code=1)
     assert out.splitlines() == [
         f"decoder astray at first+0x10 ({KERNEL.at('first+0x10'):#x}): OpenCSD {before} does not know {name}: decode "
@@ -281,46 +269,46 @@ def test_a_decoder_that_is_too_old_is_blamed(tmp_path: Path, capsys: pytest.Capt
     ]
     assert "stale" not in out
     assert f"decode with {since} or later" in run("disasm")[1]
-    assert Run(tmp_path, capsys, banner(since) + text, {"first+0x10": unknown}).places("stale") == ["first+0x10"]
-    assert Run(tmp_path, capsys, text, {"first+0x10": unknown}).places("decoder") == ["first+0x10"]
+    assert Run(tmp_path, tool, banner(since) + text, {"first+0x10": unknown}).places("stale") == ["first+0x10"]
+    assert Run(tmp_path, tool, text, {"first+0x10": unknown}).places("decoder") == ["first+0x10"]
 
 
-def test_a_second_version_far_behind_the_first_is_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_version_far_behind_the_first_is_seen(tmp_path: Path, tool: Tool) -> None:
     """Which one followed which part is not kept: each unknown branch may be one of the older."""
     text = ON + at("first", 2) + at("callee", 3) + at("first+0x8", 4) + at("callee", 3)
     long = (ON + at("callee", 3)) * 1000
-    run = Run(tmp_path, capsys, banner("1.5.1") + long + banner("1.5.0") + text, {"first+0x10": RETAASPPC})
+    run = Run(tmp_path, tool, banner("1.5.1") + long + banner("1.5.0") + text, {"first+0x10": RETAASPPC})
     assert run.places("decoder") == ["first+0x10"]
     assert run.places("stale") == []
 
 
 @pytest.mark.parametrize(("unknown", "before", "since"), [(BC_EQ, "1.2.1", "1.3.0"), (CBGT, "1.5.6", "1.6.0")])
 def test_a_conditional_branch_that_the_decoder_did_not_know(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], unknown: int, before: str, since: str
+    tmp_path: Path, tool: Tool, unknown: int, before: str, since: str
 ) -> None:
     """The range that runs through it can be; what comes after it has the atoms of other branches."""
     text = ON + at("first", 6) + at("second", 2) + at("second+0x8", 4) + at("callee", 3)
-    run = Run(tmp_path, capsys, banner(before) + text, {"first+0x4": NOP, "first+0x8": unknown})
+    run = Run(tmp_path, tool, banner(before) + text, {"first+0x4": NOP, "first+0x8": unknown})
     assert (run.places("decoder"), run.places("stale")) == (["first+0x8"], [])
     assert f"decode with {since} or later" in run("check", code=1)[0]
     later = ON + at("first", 6) + ON + at("second", 2) + at("second+0x8", 4)
-    run = Run(tmp_path, capsys, banner(before) + later, {"first+0x4": NOP, "first+0x8": unknown})
+    run = Run(tmp_path, tool, banner(before) + later, {"first+0x4": NOP, "first+0x8": unknown})
     assert (run.places("decoder"), run.places("stale")) == ([], ["second+0x4"])
-    run = Run(tmp_path, capsys, banner(since) + text, {"first+0x4": NOP, "first+0x8": unknown})
+    run = Run(tmp_path, tool, banner(since) + text, {"first+0x4": NOP, "first+0x8": unknown})
     assert (run.places("decoder"), run.places("stale")) == ([], ["second+0x4"])
 
 
 @pytest.mark.parametrize(("protocol", "blamed"), [("ETE", "stale"), ("ETMV4I", "decoder")])
 @pytest.mark.parametrize("unknown", [RETAA, ERETAA])
 def test_pointer_authentication_needs_to_be_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], protocol: str, blamed: str, unknown: int
+    tmp_path: Path, tool: Tool, protocol: str, blamed: str, unknown: int
 ) -> None:
     text = banner("1.5.5", protocol) + ON + at("first", 2) + at("callee", 3) + at("first+0x8", 4)
-    assert Run(tmp_path, capsys, text, {"first+0x10": unknown}).places(blamed) == ["first+0x10"]
+    assert Run(tmp_path, tool, text, {"first+0x10": unknown}).places(blamed) == ["first+0x10"]
 
 
-def test_a_recording_has_no_decoder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = Run(tmp_path, capsys, recording([{"start": KERNEL.at("first"), "count": 6}] * 2), {"first+0x4": RETAASPPC})
+def test_a_recording_has_no_decoder(tmp_path: Path, tool: Tool) -> None:
+    run = Run(tmp_path, tool, recording([{"start": KERNEL.at("first"), "count": 6}] * 2), {"first+0x4": RETAASPPC})
     assert run.places("stale") == ["first+0x4"]
 
 
@@ -330,23 +318,21 @@ def test_a_recording_has_no_decoder(tmp_path: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     "options", [("disasm",), ("disasm", "--from", "first"), ("stats",), ("stats", "--save-stacks")]
 )
-def test_the_other_commands_warn_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: Sequence[str]
-) -> None:
+def test_the_other_commands_warn_once(tmp_path: Path, tool: Tool, options: Sequence[str]) -> None:
     folded = [tmp_path / "stacks"] if options[-1] == "--save-stacks" else []
-    run = Run(tmp_path, capsys, perf_text(CALLS * 3, KERNEL), STALE)
+    run = Run(tmp_path, tool, perf_text(CALLS * 3, KERNEL), STALE)
     _, err = run(*options, *folded)
     assert err.splitlines()[0] == (
         "warning: 1 word of the image is not what ran, 8 impossible steps: give the text that ran, with "
         "prologue live overlay or --memory, to the decoder too; prologue trace check names the words"
     )
     assert err.count("warning") == 1
-    run = Run(tmp_path, capsys, perf_text(CALLS * 3, KERNEL), {})
+    run = Run(tmp_path, tool, perf_text(CALLS * 3, KERNEL), {})
     assert "warning" not in run(*options, *folded)[1]
 
 
-def test_another_place_for_one_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_place_for_one_word(tmp_path: Path, tool: Tool) -> None:
     changed = {"callee+0x8": encode_b(KERNEL.at("callee+0x8"), KERNEL.at("first"))}
-    run = Run(tmp_path, capsys, perf_text(CALLS, KERNEL), changed)
+    run = Run(tmp_path, tool, perf_text(CALLS, KERNEL), changed)
     (stale,) = run.check()["stale"]
     assert stale["message"] == "b first is not what ran: execution went on at first+0x8 and 1 other place"

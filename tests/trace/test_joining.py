@@ -9,6 +9,7 @@ import pytest
 from prologue.cli.main import main
 from prologue.trace.path.joining import open_traces
 from prologue.trace.readers.recording import RecordingHeader
+from tests.support.tool import Tool
 from tests.trace.made import KERNEL, perf_text, recording
 
 
@@ -25,13 +26,11 @@ def test_times_of_joined_recordings_are_ns_if_those_of_each_are(tmp_path: Path, 
         assert trace.header.clocked == all(clocked)
 
 
-def test_standard_input_is_one_trace(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_standard_input_is_one_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     (tmp_path / "text").write_text(perf_text([("vfs_read+0x10", "read_zero")] * 2))
     options = ["--vmlinux", str(KERNEL.write(tmp_path / "vmlinux"))]
     with (tmp_path / "text").open() as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
-        assert main(["trace", "disasm", "-", "-", *options]) == 2
-        assert capsys.readouterr().err == "prologue: - is named for more than one trace: standard input has one\n"
+        printed = tool("trace", "disasm", "-", "-", *options, status=2)
+        assert printed.err == "prologue: - is named for more than one trace: standard input has one\n"
         assert main(["trace", "disasm", "-", str(tmp_path / "text"), *options]) == 0

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.errors import InputError
 from prologue.trace.ranges import EXCEPTION, GAP, HIGHEST_CPU, LONGEST, LOST, Tally
 from prologue.trace.readers import recording as reader
 from prologue.trace.readers.recording import RecordingHeader, read_header, read_records
 from prologue.trace.readers.sources import open_trace
+from tests.support.tool import Tool
 from tests.trace.made import KERNEL, recording, spans
 
 A = 0xFFFF800080010000
@@ -146,20 +146,20 @@ def test_open_trace_tells_kinds_apart(tmp_path_factory: pytest.TempPathFactory) 
             pass
 
 
-def test_a_recording_is_of_one_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recording_is_of_one_build(tmp_path: Path, tool: Tool) -> None:
     trace, own = tmp_path / "trace", bytes(range(20))
     vmlinux = str(KERNEL.write(tmp_path / "vmlinux", build_id=own))
     rows = [{"start": KERNEL.at("vfs_read"), "count": 2}, {"start": KERNEL.at("vfs_read+0x8"), "count": 3}]
     for build_id, status in ((own, 0), (b"", 0), (bytes(20), 0), (own[::-1], 2)):
         trace.write_bytes(recording(rows, RecordingHeader(build_id=build_id)))
         for action in ("disasm", "check", "stats"):
-            assert main(["trace", action, str(trace), "--vmlinux", vmlinux]) == status
+            printed = tool("trace", action, trace, "--vmlinux", vmlinux, status=status)
             said = f"was recorded of another kernel: build-id {build_id.hex()}, {vmlinux} has {own.hex()}"
-            assert (said in capsys.readouterr().err) == (status == 2)
+            assert (said in printed.err) == (status == 2)
 
 
 @pytest.mark.parametrize("size", [8, 16, 32])
-def test_build_ids_of_other_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str], size: int) -> None:
+def test_build_ids_of_other_sizes(tmp_path: Path, tool: Tool, size: int) -> None:
     """``ld --build-id=md5`` and ``uuid`` make 16 bytes, ``0x`` as many as there are; a header has the first 20."""
     trace, own = tmp_path / "trace", bytes(range(1, size + 1))
     vmlinux = str(KERNEL.write(tmp_path / "vmlinux", build_id=own))
@@ -167,7 +167,6 @@ def test_build_ids_of_other_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[
     rows = [{"start": KERNEL.at(place), "count": count, "level": 1} for place, count in ran]
     for build_id, status in ((own, 0), (own[:-1] + b"x" if size < 20 else own[::-1], 2)):
         trace.write_bytes(recording(rows, RecordingHeader(build_id=build_id[:20], slide=0)))
-        assert main(["trace", "disasm", str(trace), "--vmlinux", vmlinux]) == status
-        out = tmp_path / f"etm{status}"
-        assert main(["trace", "etm", str(trace), "--vmlinux", vmlinux, "-o", str(out)]) == status
-        assert capsys.readouterr().err.count("another kernel") == status
+        for action in (("disasm",), ("etm", "-o", tmp_path / f"etm{status}")):
+            printed = tool("trace", *action, trace, "--vmlinux", vmlinux, status=status)
+            assert ("another kernel" in printed.err) == (status == 2)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from prologue.cli.main import main
+from tests.support.tool import Tool
 from tests.trace.test_impossible import KERNEL, Run
 from tests.trace.test_opencsd import element
 
@@ -37,9 +36,9 @@ ASTRAY = ran("first+0x8", "first+0xc", GOES_ON) + GIVEN + ran("second+0x8", "sec
 UNSURE = "steps that cannot be, after a return which the decoder may have followed wrongly"
 
 
-def check(directory: Path, capsys: pytest.CaptureFixture[str], text: str) -> tuple[list[str], int]:
+def check(directory: Path, tool: Tool, text: str) -> tuple[list[str], int]:
     """The accused words, and how many steps were not judged."""
-    run = Run(directory, capsys, text, {})
+    run = Run(directory, tool, text, {})
     data: dict[str, Any] = run.check()
     places = [f"{word['symbol']}+{word['symbol_offset']:#x}" for word in data["stale"] + data["follow"]]
     return places, data["steps_not_judged"].get(UNSURE, 0)
@@ -58,66 +57,59 @@ def check(directory: Path, capsys: pytest.CaptureFixture[str], text: str) -> tup
     ],
 )
 def test_a_return_beyond_the_calls_that_were_followed_accuses_no_word(
-    between: str, sure: bool, packets: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    between: str, sure: bool, packets: bool, tmp_path: Path, tool: Tool
 ) -> None:
     text = ON + GIVEN + between + ASTRAY
     if not packets:
         text = text.replace(GIVEN, "")
-    found, left = check(tmp_path, capsys, text)
+    found, left = check(tmp_path, tool, text)
     assert (found, left > 0) == (["first+0xc"] if sure else [], not sure)
 
 
-def test_a_return_whose_address_is_given_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_return_whose_address_is_given_is_judged(tmp_path: Path, tool: Tool) -> None:
     text = ON + GIVEN + CALLED + NO_MEMORY + GIVEN + RETURNS + GIVEN + ASTRAY
-    assert check(tmp_path, capsys, text) == (["first+0xc"], 0)
+    assert check(tmp_path, tool, text) == (["first+0xc"], 0)
 
 
-def test_an_exceptions_own_address_says_nothing_of_a_return(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_exceptions_own_address_says_nothing_of_a_return(tmp_path: Path, tool: Tool) -> None:
     exception = packet("EXCEPT") + GIVEN
     text = ON + GIVEN + CALLED + NO_MEMORY + GIVEN + RETURNS + exception + ASTRAY
-    assert check(tmp_path, capsys, text) == ([], 1)
+    assert check(tmp_path, tool, text) == ([], 1)
 
 
-def test_an_exception_ends_the_doubt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_exception_ends_the_doubt(tmp_path: Path, tool: Tool) -> None:
     text = ON + GIVEN + CALLED + NO_MEMORY + GIVEN + RETURNS + ran("first+0x8", "first+0xc", GOES_ON) + ENTER_VECTOR
     text += GIVEN + ran("vectors", "vectors", GOES_ON) + GIVEN + ran("second", "second", GOES_ON)
-    assert check(tmp_path, capsys, text) == (["vectors+0x0"], 0)
+    assert check(tmp_path, tool, text) == (["vectors+0x0"], 0)
 
 
-def test_an_exception_return_on_a_way_that_did_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_exception_return_on_a_way_that_did_not_run(tmp_path: Path, tool: Tool) -> None:
     """Only an ERET returns from an exception; where the decoder is astray, it may have met any instruction."""
     text = ON + GIVEN + CALLED + NO_MEMORY + GIVEN + RETURNS + ran("first+0x8", "first+0xc", GOES_ON)
     text += element("EXCEPTION_RET()") + GIVEN + ran("second", "second", GOES_ON)
-    assert check(tmp_path, capsys, text) == ([], 1)
+    assert check(tmp_path, tool, text) == ([], 1)
 
 
-def test_a_unit_that_speculates_gives_addresses_long_before_they_are_used(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_unit_that_speculates_gives_addresses_long_before_they_are_used(tmp_path: Path, tool: Tool) -> None:
     commit = packet("ADDR_S_IS0") + packet("COMMIT")
     text = ON + GIVEN + CALLED + NO_MEMORY + commit + RETURNS + GIVEN + ASTRAY
-    assert check(tmp_path, capsys, text) == ([], 1)
+    assert check(tmp_path, tool, text) == ([], 1)
 
 
-def test_a_range_that_did_not_run_is_left_out_and_accuses_no_word(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_range_that_did_not_run_is_left_out_and_accuses_no_word(tmp_path: Path, tool: Tool) -> None:
     text = ON + GIVEN + CALLED + NO_MEMORY + GIVEN + RETURNS + ran("first", "first+0x8", GOES_ON)
-    run = Run(tmp_path, capsys, text, {})
+    run = Run(tmp_path, tool, text, {})
     out, err = run("check")
     assert "none impossible; 1 could not be judged" in out
     assert f"1 step {UNSURE.removeprefix('steps ')}: not judged" in err
     assert "1 range with 3 instructions left out" in err
 
 
-def test_what_the_decoder_reports_of_its_image_there_is_not_judged(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_the_decoder_reports_of_its_image_there_is_not_judged(tmp_path: Path, tool: Tool) -> None:
     text, bad = ON + GIVEN + CALLED + NO_MEMORY + GIVEN, element("NO_SYNC( [bad-program-image])")
     path, vmlinux = tmp_path / "text", KERNEL.write(tmp_path / "vmlinux")
     for way, report in ((CALLED + RETURNS, 1), (FOLLOWED, 0)):
         path.write_text(text + way + bad)
-        main(["trace", "check", str(path), "--vmlinux", str(vmlinux), "--json"])
-        data = json.loads(capsys.readouterr().out)
+        data = tool("trace", "check", path, "--vmlinux", vmlinux, "--json", status=None).json
         assert len(data["reported"]) == report
         assert any("may have followed wrongly: not judged" in what for what in data["not_used"]) == (not report)

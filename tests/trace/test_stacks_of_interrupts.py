@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
+from tests.support.tool import Tool
 from tests.trace.made import MadeKernel, recording
 
 KERNEL = MadeKernel(
@@ -48,11 +49,12 @@ def test_stacks(at: int, interrupts: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at", range(1, len(CALLS)))
-def test_call_trees(at: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_call_trees(at: int, tmp_path: Path, tool: Tool) -> None:
     def tree(rows: Rows) -> list[str]:
-        capsys.readouterr()
-        assert main(["trace", "disasm", *trace_of(rows, tmp_path), "--from", "top"]) == 0
-        return [line.partition(" cpu 0 ")[2] for line in capsys.readouterr().out.splitlines()]
+        return [
+            line.partition(" cpu 0 ")[2]
+            for line in tool("trace", "disasm", *trace_of(rows, tmp_path), "--from", "top").out.splitlines()
+        ]
 
     want = ["top", "  middle", "    last", "  last"]
     assert tree(CALLS) == want

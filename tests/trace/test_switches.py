@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from prologue.cli.main import main
+from tests.support.tool import Tool
 from tests.trace.made import KERNEL, MadeKernel, perf_text, recording
 
 SCHEDULER = MadeKernel(
@@ -68,17 +67,16 @@ def test_nor_after_an_interrupt_in_both(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_a_call_tree_says_where_another_task_cuts_it_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_call_tree_says_where_another_task_cuts_it_off(tmp_path: Path, tool: Tool) -> None:
     rows: Rows = [(1, at, count) for at, count in (("sys_read", 2), *OUT)]
     stacks([*rows, *((2, at, count) for at, count in (*BACK, ("sys_write+8", 1)))], tmp_path)
-    capsys.readouterr()
     where = [str(tmp_path / "trace"), "--vmlinux", str(tmp_path / "vmlinux")]
-    assert main(["trace", "disasm", *where, "--from", "sys_read"]) == 0
-    lines = [line.partition(" cpu 0 ")[2] for line in capsys.readouterr().out.splitlines()]
+    printed = tool("trace", "disasm", *where, "--from", "sys_read")
+    lines = [line.partition(" cpu 0 ")[2] for line in printed.out.splitlines()]
     assert lines == ["sys_read", "  wait", "    schedule", "      cpu_switch_to", "(another task)"]
     for task, shown in ((1, lines), (2, [])):  # also if the other task is not to be printed, and only then
-        assert main(["trace", "disasm", *where, "--from", "sys_read", "--pid", str(task)]) == 0
-        assert [line.partition(" cpu 0 ")[2] for line in capsys.readouterr().out.splitlines()] == shown
+        printed = tool("trace", "disasm", *where, "--from", "sys_read", "--pid", task)
+        assert [line.partition(" cpu 0 ")[2] for line in printed.out.splitlines()] == shown
 
 
 def test_a_new_name_is_no_other_task(tmp_path: Path) -> None:

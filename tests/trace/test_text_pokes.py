@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prologue.cli.main import main
 from prologue.trace.cli import inputs
 from prologue.trace.coresight.changing_text import ChangingText, TextChanges
 from prologue.trace.etm.stream import ProgramText, encode
@@ -19,6 +18,7 @@ from prologue.trace.ranges import GAP
 from prologue.trace.readers.recording import RECORD
 from tests.support.cs_etm import CsTrace, record, sample, write
 from tests.support.cs_recording import READ, expected, stream
+from tests.support.tool import Tool
 from tests.trace.made import KERNEL
 
 PLACE, NOP = READ + 16, 0xD503201F
@@ -65,20 +65,16 @@ def listed(out: str, cpu: int) -> list[tuple[int, int]]:
     return [(int(row["start"], 16), int(row["end"], 16)) for row in rows if row["cpu"] == cpu]
 
 
-def test_the_decoder_follows_the_text_of_the_time(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_decoder_follows_the_text_of_the_time(tmp_path: Path, tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
     path, vmlinux = traced(tmp_path / "perf.data"), KERNEL.write(tmp_path / "vmlinux")
     options = [str(path), "--vmlinux", str(vmlinux)]
     monkeypatch.setattr(inputs, "_SKEW", 0)
-    assert main(["trace", "disasm", *options, "--format", "jsonl"]) == 0
-    said = capsys.readouterr()
+    said = tool("trace", "disasm", *options, "--format", "jsonl")
     without = [(start, start + 4 * count) for start, count in WITHOUT] * ROUNDS
     for cpu in (0, 1):
         assert listed(said.out, cpu) == expected(ROUNDS) + without + expected(ROUNDS)
     assert "2 words of text written while tracing (text pokes): followed" in said.err
-    assert main(["trace", "check", *options]) == 0
-    assert "none impossible" in capsys.readouterr().out
+    assert "none impossible" in tool("trace", "check", *options).out
     call = f"{KERNEL.words[(PLACE - KERNEL.base) // 4]:08x}"
     for cpu in (0, 1):
         rows = [json.loads(line) for line in said.out.splitlines()[1:]]
@@ -86,11 +82,11 @@ def test_the_decoder_follows_the_text_of_the_time(
         assert here == [call] * ROUNDS + [f"{NOP:08x}"] * ROUNDS + [call] * ROUNDS
 
 
-def test_without_times_nothing_is_followed_and_that_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_times_nothing_is_followed_and_that_is_said(tmp_path: Path, tool: Tool) -> None:
     path, vmlinux = traced(tmp_path / "perf.data", timed_by=None), KERNEL.write(tmp_path / "vmlinux")
-    main(["trace", "check", str(path), "--vmlinux", str(vmlinux)])
+    printed = tool("trace", "check", path, "--vmlinux", vmlinux, status=None)
     said = "2 changes of text while tracing (text pokes), which the decoder did not follow: the trace has no times"
-    assert said in capsys.readouterr().err
+    assert said in printed.err
 
 
 def test_forward_and_back() -> None:

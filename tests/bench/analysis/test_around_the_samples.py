@@ -11,12 +11,12 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from prologue.cli.main import main
 from prologue_bench.analysis.compare import Comparison, Report, compare
 from prologue_bench.analysis.withheld import why_withheld
 from prologue_bench.results.merge import merge
 from prologue_bench.results.model import LOST, NOTHING, Boot, ResultSet
 from tests.support.result_sets import BASE, BUILD, CONTROL, HACKBENCH, Made, campaign, write
+from tests.support.tool import Tool
 
 CAMPAIGNS = 150
 MOST = 12  # of 150 false alarms, where 7.5 are to be expected: more are seen once in twenty times
@@ -150,18 +150,16 @@ def test_variants_in_random_order_keep_their_verdict_however_the_machine_drifts(
     assert seen.count("different") <= MOST
 
 
-def test_the_log_of_a_board_that_was_measured_variant_by_variant(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_log_of_a_board_that_was_measured_variant_by_variant(tool: Tool) -> None:
     """Ten boots of each, one kernel after the other."""
     log = Path(__file__).with_name("order_aaabbb.log")
-    assert main(["bench", "compare", str(log)]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
+    printed = " ".join(tool("bench", "compare", log).out.split())
     assert (
         "NO VERDICT: nop-nop and build were separated in time: their 20 boots changed from one to the other 1 time"
         in (printed)
     )
     assert "different, " not in printed
-    assert main(["bench", "table", str(log)]) == 0
-    assert "from the first boot to the last (Kendall's tau" in " ".join(capsys.readouterr().out.split())
+    assert "from the first boot to the last (Kendall's tau" in " ".join(tool("bench", "table", log).out.split())
 
 
 @pytest.mark.thorough
@@ -204,7 +202,7 @@ def test_an_unfinished_campaign_has_no_verdict(pairs: int, verdict: str) -> None
     )
 
 
-def test_outlying_pairs_bring_a_second_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_outlying_pairs_bring_a_second_line(tool: Tool, tmp_path: Path) -> None:
     rng = np.random.default_rng(60)
     boots = one_campaign(rng, first=1, pairs=20, planned=20).boots
     outlying = {4, 23, 41}
@@ -218,8 +216,7 @@ def test_outlying_pairs_bring_a_second_line(capsys: pytest.CaptureFixture[str], 
     assert comparison.robust is not None
     assert comparison.verdict != "different"
     assert 1.005 < comparison.robust.low < 1.01 < comparison.robust.high < comparison.effect.high
-    assert main(["bench", "compare", str(write(tmp_path, campaign(Made(pairs=20)), slow))]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
+    printed = " ".join(tool("bench", "compare", write(tmp_path, campaign(Made(pairs=20)), slow)).out.split())
     assert "(Hodges-Lehmann, signed ranks, p = 0.0005); the verdict is the mean's" in printed, printed
     quiet = of_build(compare(ResultSet(campaign=campaign(Made(pairs=20)), boots=boots)))
     assert quiet.robust is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from dataclasses import replace
@@ -25,10 +24,10 @@ from prologue_bench.results.store import read_results
 from tests.support.cases import one_quick
 from tests.support.needs import needs_dev_module
 from tests.support.result_sets import BASE, BUILD, CONTROL, Made, boots, campaign, write
+from tests.support.tool import Tool
 
 needs_dev_module("statsmodels")
 
-Said = pytest.CaptureFixture[str]
 CAMPAIGNS = 150
 
 
@@ -176,7 +175,7 @@ def mixed(directory: Path, made: Made, pairs: dict[str, int], effects: dict[str,
     return read_results(write(directory, campaign(made), recorded))
 
 
-def test_an_effect_that_boards_do_not_share_is_no_difference(tmp_path: Path, capsys: Said) -> None:
+def test_an_effect_that_boards_do_not_share_is_no_difference(tmp_path: Path, tool: Tool) -> None:
     """Twelve pairs each: a is 2% slower, b as fast as before. Pooled pairs say 'different'."""
     results = mixed(tmp_path, Made(pairs=24), {"a": 12, "b": 12}, {"a": 0.02, "b": 0.0})
     build = compare(results).workloads[0].comparisons[1]
@@ -185,8 +184,7 @@ def test_an_effect_that_boards_do_not_share_is_no_difference(tmp_path: Path, cap
     assert build.effect.test == "random effect"
     pooled = replace(results, boots=tuple(replace(boot, board=None) for boot in results.boots))
     assert compare(pooled).workloads[0].comparisons[1].verdict == "different"
-    assert main(["bench", "compare", str(tmp_path)]) == 0
-    text = " ".join(capsys.readouterr().out.split())
+    text = " ".join(tool("bench", "compare", tmp_path).out.split())
     assert "the board is a random effect: changes, intervals and p are of all boards of which these 2 are a" in text
     assert "t with 1 degree of freedom), whose pairs are taken to be equally noisy. 2 boards are few" in text
     assert (
@@ -207,21 +205,19 @@ def test_an_effect_that_boards_share_is_one(tmp_path: Path) -> None:
     assert build.verdict == "different"
 
 
-def test_a_board_with_one_pair_is_left_out(tmp_path: Path, capsys: Said) -> None:
+def test_a_board_with_one_pair_is_left_out(tmp_path: Path, tool: Tool) -> None:
     """It died in its second block: then one board is left, and that is said."""
     results = mixed(tmp_path, Made(pairs=13), {"a": 12, "b": 1}, {"a": 0.02, "b": 0.5})
     build = compare(results).workloads[0].comparisons[1]
     assert build.effect is not None
     assert (build.verdict, build.units, build.effect.test) == ("different", 12, "sign flips")
     assert build.effect.change == pytest.approx(0.02, abs=0.003)
-    assert main(["bench", "compare", str(tmp_path)]) == 0
-    text = " ".join(capsys.readouterr().out.split())
+    text = " ".join(tool("bench", "compare", tmp_path).out.split())
     assert f"{BUILD}: left out: b: a board needs 2 pairs, to know its spread" in text
     assert f"{BUILD}: the effect of the board CANNOT BE ESTIMATED: only a has enough pairs" in text
     assert "random effect" not in text
     for form in ("text", "ktap"):
-        assert main(["bench", "compare", str(tmp_path), "--format", form]) == 0
-        text = " ".join(capsys.readouterr().out.split())
+        text = " ".join(tool("bench", "compare", tmp_path, "--format", form).out.split())
         assert re.search(rf"{BUILD}: different, [12].\d+% slower \(p [=<] 0.\d+\); for board a only", text)
     picture = tmp_path / "boards.svg"
     assert main(["bench", "plot", str(tmp_path), "-o", str(picture)]) == 0
@@ -230,24 +226,22 @@ def test_a_board_with_one_pair_is_left_out(tmp_path: Path, capsys: Said) -> None
 
 
 @pytest.mark.parametrize("label", [BASE, BUILD])
-def test_a_board_on_which_one_variant_never_counts(tmp_path: Path, capsys: Said, label: str) -> None:
+def test_a_board_on_which_one_variant_never_counts(tmp_path: Path, tool: Tool, label: str) -> None:
     results = mixed(tmp_path, Made(pairs=24), {"a": 12, "b": 12}, {"a": 0.02, "b": 0.0})
     kept = [boot for boot in results.boots if boot.board == "a" or boot.variant != label]
     write(tmp_path, results.campaign, kept)
-    assert main(["bench", "compare", str(tmp_path)]) == 0
-    text = " ".join(capsys.readouterr().out.split())
+    text = " ".join(tool("bench", "compare", tmp_path).out.split())
     assert f"{BUILD}: the effect of the board CANNOT BE ESTIMATED: only a has enough pairs" in text
 
 
-def test_boards_with_one_pair_each(tmp_path: Path, capsys: Said) -> None:
+def test_boards_with_one_pair_each(tmp_path: Path, tool: Tool) -> None:
     results = mixed(tmp_path, Made(pairs=2), {"a": 1, "b": 1}, {"a": 0.0, "b": 0.0})
     build = compare(results).workloads[0].comparisons[1]
     assert (build.verdict, build.effect, build.units) == ("too few boots", None, 0)
-    assert main(["bench", "compare", str(tmp_path)]) == 0
-    assert "left out: a, b" in capsys.readouterr().out
+    assert "left out: a, b" in tool("bench", "compare", tmp_path).out
 
 
-def test_a_board_whose_samples_do_not_vary(tmp_path: Path, capsys: Said) -> None:
+def test_a_board_whose_samples_do_not_vary(tmp_path: Path, tool: Tool) -> None:
     made = Made(pairs=12, boot_noise=0, run_noise=0, runs=1)
     recorded = [replace(boot, board="ab"[(boot.block or 0) % 2]) for boot in boots(made)]
     coarse = {BASE: 5.0, CONTROL: 5.0, BUILD: 5.1}
@@ -256,8 +250,7 @@ def test_a_board_whose_samples_do_not_vary(tmp_path: Path, capsys: Said) -> None
     ]
     build = compare(read_results(write(tmp_path, campaign(made), recorded))).workloads[0].comparisons[1]
     assert build.verdict == "inconclusive"
-    assert main(["bench", "compare", str(tmp_path)]) == 0
-    assert "CANNOT BE ESTIMATED: samples of no board vary" in " ".join(capsys.readouterr().out.split())
+    assert "CANNOT BE ESTIMATED: samples of no board vary" in " ".join(tool("bench", "compare", tmp_path).out.split())
 
 
 def test_pairs_of_a_board_may_be_equal_by_chance() -> None:
@@ -270,18 +263,16 @@ def test_pairs_of_a_board_may_be_equal_by_chance() -> None:
     assert bool(estimate.different)
 
 
-def test_other_formats(tmp_path: Path, capsys: Said) -> None:
+def test_other_formats(tmp_path: Path, tool: Tool) -> None:
     mixed(tmp_path, Made(pairs=12), {"a": 6, "b": 6}, {"a": 0.02, "b": 0.0})
-    assert main(["bench", "compare", str(tmp_path), "--json"]) == 0
-    report: Any = json.loads(capsys.readouterr().out)
+    report: Any = tool("bench", "compare", tmp_path, "--json").json
     assert report["boards"] == ["a", "b"]
     build = report["workloads"][0]["comparisons"][1]
     assert (build["test"], build["boards"]["used"], build["detectable"]) == ("random effect", ["a", "b"], None)
     assert [part["units"] for part in build["boards"]["parts"]] == [6, 6]
     assert {boot["board"] for boot in report["workloads"][0]["variants"][0]["boots"]} == {"a", "b"}
     for command in (["compare", "--format", "markdown"], ["table"]):
-        assert main(["bench", *command, str(tmp_path)]) == 0
-        assert ("random effect" in capsys.readouterr().out) == (command[0] == "compare")
+        assert ("random effect" in tool("bench", *command, tmp_path).out) == (command[0] == "compare")
 
 
 @pytest.mark.thorough
@@ -292,9 +283,8 @@ def test_a_plot(tmp_path: Path) -> None:
     assert picture.stat().st_size > 1000
 
 
-def test_without_statsmodels(tmp_path: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_statsmodels(tmp_path: Path, tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
     mixed(tmp_path, Made(pairs=12), {"a": 6, "b": 6}, {"a": 0.0, "b": 0.0})
     monkeypatch.setitem(sys.modules, "statsmodels.stats.meta_analysis", None)
-    assert main(["bench", "compare", str(tmp_path)]) == 2
-    said = capsys.readouterr().err
+    said = tool("bench", "compare", tmp_path, status=2).err
     assert "are compared by statsmodels, which is not installed: pip install 'statsmodels>=" in said

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,6 @@ import numpy as np
 import pytest
 import scipy
 
-from prologue.cli.main import main
 from prologue_bench.analysis.boards import GroupEffect
 from prologue_bench.analysis.compare import compare
 from prologue_bench.analysis.layouts import LayoutEffects, over_layouts, spread_between
@@ -24,10 +22,10 @@ from prologue_bench.results.store import read_results
 from tests.bench.analysis.test_calibration import CAMPAIGNS, three_sigma
 from tests.support.needs import needs_dev_module
 from tests.support.result_sets import BASE, BUILD, HACKBENCH, Made, boots, campaign, write
+from tests.support.tool import Tool
 
 needs_dev_module("statsmodels")
 
-Said = pytest.CaptureFixture[str]
 PAIRS = 6
 BOOT = 0.003  # relative noise of a boot
 
@@ -104,9 +102,8 @@ def test_a_directory_of_links_is_one_campaign(campaign_over_links: Path) -> None
     assert comparison.verdict == "inconclusive"
 
 
-def test_the_report_shows_links_spread_and_how_many_decide(campaign_over_links: Path, capsys: Said) -> None:
-    assert main(["bench", "compare", str(campaign_over_links)]) == 0
-    text = " ".join(capsys.readouterr().out.split())
+def test_the_report_shows_links_spread_and_how_many_decide(campaign_over_links: Path, tool: Tool) -> None:
+    text = " ".join(tool("bench", "compare", campaign_over_links).out.split())
     assert f"{BUILD}, link by link: link-01 +" in text
     assert "of which these 6 links are a sample (each link counts once; t with 5 degrees of freedom)" in text
     assert f"{BUILD}: spread between layouts 0." in text
@@ -114,8 +111,7 @@ def test_the_report_shows_links_spread_and_how_many_decide(campaign_over_links: 
     assert f"{BUILD}, from one link alone: " in text
     assert "such links decide a margin of 1%" in text
     assert "compared within blocks, then over links" in text
-    assert main(["bench", "compare", str(campaign_over_links), "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = tool("bench", "compare", campaign_over_links, "--json").json
     (comparison,) = [c for c in document["workloads"][0]["comparisons"] if c["variant"] == BUILD]
     assert len(document["links"]) == len(comparison["links"]["parts"]) == 6
     assert comparison["boards"] is None
@@ -137,31 +133,27 @@ def test_why_the_spread_is_not_known(campaign_over_links: Path) -> None:
     assert "noise of boots (a link needs 2 pairs)" in "; ".join(layout_sentences(report, 0.01))
 
 
-def test_more_boots_of_the_same_links_see_no_millisecond(campaign_over_links: Path, capsys: Said) -> None:
+def test_more_boots_of_the_same_links_see_no_millisecond(campaign_over_links: Path, tool: Tool) -> None:
     for plan in campaign_over_links.glob("*/campaign.json"):
         text = plan.read_text().replace(HACKBENCH.command, "boot")
         plan.write_text(text)
-    assert main(["bench", "compare", str(campaign_over_links), "--json"]) == 0
-    (workload,) = json.loads(capsys.readouterr().out)["workloads"]
+    (workload,) = tool("bench", "compare", campaign_over_links, "--json").json["workloads"]
     (comparison,) = [c for c in workload["comparisons"] if c["variant"] == BUILD]
     links = math.ceil(6 * (comparison["detectable"] * workload["variants"][0]["median"] / 0.001) ** 2)
-    assert main(["bench", "compare", str(campaign_over_links)]) == 0
-    text = " ".join(capsys.readouterr().out.split())
+    text = " ".join(tool("bench", "compare", campaign_over_links).out.split())
     assert f"to see 1 ms takes about {links:,} such links" in text
     assert "boots of each variant;" not in text
 
 
-def test_links_that_are_not_merged(tmp_path: Path, capsys: Said) -> None:
+def test_links_that_are_not_merged(tmp_path: Path, tool: Tool) -> None:
     first, other = on_link(tmp_path, 1, 0.0), on_link(tmp_path, 2, 0.0, functions="e" * 64)
-    assert main(["bench", "compare", first, other]) == 2
-    assert "kernel functions: " in capsys.readouterr().err
+    assert "kernel functions: " in tool("bench", "compare", first, other, status=2).err
     same = on_link(tmp_path, 3, 0.0, build_id=f"{1:040x}")
-    assert main(["bench", "compare", first, same]) == 2
-    assert "is that of both, but they are different links" in capsys.readouterr().err
+    assert "is that of both, but they are different links" in tool("bench", "compare", first, same, status=2).err
     results = read_results(Path(on_link(tmp_path, 4, 0.0)))
     alone = str(write(tmp_path / "4", results.campaign, [replace(boot, block=None) for boot in results.boots]))
-    assert main(["bench", "compare", first, alone]) == 2
-    assert "4: several links are compared within blocks, and its boots are in none" in capsys.readouterr().err
+    printed = tool("bench", "compare", first, alone, status=2)
+    assert "4: several links are compared within blocks, and its boots are in none" in printed.err
 
 
 def made_pairs(rng: np.random.Generator, shape: tuple[int, int, int], effect: float, layout: float) -> Floats:

@@ -20,37 +20,35 @@ from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit
 from tests.support.machine_tree import BUILD_ID, MOV, kernel_files, make_tree, policy, run_script
+from tests.support.tool import Tool
 
 Said = pytest.CaptureFixture[str]
 
 
-def test_doctor_of_this_host(capsys: Said) -> None:
+def test_doctor_of_this_host(tool: Tool) -> None:
     diagnoses = check_host()
-    assert main(["bench", "doctor"]) in (0, 1)
-    said = capsys.readouterr().out
+    said, _, status = tool("bench", "doctor", status=None)
+    assert status in (0, 1)
     assert all(f"{diagnosis.health:4}  {diagnosis.what}" in said for diagnosis in diagnoses)
     assert {diagnosis.health for diagnosis in diagnoses} <= {"ok", "warn", "fail"}
     assert all(diagnosis.fix for diagnosis in diagnoses if diagnosis.health != "ok")
     if platform.machine() != "aarch64":
         assert "smoke evidence" in said
-    main(["bench", "doctor", "-q"])
-    assert not any(line.startswith("ok") for line in capsys.readouterr().out.splitlines())
+    assert not any(line.startswith("ok") for line in tool("bench", "doctor", "-q", status=None).out.splitlines())
 
 
 def test_doctor_names_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool
 ) -> None:  # fmt: skip
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert main(["bench", "doctor"]) == 1
-    said = capsys.readouterr().out
+    said = tool("bench", "doctor", status=1).out
     assert "fail  no cpio: guests cannot be made\n      -> cpio is not installed (Debian package cpio)\n" in said
     assert "warn  no ssh: no --target ssh:HOST\n" in said
 
 
-def test_doctor_without_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+def test_doctor_without_the_extra(monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     monkeypatch.setattr("prologue_bench.targets.doctor.find_spec", lambda name: None)
-    assert main(["bench", "doctor"]) == 1
-    said = capsys.readouterr().out
+    said = tool("bench", "doctor", status=1).out
     assert "fail  no scipy: no bench run, compare, table or plot\n" in said
     assert "table or plot\n      -> pip install 'matplotlib>=" in said
     assert "warn  no matplotlib: no bench plot\n" in said
@@ -86,9 +84,8 @@ def ask(tree: Path, task: Task, tmp: Path) -> Recorded:
     return read_recorded(run_script("dash", script(task), tree, tmp / "programs").stdout.splitlines(), task)
 
 
-def test_doctor_of_no_machine(capsys: Said) -> None:
-    assert main(["bench", "doctor", "--target", "qemu"]) == 2
-    assert "--target qemu: expected ssh:HOST" in capsys.readouterr().err
+def test_doctor_of_no_machine(tool: Tool) -> None:
+    assert "--target qemu: expected ssh:HOST" in tool("bench", "doctor", "--target", "qemu", status=2).err
 
 
 @pytest.mark.thorough

@@ -7,54 +7,43 @@ import sys
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.cli.parser import build_parser
 from prologue_bench.analysis.compare import MARGIN
 from prologue_bench.cli.run import DEFAULTS
 from prologue_bench.errors import GuestLostError
-
-Said = pytest.CaptureFixture[str]
+from tests.support.tool import Tool
 
 
 @pytest.mark.parametrize("command", ["run", "record", "compare", "table", "plot", "doctor"])
-def test_help_has_examples(command: str, capsys: Said) -> None:
-    with pytest.raises(SystemExit) as done:
-        main(["bench", command, "--help"])
-    assert done.value.code == 0
-    assert f"prologue bench {command} " in capsys.readouterr().out.partition("examples:")[2]
+def test_help_has_examples(command: str, tool: Tool) -> None:
+    assert f"prologue bench {command} " in tool("bench", command, "--help").out.partition("examples:")[2]
 
 
-def test_bad_input_is_one_line(capsys: Said) -> None:
+def test_bad_input_is_one_line(tool: Tool) -> None:
     for command in (["compare", "nowhere"], ["table", "nowhere"], ["plot", "nowhere", "-o", "a.png"]):
-        assert main(["bench", *command]) == 2
-        said = capsys.readouterr()
+        said = tool("bench", *command, status=2)
         assert (said.out, said.err) == ("", "prologue: nowhere: No such file or directory\n")
-    assert main(["bench", "compare", "example:x"]) == 2
-    assert "did you mean example:2019-a57 or example:2019-a53?" in capsys.readouterr().err
+    assert "did you mean example:2019-a57 or example:2019-a53?" in tool("bench", "compare", "example:x", status=2).err
 
 
-def test_debug_shows_where(capsys: Said) -> None:
-    assert main(["--debug", "bench", "compare", "nowhere"]) == 2
-    said = capsys.readouterr().err
+def test_debug_shows_where(tool: Tool) -> None:
+    said = tool("--debug", "bench", "compare", "nowhere", status=2).err
     assert said.startswith("Traceback (most recent call last):\n")
     assert "\nprologue: nowhere: No such file or directory\n---- paste this into a report" in said
 
 
-def test_the_bench_chooses_its_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+def test_the_bench_chooses_its_exit_code(monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     def lose(_: object) -> int:
         raise GuestLostError("board: no answer")
 
     monkeypatch.setattr("prologue_bench.cli.compare.run", lose)
-    assert main(["bench", "compare", "x"]) == 4
-    assert capsys.readouterr().err == "prologue: board: no answer\n"
+    assert tool("bench", "compare", "x", status=4).err == "prologue: board: no answer\n"
 
 
 @pytest.mark.parametrize("margin", ["0", "-1", "100", "much", "nan", "1%%"])
-def test_margins_that_are_none(margin: str, capsys: Said) -> None:
-    with pytest.raises(SystemExit) as done:
-        main(["bench", "compare", "example:2019-a57", "--margin", margin])
-    assert done.value.code == 2
-    assert "not a percentage between 0 and 100" in capsys.readouterr().err
+def test_margins_that_are_none(margin: str, tool: Tool) -> None:
+    printed = tool("bench", "compare", "example:2019-a57", "--margin", margin, status=2)
+    assert "not a percentage between 0 and 100" in printed.err
 
 
 def test_defaults_are_those_of_one_place() -> None:

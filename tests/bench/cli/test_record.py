@@ -17,8 +17,7 @@ from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
 from tests.support.machine_tree import BUILD_ID, make_tree, notes
 from tests.support.processes import HEEDING, until_gone
-
-Said = pytest.CaptureFixture[str]
+from tests.support.tool import Printed, Tool
 
 
 @pytest.fixture
@@ -30,15 +29,14 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def record(*arguments: str | Path) -> int:
-    return main(["bench", "record", *map(str, arguments)])
+def record(tool: Tool, *arguments: str | Path, status: int | None = 0) -> Printed:
+    return tool("bench", "record", *arguments, status=status)
 
 
 @pytest.mark.thorough
-def test_wall_time_is_recorded(machine: Path, tmp_path: Path, capsys: Said) -> None:
+def test_wall_time_is_recorded(machine: Path, tmp_path: Path, tool: Tool) -> None:
     path = tmp_path / "boots.jsonl"
-    assert record("--label", "nop;nop", "-o", path, "--runs", "2", "--command", "sh -c 'sleep 0.02; echo -n'") == 0
-    said = capsys.readouterr().out
+    said = record(tool, "--label", "nop;nop", "-o", path, "--runs", "2", "--command", "sh -c 'sleep 0.02; echo -n'").out
     assert said.startswith(f"{path}: boot 0f7b223f-111d-4276-9ff1-e91128499938 recorded as nop;nop\n")
     assert "not read back: no sites were asked for" in said
     (row,) = [json.loads(line) for line in path.read_text().splitlines()]
@@ -52,23 +50,21 @@ def test_wall_time_is_recorded(machine: Path, tmp_path: Path, capsys: Said) -> N
 
 
 @pytest.mark.thorough
-def test_numbers_are_taken_from_output_and_files_grow(machine: Path, tmp_path: Path) -> None:
+def test_numbers_are_taken_from_output_and_files_grow(machine: Path, tmp_path: Path, tool: Tool) -> None:
     path = tmp_path / "boots.jsonl"
     options = ("--pattern", r"rate \([0-9.]*\)", "--unit", "MB/s", "--direction", "higher", "-o", path, "--runs", "1")
     for k, label in enumerate(("base", "mov")):
         (machine / "proc/sys/kernel/random/boot_id").write_text(f"boot-{k}\n")
-        assert record("--label", label, *options, "--command", "for x in 1 2; do echo rate $x.5; done") == 0
+        record(tool, "--label", label, *options, "--command", "for x in 1 2; do echo rate $x.5; done")
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert [row["values"] for row in rows] == [{"for x in 1 2; do echo rate $x.5; done": [2.5]}] * 2
     assert main(["bench", "table", str(path)]) == 0
 
 
 @pytest.mark.thorough
-def test_a_workload_by_its_short_name(machine: Path, tmp_path: Path) -> None:
+def test_a_workload_by_its_short_name(machine: Path, tmp_path: Path, tool: Tool) -> None:
     path = tmp_path / "boots.jsonl"
-    assert (
-        record("--label", "x", "-o", path, "--runs", "1", "--workload", "time:true", "--workload", "time:sleep 0") == 0
-    )
+    record(tool, "--label", "x", "-o", path, "--runs", "1", "--workload", "time:true", "--workload", "time:sleep 0")
     assert list(json.loads(path.read_text())["values"]) == ["true", "sleep 0"]
 
 
@@ -86,50 +82,49 @@ def test_a_workload_by_its_short_name(machine: Path, tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_are_one_line_and_leave_nothing(
-    arguments: tuple[str, ...], said: str, machine: Path, tmp_path: Path, capsys: Said
+    arguments: tuple[str, ...], said: str, machine: Path, tmp_path: Path, tool: Tool
 ) -> None:
-    assert record("--label", "x", "-o", tmp_path / "boots.jsonl", *arguments) == 2
-    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("prologue: ")]
+    printed = record(tool, "--label", "x", "-o", tmp_path / "boots.jsonl", *arguments, status=2)
+    (line,) = [line for line in printed.err.splitlines() if line.startswith("prologue: ")]
     assert said in line
     assert not (tmp_path / "boots.jsonl").exists()
 
 
-def test_records_must_be_known_by_their_name(machine: Path, tmp_path: Path, capsys: Said) -> None:
-    assert record("--label", "x", "-o", tmp_path / "boots", "--command", "true") == 2
-    assert f"use {tmp_path / 'boots'}.jsonl" in capsys.readouterr().err
+def test_records_must_be_known_by_their_name(machine: Path, tmp_path: Path, tool: Tool) -> None:
+    printed = record(tool, "--label", "x", "-o", tmp_path / "boots", "--command", "true", status=2)
+    assert f"use {tmp_path / 'boots'}.jsonl" in printed.err
     assert list(tmp_path.glob("boots*")) == []
 
 
 @pytest.mark.thorough
-def test_a_void_boot_is_kept_and_told(machine: Path, tmp_path: Path, capsys: Said) -> None:
+def test_a_void_boot_is_kept_and_told(machine: Path, tmp_path: Path, tool: Tool) -> None:
     tainted = machine / "proc/sys/kernel/tainted"
     path = tmp_path / "boots.jsonl"
-    assert record("--label", "x", "-o", path, "--runs", "1", "--command", f"echo 512 >{tainted}") == 1
-    assert "void, does not count: kernel's taint changed: 0 before, 512 after" in capsys.readouterr().out
+    printed = record(tool, "--label", "x", "-o", path, "--runs", "1", "--command", f"echo 512 >{tainted}", status=1)
+    assert "void, does not count: kernel's taint changed: 0 before, 512 after" in printed.out
     assert json.loads(path.read_text())["void"].startswith("kernel's taint changed")
 
 
 @pytest.mark.thorough
-def test_advice_comes_before_the_work(machine: Path, tmp_path: Path, capsys: Said) -> None:
-    assert record("--label", "x", "-o", tmp_path / "a.jsonl", "--runs", "1", "--command", "true") == 0
-    said = capsys.readouterr().err
+def test_advice_comes_before_the_work(machine: Path, tmp_path: Path, tool: Tool) -> None:
+    said = record(tool, "--label", "x", "-o", tmp_path / "a.jsonl", "--runs", "1", "--command", "true").err
     assert "governor schedutil: clocks follow the load: --governor performance\n" in said
     assert "2 kinds of CPU, and no pinning" in said
-    assert record("--label", "x", "-o", tmp_path / "b.jsonl", "--governor", "performance", "--command", "true") == 0
-    assert "governor" not in capsys.readouterr().err
+    printed = record(tool, "--label", "x", "-o", tmp_path / "b.jsonl", "--governor", "performance", "--command", "true")
+    assert "governor" not in printed.err
     assert (machine / "sys/devices/system/cpu/cpufreq/policy0/scaling_governor").read_text() == "schedutil\n"
 
 
 @pytest.mark.thorough
-def test_another_kernel_is_refused_before_the_work(machine: Path, tmp_path: Path, mini: Mini, capsys: Said) -> None:
+def test_another_kernel_is_refused_before_the_work(machine: Path, tmp_path: Path, mini: Mini, tool: Tool) -> None:
     vmlinux = mini(Spec())
     (tmp_path / "notes").write_bytes(notes("cd" * 20))
     objcopy = ["aarch64-linux-gnu-objcopy", "--add-section", f".note.id={tmp_path / 'notes'}"]
     subprocess.run([*objcopy, str(vmlinux)], check=True)
     arguments = ("--vmlinux", vmlinux, "--command", f"touch {tmp_path / 'ran'}")
-    assert record("--label", "x", "-o", tmp_path / "a.jsonl", *arguments) == 2
+    printed = record(tool, "--label", "x", "-o", tmp_path / "a.jsonl", *arguments, status=2)
     said = f"prologue: {vmlinux}: is not the kernel that runs here: build-id {'cd' * 20}, running is {BUILD_ID}"
-    assert capsys.readouterr().err == said + "\n"
+    assert printed.err == said + "\n"
     assert not (tmp_path / "ran").exists()
 
 
@@ -155,10 +150,9 @@ def test_interrupted_it_stops_what_it_started(sign: signal.Signals, machine: Pat
 
 
 @pytest.mark.thorough
-def test_a_script_for_a_board(machine: Path, tmp_path: Path, capsys: Said) -> None:
+def test_a_script_for_a_board(machine: Path, tmp_path: Path, tool: Tool) -> None:
     path = tmp_path / "record.sh"
-    assert record("--label", "it's nop", "--runs", "1", "--script", "--command", "echo done") == 0
-    text, hint = capsys.readouterr()
+    text, hint, _ = record(tool, "--label", "it's nop", "--runs", "1", "--script", "--command", "echo done")
     assert "LABEL='it'\"'\"'s nop' sh SCRIPT >> boots.log" in hint
     path.write_text(text)
     log = tmp_path / "boots.log"
@@ -166,6 +160,5 @@ def test_a_script_for_a_board(machine: Path, tmp_path: Path, capsys: Said) -> No
         (machine / "proc/sys/kernel/random/boot_id").write_text(f"boot-{k}\n")
         with log.open("a") as stream:
             subprocess.run(["sh", str(path)], stdout=stream, check=True, env={**os.environ, **label})
-    assert main(["bench", "table", str(log), "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
+    rows = tool("bench", "table", log, "--json").json["rows"]
     assert [row["variant"] for row in rows] == ["it's nop", "mov"]

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.plan.variants import KINDS
 from prologue_bench.cli import run as run_command
 from prologue_bench.recorder.output import Recorded
@@ -21,8 +20,8 @@ from prologue_bench.results.store import CAMPAIGN, read_results
 from prologue_bench.targets.base import Attempt
 from tests.mini_kernel.build import Spec
 from tests.support.needs import needs_common_tools, needs_tools
+from tests.support.tool import Printed, Tool
 
-Said = pytest.CaptureFixture[str]
 Mini = Callable[[Spec], Path]
 
 
@@ -47,8 +46,8 @@ class Machine:
         return Recorded(machine={}, readback=readback, gate_before={}, gate_after={}, values=values)
 
 
-def run(vmlinux: Path, directory: Path, *more: str) -> int:
-    return main(["bench", "run", str(vmlinux), "-o", str(directory), "--workload", "time:true", *more])
+def run(tool: Tool, vmlinux: Path, directory: Path, *more: str, status: int | None = 0) -> Printed:
+    return tool("bench", "run", vmlinux, "-o", directory, "--workload", "time:true", *more, status=status)
 
 
 def hashes(directory: Path) -> dict[str, str]:
@@ -60,31 +59,27 @@ def hashes(directory: Path) -> dict[str, str]:
     }
 
 
-def test_a_guest_without_a_port_for_results_is_refused_before_it_boots(
-    mini: Mini, tmp_path: Path, capsys: Said
-) -> None:
+def test_a_guest_without_a_port_for_results_is_refused_before_it_boots(mini: Mini, tmp_path: Path, tool: Tool) -> None:
     vmlinux, directory = mini(Spec()), tmp_path / "campaign"
-    assert run(vmlinux, directory) == 2
-    assert f"{vmlinux}: virtio_mmio and virtio_console not built in, so a guest has no port" in capsys.readouterr().err
+    printed = run(tool, vmlinux, directory, status=2)
+    assert f"{vmlinux}: virtio_mmio and virtio_console not built in, so a guest has no port" in printed.err
     assert not directory.exists()
 
 
 @pytest.mark.qemu
 @pytest.mark.kernel  # its guest's root file system is made of Debian's packages
-def test_a_refused_plan_touches_nothing(mini: Mini, tmp_path: Path, capsys: Said) -> None:
+def test_a_refused_plan_touches_nothing(mini: Mini, tmp_path: Path, tool: Tool) -> None:
     """The Images of another link have the same names."""
     needs_common_tools("qemu-system-aarch64")
     (modules := tmp_path / "modules").mkdir()
     directory, plan = tmp_path / "campaign", ("--retries", "0", "--timeout", "20", "--modules", str(modules))
-    assert run(mini(Spec()), directory, *plan) == 4  # a mini kernel powers off without a word
+    run(tool, mini(Spec()), directory, *plan, status=4)  # a mini kernel powers off without a word
     begun = hashes(directory)
     campaign: dict[str, Any] = json.loads((directory / CAMPAIGN).read_text())
     assert {begun[f"images/Image.{v['kind']}"] for v in campaign["variants"]} == {
         v["image_sha256"] for v in campaign["variants"]
     }
-    capsys.readouterr()
-    assert run(mini(Spec(layout="4,2")), directory, *plan) == 2
-    assert "was begun with another plan (kernel " in capsys.readouterr().err
+    assert "was begun with another plan (kernel " in run(tool, mini(Spec(layout="4,2")), directory, *plan, status=2).err
     assert hashes(directory) == begun
     assert {path.name for path in (directory / "images").iterdir()} == {f"Image.{kind}" for kind in KINDS}
 
@@ -98,14 +93,13 @@ def test_a_refused_plan_touches_nothing(mini: Mini, tmp_path: Path, capsys: Said
     ],
 )
 def test_places_without_a_boot_are_findings(
-    mini: Mini, monkeypatch: pytest.MonkeyPatch, capsys: Said, wrong: tuple[int, ...], said: str
+    mini: Mini, monkeypatch: pytest.MonkeyPatch, tool: Tool, wrong: tuple[int, ...], said: str
 ) -> None:
     vmlinux = mini(Spec())
     directory = vmlinux.with_name("campaign")
     plan = ("--variants", "nop-nop,boot", "--no-control", "--boots", "2", "--runs", "1", "--retries", "0")
     monkeypatch.setattr(run_command, "choose_target", lambda _: Machine(wrong))
-    assert run(vmlinux, directory, *plan) == (1 if wrong else 0)
-    output = capsys.readouterr()
+    output = run(tool, vmlinux, directory, *plan, status=1 if wrong else 0)
     assert said in output.err
     _, proof, report = output.out.partition("boot: as linked\n")
     assert proof
@@ -116,42 +110,39 @@ def test_places_without_a_boot_are_findings(
     assert said in command, "what is not a default, and what the plan is made of"
     # The same command tries again what is missing, and then all is well.
     monkeypatch.setattr(run_command, "choose_target", lambda _: Machine())
-    assert run(vmlinux, directory, *plan) == 0
+    run(tool, vmlinux, directory, *plan)
     assert len(read_results(directory).boots) == 4 + len(wrong)
 
 
-def test_quiet_leaves_the_report_and_what_is_wrong(mini: Mini, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+def test_quiet_leaves_the_report_and_what_is_wrong(mini: Mini, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     vmlinux = mini(Spec())
     monkeypatch.setattr(run_command, "choose_target", lambda _: Machine((2,)))
     plan = ("--variants", "nop-nop,boot", "--no-control", "--boots", "3", "--runs", "1", "--retries", "0")
-    assert run(vmlinux, vmlinux.with_name("campaign"), *plan, "-q") == 1
-    output = capsys.readouterr()
+    output = run(tool, vmlinux, vmlinux.with_name("campaign"), *plan, "-q", status=1)
     assert output.out.startswith("true; seconds, lower is better\n")
     void, left = output.err.splitlines()
     assert void.startswith("warning: boot 2, 1/6: ")
     assert left.startswith("warning: 1 of 6 boots stayed void")
 
 
-def test_only_counts_of_the_boot_need_no_workload(tmp_path: Path, capsys: Said) -> None:
+def test_only_counts_of_the_boot_need_no_workload(tmp_path: Path, tool: Tool) -> None:
     plan = ["bench", "run", str(tmp_path / "none"), "-o", str(tmp_path / "campaign")]
-    assert main(plan) == 2
-    assert "--target qemu: nothing to measure; name at least one --workload" in capsys.readouterr().err
-    assert main([*plan, "--target", "icount"]) == 2
-    assert "none: " in capsys.readouterr().err  # one step further: the vmlinux is missing
+    assert "--target qemu: nothing to measure; name at least one --workload" in tool(*plan, status=2).err
+    assert "none: " in tool(*plan, "--target", "icount", status=2).err  # one step further: the vmlinux is missing
 
 
 @pytest.mark.parametrize("option", ["--counters", "--governor=performance"])
-def test_what_exact_counts_have_no_use_for(tmp_path: Path, capsys: Said, option: str) -> None:
+def test_what_exact_counts_have_no_use_for(tmp_path: Path, tool: Tool, option: str) -> None:
     plan = ["bench", "run", str(tmp_path / "none"), "-o", str(tmp_path / "campaign"), "--target", "icount"]
-    assert main([*plan, option]) == 2
-    assert f"{option.partition('=')[0]}: not with --target icount, which counts instructions" in capsys.readouterr().err
+    printed = tool(*plan, option, status=2)
+    assert f"{option.partition('=')[0]}: not with --target icount, which counts instructions" in printed.err
 
 
-def test_a_board_that_is_down_is_noticed_before_images_are_made(mini: Mini, capsys: Said) -> None:
+def test_a_board_that_is_down_is_noticed_before_images_are_made(mini: Mini, tool: Tool) -> None:
     needs_tools("ssh")
     vmlinux = mini(Spec())
     directory = vmlinux.with_name("campaign")
     nobody = ("--target", "ssh:root@127.0.0.1", "--ssh-options=-F none -p 1 -o BatchMode=yes")
-    assert run(vmlinux, directory, *nobody) == 4
-    assert "root@127.0.0.1 does not answer: ssh: connect to host 127.0.0.1 port 1: " in capsys.readouterr().err
+    printed = run(tool, vmlinux, directory, *nobody, status=4)
+    assert "root@127.0.0.1 does not answer: ssh: connect to host 127.0.0.1 port 1: " in printed.err
     assert [path.name for path in directory.iterdir()] == ["lock"]

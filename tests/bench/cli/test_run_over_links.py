@@ -23,10 +23,9 @@ from prologue_bench.targets.base import Attempt
 from tests.support.kbuild_tree import kbuild_tree
 from tests.support.needs import needs_dev_module, needs_mini_kernel_tools
 from tests.support.result_sets import make
+from tests.support.tool import Printed, Tool
 
 needs_dev_module("statsmodels")
-
-Said = pytest.CaptureFixture[str]
 
 
 @dataclass
@@ -64,7 +63,7 @@ def links(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "links"
 
 
-def run(links: Path, out: Path, *more: str) -> int:
+def run(tool: Tool, links: Path, out: Path, *more: str, status: int | None = 0) -> Printed:
     options = [
         "--workload",
         "time:true",
@@ -77,20 +76,18 @@ def run(links: Path, out: Path, *more: str) -> int:
         "--retries",
         "0",
     ]
-    return main(["bench", "run", "--links", str(links), "-o", str(out), *options, *more])
+    return tool("bench", "run", "--links", links, "-o", out, *options, *more, status=status)
 
 
 @pytest.mark.thorough
 def test_blocks_are_interleaved_and_resumed(
-    links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
+    links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool
 ) -> None:
     out, board = tmp_path / "over", Board(lost=(5,))
     monkeypatch.setattr(run_command, "choose_target", lambda _: board)
-    assert run(links, out) == 4
-    assert "4 of 18 boots are" in capsys.readouterr().err
+    assert "4 of 18 boots are" in run(tool, links, out, status=4).err
     before = {path.name: (path / RESULTS).read_bytes() for path in sorted(out.iterdir())}
-    assert run(links, out) == 0
-    output = capsys.readouterr()
+    output = run(tool, links, out)
     names = ["link-01", "link-02", "link-03"]
     assert [path.name for path in sorted(out.iterdir())] == names
     assert all((out / name / RESULTS).read_bytes().startswith(before[name]) for name in names)
@@ -110,40 +107,38 @@ def test_blocks_are_interleaved_and_resumed(
     assert len([boot for boot in alone.boots if boot.void is None]) == 6
 
 
-def test_counts_of_links(links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+def test_counts_of_links(links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     """Counts differ between links; every link is its own base."""
     monkeypatch.setattr(run_command, "choose_target", lambda _: Board(evidence="exact"))
-    assert run(links, tmp_path / "exact", "--no-control") == 0
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    rows = [line.split() for line in run(tool, links, tmp_path / "exact", "--no-control").out.splitlines()]
     assert ["nop-nop", "1,000", "to", "3,000", "base"] in rows
     assert ["build", "1,001", "to", "3,001", "+1"] in rows
 
 
-def test_links_that_are_not_run(links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+def test_links_that_are_not_run(links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     monkeypatch.setattr(run_command, "choose_target", lambda _: Board())
-    assert run(tmp_path, tmp_path / "out") == 2
-    assert f"{tmp_path}: no links there: `prologue bench links` makes them" in capsys.readouterr().err
-    assert run(links, tmp_path / "out", "--reserve", "board=x") == 2
-    assert "--reserve: not with --links" in capsys.readouterr().err
+    printed = run(tool, tmp_path, tmp_path / "out", status=2)
+    assert f"{tmp_path}: no links there: `prologue bench links` makes them" in printed.err
+    assert "--reserve: not with --links" in run(tool, links, tmp_path / "out", "--reserve", "board=x", status=2).err
     board = Board()
     with pytest.MonkeyPatch.context() as without:
         without.setattr(run_command, "choose_target", lambda _: board)
         without.setitem(sys.modules, "statsmodels.stats.meta_analysis", None)
-        assert run(links, tmp_path / "out") == 2
-    assert "are compared by statsmodels, which is not installed" in capsys.readouterr().err
+        printed = run(tool, links, tmp_path / "out", status=2)
+    assert "are compared by statsmodels, which is not installed" in printed.err
     assert board.boots == [], "the report would fail after all of them"
     single = make(tmp_path / "single")
-    assert run(links, single) == 2
-    assert f"{single}: is a result set of a single link: name another directory" in capsys.readouterr().err
+    printed = run(tool, links, single, status=2)
+    assert f"{single}: is a result set of a single link: name another directory" in printed.err
     assert sorted(path.name for path in single.iterdir()) == [CAMPAIGN, RESULTS]
     record = links / "link-02" / "link.json"
     whole = record.read_text()
     record.write_text(whole.replace('"build_id": "', '"build_id": "00'))
     try:
-        assert run(links, tmp_path / "out") == 2
+        printed = run(tool, links, tmp_path / "out", status=2)
     finally:
         record.write_text(whole)
-    assert "link-02/vmlinux: is not the link that link.json beside it describes" in capsys.readouterr().err
+    assert "link-02/vmlinux: is not the link that link.json beside it describes" in printed.err
 
 
 def two_of(links: Path, directory: Path) -> Path:
@@ -154,47 +149,41 @@ def two_of(links: Path, directory: Path) -> Path:
 
 
 def test_links_of_which_nothing_was_booted_leave_the_plan(
-    links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
+    links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool
 ) -> None:
     """As after a Ctrl-C before the first boot: the report would wait for their boots."""
     out = tmp_path / "over"
     monkeypatch.setattr(run_command, "choose_target", lambda _: Board(lost=(1,)))
-    assert run(links, out) == 4
+    run(tool, links, out, status=4)
     for path in out.glob(f"*/{RESULTS}"):
         path.write_bytes(b"")
     monkeypatch.setattr(run_command, "choose_target", lambda _: Board())
-    capsys.readouterr()
-    assert run(two_of(links, tmp_path / "links"), out) == 0
-    text = " ".join(capsys.readouterr().out.split())
+    text = " ".join(run(tool, two_of(links, tmp_path / "links"), out).out.split())
     assert "4 boots of each variant, 1 run in each, in randomised blocks, over 2 links, seeds 1, 2" in text
     assert "seeds 1, 2, 3" not in text
     assert "unfinished" not in text
 
 
 def test_a_link_that_another_process_is_about_to_boot_stays_planned(
-    links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
+    links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool
 ) -> None:
     monkeypatch.setattr(run_command, "choose_target", lambda _: Board())
     plan = tmp_path / "over" / "link-03" / CAMPAIGN
     plan.parent.mkdir(parents=True)
     plan.write_text("{}")
     with hold(plan.parent):
-        assert run(two_of(links, tmp_path / "links"), tmp_path / "over") == 2
-    assert f"{plan.parent}: another process is recording there" in capsys.readouterr().err
+        printed = run(tool, two_of(links, tmp_path / "links"), tmp_path / "over", status=2)
+    assert f"{plan.parent}: another process is recording there" in printed.err
     assert plan.exists()
 
 
-def test_other_links_are_another_plan(
-    links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
-) -> None:
+def test_other_links_are_another_plan(links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     """Links that are added until the answer pleases prove nothing."""
     fewer = two_of(links, tmp_path / "links")
     monkeypatch.setattr(run_command, "choose_target", lambda _: Board(lost=(3,)))
     for number, (first, then) in enumerate(((fewer, links), (links, fewer))):
         out = tmp_path / f"over-{number}"
-        assert run(first, out) == 4
+        run(tool, first, out, status=4)
         before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-        capsys.readouterr()
-        assert run(then, out) == 2
-        assert f"{out}: was begun with other links (not of both: link-03)" in capsys.readouterr().err
+        assert f"{out}: was begun with other links (not of both: link-03)" in run(tool, then, out, status=2).err
         assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before

@@ -21,6 +21,7 @@ from prologue_bench.recorder.script import script
 from prologue_bench.recorder.task import Task
 from prologue_bench.results.model import Readback, Workload
 from tests.support.machine_tree import make_tree, run_script
+from tests.support.tool import Tool
 
 WORK: Final = (Workload("hackbench", "hackbench -g 10", "seconds", "lower", pattern=r"Time: \([0-9.]*\)"),)
 MACHINE: Final = {
@@ -81,16 +82,14 @@ def test_a_record_survives(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_reports_are_made_of_several_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_are_made_of_several_files(tmp_path: Path, tool: Tool) -> None:
     records = ten_of_each()
     names = [str(save(tmp_path / "monday.jsonl", *records[:9])), str(save(tmp_path / "tuesday.jsonl", *records[9:]))]
-    assert main(["bench", "compare", *names]) == 0
-    said = capsys.readouterr().out
+    said = tool("bench", "compare", *names).out
     assert "mov: different" in said
     assert "1.98% slower" in said
     assert "without read-back" not in said
-    assert main(["bench", "table", *names]) == 0
-    assert "10 boots of each variant, 2 runs in each" in capsys.readouterr().out
+    assert "10 boots of each variant, 2 runs in each" in tool("bench", "table", *names).out
     assert main(["bench", "plot", *names, "-o", str(tmp_path / "a.svg")]) == 0
     assert (tmp_path / "a.svg").stat().st_size > 1000
 
@@ -138,11 +137,10 @@ def test_boots_whose_settings_differ_are_refused(tmp_path: Path) -> None:
     assert len(read_records([path]).boots) == 2
 
 
-def test_settings_that_are_not_known_of_every_boot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_that_are_not_known_of_every_boot(tmp_path: Path, tool: Tool) -> None:
     records = [changed(r, gate_before=SET) for r in ten_of_each()]
     records[3] = changed(records[3], gate_before={**SET, "governors": [], "boost": None})
-    assert main(["bench", "compare", str(save(tmp_path / "a.jsonl", *records))]) == 0
-    said = " ".join(capsys.readouterr().out.split())
+    said = " ".join(tool("bench", "compare", save(tmp_path / "a.jsonl", *records)).out.split())
     assert "mov: different" in said
     assert "not recorded for every boot, so they may differ: governors (missing in 1), boost (missing in 1)" in said
 

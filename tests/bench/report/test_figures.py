@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-from prologue.cli.main import main
 from tests.support.result_sets import BASE, BUILD, BUILD_ID, CONTROL, Made, boots, campaign, make, make_exact, write
+from tests.support.tool import Tool
 
-Said = pytest.CaptureFixture[str]
 
-
-def test_a_figure_names_its_kernel_compiler_machine_and_file(tmp_path: Path, capsys: Said) -> None:
+def test_a_figure_names_its_kernel_compiler_machine_and_file(tmp_path: Path, tool: Tool) -> None:
     made = Made(effects={BUILD: 0.03})
     recorded = [replace(boot, gate_before={"compiler": "gcc 14.2.0, GNU ld 2.44"}) for boot in boots(made)]
     directory = str(write(tmp_path / "results", campaign(made), recorded))
-    assert main(["bench", "export", directory, "--for-mail"]) == 0
-    data = json.loads(capsys.readouterr().out)
+    data = tool("bench", "export", directory, "--for-mail").json
     (figure,) = data["figures"]
     assert (figure["variant"], figure["base"], figure["verdict"]) == (BUILD, BASE, "different")
     assert figure["kernel"]["build_id"] == BUILD_ID
@@ -32,9 +26,9 @@ def test_a_figure_names_its_kernel_compiler_machine_and_file(tmp_path: Path, cap
     assert max(map(len, data["lines"])) <= 75
 
 
-def test_exact_counts_are_figures_and_smoke_is_none(tmp_path: Path, capsys: Said) -> None:
-    assert main(["bench", "export", str(make_exact(tmp_path / "exact", {BASE: 48, BUILD: 32})), "--for-mail"]) == 0
-    (figure,) = json.loads(capsys.readouterr().out)["figures"]
+def test_exact_counts_are_figures_and_smoke_is_none(tmp_path: Path, tool: Tool) -> None:
+    printed = tool("bench", "export", make_exact(tmp_path / "exact", {BASE: 48, BUILD: 32}), "--for-mail")
+    (figure,) = printed.json["figures"]
     assert (figure["difference"], figure["compiler"]) == (-16, None)
-    assert main(["bench", "export", str(make(tmp_path / "smoke", Made(evidence="smoke"))), "--for-mail"]) == 2
-    assert "smoke evidence gives no figure" in capsys.readouterr().err
+    printed = tool("bench", "export", make(tmp_path / "smoke", Made(evidence="smoke")), "--for-mail", status=2)
+    assert "smoke evidence gives no figure" in printed.err

@@ -11,25 +11,23 @@ from typing import Any
 
 import pytest
 
-from prologue.cli.main import main
 from prologue_bench.results.store import RESULTS
 from tests.bench.recorder.test_reader import changed, one, save
 from tests.support.needs import needs_dev_module
 from tests.support.result_sets import BASE, BUILD, CONTROL, HACKBENCH, MESSAGING, Made, boots, campaign, make, write
+from tests.support.tool import Tool
 
 needs_dev_module("kcidb_io")
 import kcidb_io  # noqa: E402 - it may not be installed
 
 from prologue_bench.report import kcidb  # noqa: E402 - it imports kcidb_io
 
-Said = pytest.CaptureFixture[str]
 COMMIT = "0123456789abcdef" * 2 + "01234567"
 
 
-def export(capsys: Said, *words: object) -> Any:
+def export(tool: Tool, *words: object) -> Any:
     """The report; KernelCI's library has validated it, as an object of its own newest schema."""
-    assert main(["bench", "export", *map(str, words), "--kcidb", "--origin", "mylab"]) == 0
-    said = capsys.readouterr()
+    said = tool("bench", "export", *words, "--kcidb", "--origin", "mylab")
     assert said.err == ""
     report = json.loads(said.out)
     kcidb_io.schema.LATEST.validate_exactly(report)
@@ -40,9 +38,9 @@ def test_it_is_the_newest_schema() -> None:
     assert kcidb.SCHEMA is kcidb_io.schema.LATEST
 
 
-def test_a_test_for_each_boot_and_workload(tmp_path: Path, capsys: Said) -> None:
+def test_a_test_for_each_boot_and_workload(tmp_path: Path, tool: Tool) -> None:
     made = Made(pairs=3, workloads=(HACKBENCH, MESSAGING))
-    report = export(capsys, make(tmp_path, made))
+    report = export(tool, make(tmp_path, made))
     assert report["version"] == {"major": 5, "minor": 3}
     (checkout,) = report["checkouts"]
     builds = {build["misc"]["kind"]: build for build in report["builds"]}
@@ -70,30 +68,30 @@ def test_a_test_for_each_boot_and_workload(tmp_path: Path, capsys: Said) -> None
             assert test["environment"]["misc"]["cpu"] == "Cortex-A57"
 
 
-def test_the_same_results_have_the_same_identifiers(tmp_path: Path, capsys: Said) -> None:
+def test_the_same_results_have_the_same_identifiers(tmp_path: Path, tool: Tool) -> None:
     """A report that is submitted twice adds nothing; sets of one link share its checkout and builds."""
     one, other = make(tmp_path / "a", Made(pairs=2)), make(tmp_path / "b", Made(pairs=2, started=1))
-    first = export(capsys, one)
-    both = export(capsys, one, other)
+    first = export(tool, one)
+    both = export(tool, one, other)
     assert both["checkouts"] == first["checkouts"]
     assert both["builds"] == first["builds"]
     assert both["tests"][: len(first["tests"])] == first["tests"]
     assert len({test["id"] for test in both["tests"]}) == 12
 
 
-def test_boots_of_a_board_without_a_clock_are_several(tmp_path: Path, capsys: Said) -> None:
+def test_boots_of_a_board_without_a_clock_are_several(tmp_path: Path, tool: Tool) -> None:
     records = [changed(one("base", boot), started="1970-01-01T00:00:12Z") for boot in (1, 2)]
     path = save(tmp_path / "boots.jsonl", *records)
-    tests = export(capsys, path)["tests"]
+    tests = export(tool, path)["tests"]
     assert len({test["id"] for test in tests}) == len(tests) == 2
 
 
-def test_a_lost_boot_fails_a_void_one_is_missing(tmp_path: Path, capsys: Said) -> None:
+def test_a_lost_boot_fails_a_void_one_is_missing(tmp_path: Path, tool: Tool) -> None:
     made = Made(pairs=2)
     recorded = boots(made)
     recorded[0] = replace(recorded[0], void="lost: no power-off", values=MappingProxyType({}))
     recorded[1] = replace(recorded[1], void="gate: throttled")
-    report = export(capsys, write(tmp_path, campaign(made), recorded))
+    report = export(tool, write(tmp_path, campaign(made), recorded))
     lost, throttled, *counted = report["tests"]
     assert {test["status"] for test in counted} == {"DONE"}
     assert [test["status"] for test in (lost, throttled)] == ["FAIL", "MISS"]
@@ -103,27 +101,27 @@ def test_a_lost_boot_fails_a_void_one_is_missing(tmp_path: Path, capsys: Said) -
     assert "number" not in throttled
 
 
-def test_no_path_of_this_machine_is_published(tmp_path: Path, capsys: Said) -> None:
+def test_no_path_of_this_machine_is_published(tmp_path: Path, tool: Tool) -> None:
     made = Made(pairs=2)
     plan = replace(campaign(made), command="prologue bench run /home/me/secret/vmlinux")
-    assert "/home/me" not in json.dumps(export(capsys, write(tmp_path, plan, boots(made))))
+    assert "/home/me" not in json.dumps(export(tool, write(tmp_path, plan, boots(made))))
 
 
-def test_smoke_evidence_has_no_number(tmp_path: Path, capsys: Said) -> None:
-    for test in export(capsys, make(tmp_path, Made(pairs=2, evidence="smoke")))["tests"]:
+def test_smoke_evidence_has_no_number(tmp_path: Path, tool: Tool) -> None:
+    for test in export(tool, make(tmp_path, Made(pairs=2, evidence="smoke")))["tests"]:
         assert "number" not in test
         assert "measures the translator" in test["comment"]
         assert test["misc"]["samples"]
 
 
-def test_the_source_code(tmp_path: Path, capsys: Said) -> None:
+def test_the_source_code(tmp_path: Path, tool: Tool) -> None:
     path = make(tmp_path, Made(pairs=2))
     url = "https://git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git"
-    report = export(capsys, path, "--commit", COMMIT, "--repository", url, "--tree", "mainline")
+    report = export(tool, path, "--commit", COMMIT, "--repository", url, "--tree", "mainline")
     (checkout,) = report["checkouts"]
     assert (checkout["git_commit_hash"], checkout["git_repository_url"]) == (COMMIT, url)
     assert checkout["tree_name"] == "mainline"
-    report = export(capsys, path, "--checkout", "maestro:4711")
+    report = export(tool, path, "--checkout", "maestro:4711")
     assert "checkouts" not in report
     assert {build["checkout_id"] for build in report["builds"]} == {"maestro:4711"}
 
@@ -137,49 +135,44 @@ def test_the_source_code(tmp_path: Path, capsys: Said) -> None:
         ("--repository", "git@host:linux", "expected an https:// URL, found 'git@host:linux'"),
     ],
 )
-def test_bad_words(tmp_path: Path, option: str, value: str, said: str, capsys: Said) -> None:
-    words = ["bench", "export", str(tmp_path), "--kcidb", "--origin", "mylab", option, value]
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    assert ended.value.code == 2
-    assert f"{option}: {said}" in capsys.readouterr().err
+def test_bad_words(tmp_path: Path, option: str, value: str, said: str, tool: Tool) -> None:
+    words = ["bench", "export", tmp_path, "--kcidb", "--origin", "mylab", option, value]
+    assert f"{option}: {said}" in tool(*words, status=2).err
 
 
-def failing(capsys: Said, *words: object) -> str:
-    assert main(["bench", "export", *map(str, words), "--kcidb", "--origin", "mylab"]) == 2
-    return capsys.readouterr().err
+def failing(tool: Tool, *words: object) -> str:
+    return tool("bench", "export", *words, "--kcidb", "--origin", "mylab", status=2).err
 
 
-def test_refused(tmp_path: Path, capsys: Said) -> None:
+def test_refused(tmp_path: Path, tool: Tool) -> None:
     made = Made(pairs=2)
     one = make(tmp_path / "a", made)
     copied = write(tmp_path / "b", campaign(made), boots(made))
-    assert "boot 1, started 2026-01-01T00:01:00+00:00, is in " in failing(capsys, one, copied)
+    assert "boot 1, started 2026-01-01T00:01:00+00:00, is in " in failing(tool, one, copied)
     renumbered = [replace(boot, number=boot.number + 100) for boot in boots(made)]  # as a merge writes them
     assert "boot 101, started 2026-01-01T00:01:00+00:00, is in " in failing(
-        capsys, one, write(tmp_path / "c", campaign(made), renumbered)
+        tool, one, write(tmp_path / "c", campaign(made), renumbered)
     )
-    assert "a table made by hand" in failing(capsys, "example:2019-a57")
-    assert "is also an input" in failing(capsys, one, "-o", one / "results.jsonl")
+    assert "a table made by hand" in failing(tool, "example:2019-a57")
+    assert "is also an input" in failing(tool, one, "-o", one / "results.jsonl")
     odd = replace(campaign(made), machine=MappingProxyType({"arch": "AArch64"}))
-    said = failing(capsys, write(tmp_path / "odd", odd, boots(made)))
+    said = failing(tool, write(tmp_path / "odd", odd, boots(made)))
     assert "KernelCI's schema refuses builds.0.architecture: 'AArch64' does not match" in said
 
 
-def test_a_file(tmp_path: Path, capsys: Said) -> None:
+def test_a_file(tmp_path: Path, tool: Tool) -> None:
     path = make(tmp_path / "set", Made(pairs=2))
     out = path / "report.json"
     for _ in range(2):  # a report in a result set is no part of it
-        assert main(["bench", "export", str(path), "--kcidb", "--origin", "mylab", "-o", str(out)]) == 0
-        assert capsys.readouterr().out == f"{out}: written\n"
+        assert tool("bench", "export", path, "--kcidb", "--origin", "mylab", "-o", out).out == f"{out}: written\n"
     assert len(json.loads(out.read_text())["tests"]) == 6
     assert {test["misc"]["variant"] for test in json.loads(out.read_text())["tests"]} == {BASE, CONTROL, BUILD}
 
 
-def test_results_of_links_are_not_replaced(tmp_path: Path, capsys: Said) -> None:
+def test_results_of_links_are_not_replaced(tmp_path: Path, tool: Tool) -> None:
     link = make(tmp_path / "over" / "link-01", Made(pairs=2))
     out, words = link / RESULTS, ("--kcidb", "--origin", "mylab", "-o")
     before = out.read_bytes()
-    assert main(["bench", "export", str(tmp_path / "over"), *words, str(out)]) == 2
-    assert f"{out}: is also an input of this command" in capsys.readouterr().err
+    printed = tool("bench", "export", tmp_path / "over", *words, out, status=2)
+    assert f"{out}: is also an input of this command" in printed.err
     assert out.read_bytes() == before

@@ -6,21 +6,16 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-from prologue.cli.main import main
 from tests.support.result_sets import BASE, BUILD, CONTROL, Made, boots, campaign, make, make_exact, write
-
-Said = pytest.CaptureFixture[str]
-
-
-def compared(name: str, capsys: Said) -> list[str]:
-    assert main(["bench", "compare", name, "--format", "ktap"]) == 0
-    return capsys.readouterr().out.splitlines()
+from tests.support.tool import Tool
 
 
-def test_ktap(tmp_path: Path, capsys: Said) -> None:
-    lines = compared(str(make(tmp_path / "slower", Made(effects={BUILD: 0.03}))), capsys)
+def compared(name: str, tool: Tool) -> list[str]:
+    return tool("bench", "compare", name, "--format", "ktap").out.splitlines()
+
+
+def test_ktap(tmp_path: Path, tool: Tool) -> None:
+    lines = compared(str(make(tmp_path / "slower", Made(effects={BUILD: 0.03}))), tool)
     assert lines[:3] == ["KTAP version 1", "1..2", "  KTAP version 1"]
     assert [line for line in lines if line.lstrip().startswith(("ok", "not ok"))] == [
         f"  ok 1 {CONTROL}",
@@ -34,20 +29,20 @@ def test_ktap(tmp_path: Path, capsys: Said) -> None:
     values = [line for line in lines if ": value " in line]
     assert len(values) == 3
     assert all("unit seconds, variance " in line and line.endswith("n 12") for line in values)
-    lines = compared(str(make(tmp_path / "equal")), capsys)
+    lines = compared(str(make(tmp_path / "equal")), tool)
     assert "ok 1 hackbench, sockets" in lines
 
 
-def test_no_verdict_is_a_skip(tmp_path: Path, capsys: Said) -> None:
-    lines = compared(str(make(tmp_path / "few", Made(pairs=3))), capsys)
+def test_no_verdict_is_a_skip(tmp_path: Path, tool: Tool) -> None:
+    lines = compared(str(make(tmp_path / "few", Made(pairs=3))), tool)
     assert any(f"ok 2 {BUILD} # SKIP {BUILD}: too few boots" in line for line in lines)
     assert "ok 1 hackbench, sockets # SKIP no verdict" in lines
 
 
-def test_a_variant_of_which_no_boot_counts_is_a_skip(tmp_path: Path, capsys: Said) -> None:
+def test_a_variant_of_which_no_boot_counts_is_a_skip(tmp_path: Path, tool: Tool) -> None:
     made = Made(pairs=6)
     recorded = [replace(boot, void="lost: hung" if boot.variant == BUILD else None) for boot in boots(made)]
-    lines = compared(str(write(tmp_path / "void", campaign(made), recorded)), capsys)
+    lines = compared(str(write(tmp_path / "void", campaign(made), recorded)), tool)
     assert "  1..2" in lines
     assert f"  ok 2 {BUILD} # SKIP no boot counts" in lines
     assert "ok 1 hackbench, sockets # SKIP no verdict" in lines
@@ -55,14 +50,14 @@ def test_a_variant_of_which_no_boot_counts_is_a_skip(tmp_path: Path, capsys: Sai
     assert lines[-3:] == [f"  # {BUILD} was lost in 6 of 6 boots", f"  not ok 3 {BUILD}", "not ok 2 boots"]
 
 
-def test_a_hash_sign_begins_no_directive(tmp_path: Path, capsys: Said) -> None:
+def test_a_hash_sign_begins_no_directive(tmp_path: Path, tool: Tool) -> None:
     table = {"label": "w #1", "unit": "s", "direction": "lower", "samples": {"a": [5, 6, 7], "# SKIP it": [5, 6, 8]}}
     (tmp_path / "t.json").write_text(json.dumps(table))
-    results = [line.strip() for line in compared(str(tmp_path / "t.json"), capsys) if "ok 1 " in line]
+    results = [line.strip() for line in compared(str(tmp_path / "t.json"), tool) if "ok 1 " in line]
     assert [line.partition(" #")[0] for line in results] == ["ok 1 \\x23 SKIP it", "ok 1 w \\x231"]
 
 
-def test_exact_counts_have_no_percentages(tmp_path: Path, capsys: Said) -> None:
+def test_exact_counts_have_no_percentages(tmp_path: Path, tool: Tool) -> None:
     results = make_exact(tmp_path / "exact", {"nop;nop": 5, BUILD: 6})
-    assert main(["bench", "compare", str(results), "--format", "ktap"]) == 2
-    assert "--format ktap: exact evidence has no percentages" in capsys.readouterr().err
+    printed = tool("bench", "compare", results, "--format", "ktap", status=2)
+    assert "--format ktap: exact evidence has no percentages" in printed.err

@@ -9,11 +9,11 @@ from types import MappingProxyType
 
 import pytest
 
-from prologue.cli.main import main
 from prologue_bench.results.model import Variant, Workload
 from prologue_bench.targets.icount import BOOT
-from tests.bench.report.test_reports import Said, bench, check
+from tests.bench.report.test_reports import bench, check
 from tests.support.result_sets import HACKBENCH, Made, boots, campaign, make, write
+from tests.support.tool import Tool
 
 # As wide as counts of a large kernel become.
 SITES = 90_000
@@ -65,13 +65,13 @@ def links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 WORDS = ("compare", "--kernels", "stock/", "rival", "native=results/7")
 
 
-def test_one_table(links: Path, capsys: Said) -> None:
-    check("links.txt", bench(capsys, *WORDS))
-    check("links.md", bench(capsys, *WORDS, "--format", "markdown"))
+def test_one_table(links: Path, tool: Tool) -> None:
+    check("links.txt", bench(tool, *WORDS))
+    check("links.md", bench(tool, *WORDS, "--format", "markdown"))
 
 
-def test_json_holds_every_count(links: Path, capsys: Said) -> None:
-    document = json.loads(bench(capsys, *WORDS, "--json"))
+def test_json_holds_every_count(links: Path, tool: Tool) -> None:
+    document = json.loads(bench(tool, *WORDS, "--json"))
     assert (document["schema"], document["evidence"]) == ("prologue.bench-links/1", "exact")
     assert [measure["name"] for measure in document["measures"]] == list(BOOT)
     found = {kernel["label"]: tuple(kernel["counts"].values()) for kernel in document["kernels"]}
@@ -79,7 +79,7 @@ def test_json_holds_every_count(links: Path, capsys: Said) -> None:
     assert document["kernels"][-1]["build_id"] == "7777"
 
 
-def test_what_cannot_be_compared(links: Path, capsys: Said) -> None:
+def test_what_cannot_be_compared(links: Path, tool: Tool) -> None:
     make(links / "timed")
     link(links / "older", {"boot": COUNTS["rival"]}, release="6.1.192", layout="2")
     differing = link(links / "differing", {"boot": COUNTS["rival"]})
@@ -94,5 +94,4 @@ def test_what_cannot_be_compared(links: Path, capsys: Said) -> None:
         (("stock", "differing"), "ftrace_init: boot: runs differ (7560321 and 7560322)"),
     ):
         (links / "x").mkdir(exist_ok=True)
-        assert main(["bench", "compare", "--kernels", *words]) == 2
-        assert message in capsys.readouterr().err
+        assert message in tool("bench", "compare", "--kernels", *words, status=2).err

@@ -20,21 +20,19 @@ from prologue_bench.results.model import ResultSet
 from tests.bench.report.drawn import colours_of, draw, rectangles
 from tests.support.cases import one_quick
 from tests.support.result_sets import BASE, BUILD, HACKBENCH, MESSAGING, Made, boots, campaign, make, make_exact
+from tests.support.tool import Tool
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Said = pytest.CaptureFixture[str]
-
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("suffix", one_quick("svg", "png", "pdf"))
-def test_the_same_picture_is_the_same_file(tmp_path: Path, suffix: str, capsys: Said) -> None:
+def test_the_same_picture_is_the_same_file(tmp_path: Path, suffix: str, tool: Tool) -> None:
     one, other = tmp_path / f"one.{suffix}", tmp_path / f"other.{suffix}"
     for path in (one, other):
-        assert main(["bench", "plot", "example:2019-a57", "-o", str(path)]) == 0
+        assert tool("bench", "plot", "example:2019-a57", "-o", path).out == f"{path}: written\n"
     assert one.read_bytes() == other.read_bytes()
-    assert capsys.readouterr().out == f"{one}: written\n{other}: written\n"
     assert {path.name for path in tmp_path.iterdir()} == {one.name, other.name}
     if suffix == "png":
         assert one.read_bytes().startswith(b"\x89PNG")
@@ -97,11 +95,11 @@ def test_labels_are_no_formulas(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_refusals(tmp_path: Path, capsys: Said) -> None:
-    assert main(["bench", "plot", "example:2019-a57", "-o", str(tmp_path / "a.jpg")]) == 2
-    assert "a picture ends in .png, .svg, .pdf" in capsys.readouterr().err
-    assert main(["bench", "plot", "example:2019-a57", "-o", str(tmp_path / "none" / "a.png")]) == 2
-    assert "a.png: cannot be created: No such file or directory" in capsys.readouterr().err
+def test_refusals(tmp_path: Path, tool: Tool) -> None:
+    printed = tool("bench", "plot", "example:2019-a57", "-o", tmp_path / "a.jpg", status=2)
+    assert "a picture ends in .png, .svg, .pdf" in printed.err
+    printed = tool("bench", "plot", "example:2019-a57", "-o", tmp_path / "none" / "a.png", status=2)
+    assert "a.png: cannot be created: No such file or directory" in printed.err
     assert not list(tmp_path.iterdir())
 
 
@@ -185,10 +183,10 @@ def test_no_word_is_lost_in_a_picture_of_another_size(size: tuple[int, int]) -> 
     assert notes.get_text().split() == whole.split()
 
 
-def test_a_picture_without_room_for_its_sentences(tmp_path: Path, capsys: Said) -> None:
+def test_a_picture_without_room_for_its_sentences(tmp_path: Path, tool: Tool) -> None:
     words = ["bench", "plot", str(make(tmp_path / "set")), "-o", str(tmp_path / "a.png"), "--size", "900x300"]
-    assert main(words) == 2
-    assert re.search(r"--size: no room for \d+ lines of sentences: more pixels, or --no-notes", capsys.readouterr().err)
+    printed = tool(*words, status=2)
+    assert re.search(r"--size: no room for \d+ lines of sentences: more pixels, or --no-notes", printed.err)
     for size in ("900x300", "500x300"):
         assert main([*words[:-1], size, "--no-notes"]) == 0
 

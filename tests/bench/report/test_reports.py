@@ -13,7 +13,6 @@ from types import MappingProxyType
 
 import pytest
 
-from prologue.cli.main import main
 from prologue_bench.recorder.workloads import BOOT
 from prologue_bench.report.layout import WIDTH, command_lines
 from tests.support.formats import as_format
@@ -30,14 +29,13 @@ from tests.support.result_sets import (
     make_exact,
     write,
 )
+from tests.support.tool import Tool
 
-Said = pytest.CaptureFixture[str]
 GOLDEN = Path(__file__).parent / "golden"
 
 
-def bench(capsys: Said, *words: str) -> str:
-    assert main(["bench", *words]) == 0
-    said = capsys.readouterr()
+def bench(tool: Tool, *words: str) -> str:
+    said = tool("bench", *words)
     assert said.err == ""
     return said.out
 
@@ -94,14 +92,14 @@ def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", ["2019-a57", "2019-a53"])
-def test_the_tables_of_2019(name: str, capsys: Said) -> None:
-    text = bench(capsys, "compare", f"example:{name}")
+def test_the_tables_of_2019(name: str, tool: Tool) -> None:
+    text = bench(tool, "compare", f"example:{name}")
     assert ("0.9% faster" if name == "2019-a57" else "2.1% slower") in text
     check(f"{name}.txt", text)
-    check(f"{name}-table.txt", bench(capsys, "table", f"example:{name}"))
+    check(f"{name}-table.txt", bench(tool, "table", f"example:{name}"))
 
 
-def test_medians_of_boots_without_a_pair_are_explained(tmp_path: Path, capsys: Said) -> None:
+def test_medians_of_boots_without_a_pair_are_explained(tmp_path: Path, tool: Tool) -> None:
     """The base lacks the boots of the faster half: medians say 5% slower, pairs say equal."""
     made = Made(pairs=16)
     recorded = [
@@ -115,21 +113,21 @@ def test_medians_of_boots_without_a_pair_are_explained(tmp_path: Path, capsys: S
         if not (boot.variant == BASE and (boot.block or 0) in (1, 2, 3, 5, 6, 7))
     ]
     write(tmp_path, campaign(made), recorded)
-    text = " ".join(bench(capsys, "compare", str(tmp_path)).split())
+    text = " ".join(bench(tool, "compare", str(tmp_path)).split())
     assert f"{BUILD}: medians alone differ by -" in text
     assert "%; the change is the mean over pairs, and some boots have none" in text
     write(tmp_path, campaign(made), [boot for boot in recorded if (boot.block or 0) >= 8])
-    assert "medians alone" not in bench(capsys, "compare", str(tmp_path))
+    assert "medians alone" not in bench(tool, "compare", str(tmp_path))
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", [*MADE, "exact", "half-void", "coarse"])
-def test_reports(sets: Path, name: str, capsys: Said) -> None:
-    check(f"{name}.txt", bench(capsys, "compare", name))
+def test_reports(sets: Path, name: str, tool: Tool) -> None:
+    check(f"{name}.txt", bench(tool, "compare", name))
 
 
 @pytest.mark.parametrize("values", [(5.731234567, 5.731234568), (100 / 3, 200 / 7)])
-def test_numbers_without_an_error_are_short(values: tuple[float, float], tmp_path: Path, capsys: Said) -> None:
+def test_numbers_without_an_error_are_short(values: tuple[float, float], tmp_path: Path, tool: Tool) -> None:
     """One boot of one run, timed to the nanosecond."""
     made = Made(pairs=1, runs=1, control=False)
     seconds = dict(zip((BASE, BUILD), values, strict=True))
@@ -138,19 +136,19 @@ def test_numbers_without_an_error_are_short(values: tuple[float, float], tmp_pat
     ]
     write(tmp_path, campaign(made), recorded)
     for command in ("compare", "table"):
-        shown = [line for line in bench(capsys, command, str(tmp_path)).splitlines() if str(tmp_path) not in line]
+        shown = [line for line in bench(tool, command, str(tmp_path)).splitlines() if str(tmp_path) not in line]
         assert max(map(len, shown)) <= WIDTH
 
 
 @pytest.mark.thorough
-def test_a_variant_that_is_not_in_the_table_is_named(tmp_path: Path, capsys: Said) -> None:
+def test_a_variant_that_is_not_in_the_table_is_named(tmp_path: Path, tool: Tool) -> None:
     made = Made(pairs=6)
     recorded = [replace(boot, void="lost" if boot.variant == BUILD else None) for boot in boots(made)]
-    text = bench(capsys, "compare", str(write(tmp_path / "void", campaign(made), recorded)))
+    text = bench(tool, "compare", str(write(tmp_path / "void", campaign(made), recorded)))
     assert f"\nnot compared, since no boot counts: {BUILD}\n" in text
 
 
-def test_comparisons_of_too_few_boots_raise_no_false_alarms(tmp_path: Path, capsys: Said) -> None:
+def test_comparisons_of_too_few_boots_raise_no_false_alarms(tmp_path: Path, tool: Tool) -> None:
     """Two workloads, of which one does not vary: its verdict cannot be different."""
     for pairs, constant in ((4, False), (8, True)):
         made = Made(pairs=pairs, workloads=(HACKBENCH, MESSAGING))
@@ -159,43 +157,43 @@ def test_comparisons_of_too_few_boots_raise_no_false_alarms(tmp_path: Path, caps
             for b in boots(made)
         ]
         write(tmp_path / str(pairs), campaign(made), recorded)
-        assert "each with a false alarm" not in bench(capsys, "compare", str(tmp_path / str(pairs)))
+        assert "each with a false alarm" not in bench(tool, "compare", str(tmp_path / str(pairs)))
 
 
-def test_other_forms(sets: Path, capsys: Said) -> None:
-    check("different.md", bench(capsys, "compare", "different", "--format", "markdown"))
-    check("different-table.txt", bench(capsys, "table", "different"))
-    check("different-table.md", bench(capsys, "table", "different", "--format", "markdown"))
+def test_other_forms(sets: Path, tool: Tool) -> None:
+    check("different.md", bench(tool, "compare", "different", "--format", "markdown"))
+    check("different-table.txt", bench(tool, "table", "different"))
+    check("different-table.md", bench(tool, "table", "different", "--format", "markdown"))
 
 
 @pytest.mark.usefixtures("sets")
-def test_the_same_twice(capsys: Said) -> None:
-    assert bench(capsys, "compare", "inconclusive") == bench(capsys, "compare", "inconclusive")
+def test_the_same_twice(tool: Tool) -> None:
+    assert bench(tool, "compare", "inconclusive") == bench(tool, "compare", "inconclusive")
 
 
-def test_another_machine_is_not_an_emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+def test_another_machine_is_not_an_emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     """What ``bench record`` took on x86 is smoke evidence, but QEMU has nothing to do with it."""
     monkeypatch.chdir(tmp_path)
     made = Made(evidence="smoke")
     write(tmp_path / "x86", replace(campaign(made), machine=MappingProxyType({"arch": "x86_64"})), boots(made))
-    said = " ".join(bench(capsys, "compare", "x86").split())
+    said = " ".join(bench(tool, "compare", "x86").split())
     assert "no comparison: smoke evidence. The machine is x86_64, where no arm64 prologue runs" in said
     assert "TCG" not in said
 
 
 @pytest.mark.usefixtures("sets")
-def test_smoke_prints_no_percentage(capsys: Said) -> None:
+def test_smoke_prints_no_percentage(tool: Tool) -> None:
     for form in ("text", "markdown"):
-        said = bench(capsys, "compare", "smoke", *as_format(form))
+        said = bench(tool, "compare", "smoke", *as_format(form))
         assert "%" not in said
         assert "faster" not in said
-    data = json.loads(bench(capsys, "compare", "smoke", "--json"))
+    data = json.loads(bench(tool, "compare", "smoke", "--json"))
     assert data["workloads"][0]["comparisons"] == []
 
 
 @pytest.mark.usefixtures("sets")
-def test_json_holds_every_sample(capsys: Said) -> None:
-    data = json.loads(bench(capsys, "compare", "different", "--json", "--margin", "0.5%"))
+def test_json_holds_every_sample(tool: Tool) -> None:
+    data = json.loads(bench(tool, "compare", "different", "--json", "--margin", "0.5%"))
     assert data["schema"] == "prologue.bench-compare/1"
     assert data["settings"]["margin"] == 0.005
     assert data["settings"]["resampling_seed"] == 2019
@@ -206,7 +204,7 @@ def test_json_holds_every_sample(capsys: Said) -> None:
     assert (control["variant"], build["variant"], build["verdict"]) == (CONTROL, BUILD, "different")
     assert build["low"] < build["ratio"] < build["high"]
     assert second["aa_difference"] == abs(control["ratio"] - 1)
-    table = json.loads(bench(capsys, "table", "different", "--json"))
+    table = json.loads(bench(tool, "table", "different", "--json"))
     assert table["schema"] == "prologue.bench-table/1"
     assert [row["runs"] for row in table["rows"]] == [120] * 6
 
@@ -214,18 +212,16 @@ def test_json_holds_every_sample(capsys: Said) -> None:
 @pytest.mark.thorough
 @pytest.mark.usefixtures("sets")
 @pytest.mark.parametrize("margin", ["1.25", "0.375", "12.3456789"])
-def test_a_margin_is_said_as_it_was_given(margin: str, capsys: Said) -> None:
-    text = bench(capsys, "compare", "equivalent", "--margin", margin)
+def test_a_margin_is_said_as_it_was_given(margin: str, tool: Tool) -> None:
+    text = bench(tool, "compare", "equivalent", "--margin", margin)
     assert f"equivalent within +-{margin}% " in text
     assert f"  within +-{margin}%\n" in text
     assert text.endswith(f"$ prologue bench compare equivalent --margin {margin}\n")
     if margin == "12.3456789":
-        assert f", yet within +-{margin}%" in " ".join(
-            bench(capsys, "compare", "different", "--margin", margin).split()
-        )
+        assert f", yet within +-{margin}%" in " ".join(bench(tool, "compare", "different", "--margin", margin).split())
 
 
-def test_labels_cannot_break_a_mail(tmp_path: Path, capsys: Said) -> None:
+def test_labels_cannot_break_a_mail(tmp_path: Path, tool: Tool) -> None:
     table = {
         "label": "caf\u00e9 \x1b[31m" + "x" * 90, "unit": "s", "direction": "lower",
         "machine": {"host": "\u202e" * 40},
@@ -234,21 +230,21 @@ def test_labels_cannot_break_a_mail(tmp_path: Path, capsys: Said) -> None:
     path = tmp_path / "table.json"
     path.write_text(json.dumps(table))
     for command in ("compare", "table"):
-        text = bench(capsys, command, str(path))
+        text = bench(tool, command, str(path))
         assert text.isascii()
         assert "\x1b" not in text
         shown = [line for line in text.splitlines() if str(path) not in line]
         assert max(map(len, shown)) <= WIDTH
-        assert "a \\| very long" in bench(capsys, command, str(path), "--format", "markdown")
+        assert "a \\| very long" in bench(tool, command, str(path), "--format", "markdown")
 
 
 @pytest.mark.parametrize("command", ["compare", "table"])
-def test_markdown_shows_names_as_they_are(command: str, tmp_path: Path, capsys: Said) -> None:
+def test_markdown_shows_names_as_they_are(command: str, tmp_path: Path, tool: Tool) -> None:
     names = ["sort <in >out; grep '*x*' | wc", "_a_ `b` ~~c~~ &amp; [d](e) \\*", "a_b <br>"]
     names += ["## of May", "> 6.1", "- x9", "+ x9"]
     table = {"label": names[0], "unit": "s", "direction": "lower", "samples": {name: [1, 2] for name in names[1:]}}
     (tmp_path / "t.json").write_text(json.dumps(table))
-    text = bench(capsys, command, str(tmp_path / "t.json"), "--format", "markdown")
+    text = bench(tool, command, str(tmp_path / "t.json"), "--format", "markdown")
     from markdown_it import MarkdownIt
 
     tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
@@ -260,25 +256,25 @@ def test_markdown_shows_names_as_they_are(command: str, tmp_path: Path, capsys: 
     assert all(any(name in line for line in shown) for name in names)
 
 
-def test_the_command_that_recorded_can_be_pasted(tmp_path: Path, capsys: Said) -> None:
+def test_the_command_that_recorded_can_be_pasted(tmp_path: Path, tool: Tool) -> None:
     words = ["prologue", "bench", "run", "--target", "ssh:root@board", "--workload", "time:sleep 1; echo 'it is done'"]
     for k in range(5):
         words += ["--workload", f"hackbench:process,sockets,g={k + 1},l=1000"]
     for name, command in (("a", shlex.join(words)), ("b", "typed by hand, and it's no command")):
         write(tmp_path / name, replace(campaign(Made()), command=command), boots(Made()))
-    lines = bench(capsys, "compare", str(tmp_path / "a")).splitlines()
+    lines = bench(tool, "compare", str(tmp_path / "a")).splitlines()
     begin = lines.index("recorded by:") + 1
     end = next(k for k, line in enumerate(lines) if line.startswith("$ prologue bench compare"))
     assert shlex.split("\n".join(lines[begin:end]).replace("\\\n", "")) == ["$", *words]
     assert max(map(len, lines[begin:end])) <= WIDTH
-    assert "recorded by: typed by hand, and it's no command\n" in bench(capsys, "compare", str(tmp_path / "b"))
+    assert "recorded by: typed by hand, and it's no command\n" in bench(tool, "compare", str(tmp_path / "b"))
 
 
 @pytest.mark.usefixtures("sets")
 @pytest.mark.parametrize("name", ["different", "exact"])
-def test_a_table_ends_with_its_command(name: str, capsys: Said) -> None:
-    assert bench(capsys, "table", name).endswith(f"\n$ prologue bench table {name}\n")
-    made = bench(capsys, "table", name, "--format", "markdown")
+def test_a_table_ends_with_its_command(name: str, tool: Tool) -> None:
+    assert bench(tool, "table", name).endswith(f"\n$ prologue bench table {name}\n")
+    made = bench(tool, "table", name, "--format", "markdown")
     assert made.endswith(f"\n```\nprologue bench table {name}\n```\n")
 
 
@@ -299,11 +295,11 @@ def test_a_long_command_is_broken_between_words() -> None:
 
 
 @pytest.mark.parametrize("pairs", [6, 20])
-def test_how_many_boots_would_see_a_millisecond(pairs: int, tmp_path: Path, capsys: Said) -> None:
+def test_how_many_boots_would_see_a_millisecond(pairs: int, tmp_path: Path, tool: Tool) -> None:
     """Four times the boots see half of it; the made boots take 5.7 s."""
     make(tmp_path / "boots", Made(pairs=pairs, workloads=(BOOT,)))
-    text = " ".join(bench(capsys, "compare", str(tmp_path / "boots")).split())
-    report = json.loads(bench(capsys, "compare", str(tmp_path / "boots"), "--json"))
+    text = " ".join(bench(tool, "compare", str(tmp_path / "boots")).split())
+    report = json.loads(bench(tool, "compare", str(tmp_path / "boots"), "--json"))
     (workload,) = report["workloads"]
     (other,) = (each for each in workload["comparisons"] if each["variant"] == BUILD)
     base = next(each["median"] for each in workload["variants"] if each["label"] == BASE)
@@ -311,20 +307,19 @@ def test_how_many_boots_would_see_a_millisecond(pairs: int, tmp_path: Path, caps
     assert boots > 100
     assert f"to see 1 ms takes about {boots:,} boots of each variant" in text
     make(tmp_path / "hackbench", Made(pairs=pairs))
-    assert "to see 1 ms" not in bench(capsys, "compare", str(tmp_path / "hackbench"))
+    assert "to see 1 ms" not in bench(tool, "compare", str(tmp_path / "hackbench"))
 
 
-def test_a_report_in_a_file(tmp_path: Path, capsys: Said) -> None:
+def test_a_report_in_a_file(tmp_path: Path, tool: Tool) -> None:
     """It may lie in the result set, and is never written over what it is made of."""
     results = make(tmp_path / "campaign", Made())
-    printed = bench(capsys, "compare", str(results))
+    printed = bench(tool, "compare", str(results))
     report = results / "report.txt"
-    assert bench(capsys, "compare", str(results), "-o", str(report)) == f"{report}: written\n"
+    assert bench(tool, "compare", str(results), "-o", str(report)) == f"{report}: written\n"
     assert report.read_text() == printed
     before = (results / "results.jsonl").read_bytes()
     for command in ("compare", "export"):
         form = ["--csv"] if command == "export" else []
         for file in ("results.jsonl", "campaign.json"):
-            assert main(["bench", command, *form, str(results), "-o", str(results / file)]) == 2
-            assert f"{results / file}: " in capsys.readouterr().err
+            assert f"{results / file}: " in tool("bench", command, *form, results, "-o", results / file, status=2).err
     assert (results / "results.jsonl").read_bytes() == before

@@ -11,10 +11,10 @@ from prologue.cli.main import main
 from prologue_bench.analysis.compare import compare
 from prologue_bench.analysis.sources import open_results
 from tests.support.result_sets import BASE, BUILD, HACKBENCH, MESSAGING, Made, make
+from tests.support.tool import Tool
 
 FILES = Path(__file__).with_name("foreign")
 HACK = "hackbench process mode, 1 groups, 40 descriptors each"
-Said = pytest.CaptureFixture[str]
 
 
 def named(text: str) -> list[str]:
@@ -39,15 +39,14 @@ def named(text: str) -> list[str]:
     ids=["hackbench", "hackbench, a file a boot", "hyperfine", "pyperf", "Go", "CSV with boots", "TSV with rates"],
 )  # fmt: skip
 def test_files_of_other_programs(
-    names: str, variants: tuple[str, ...], workloads: tuple[str, ...], boots: bool, capsys: Said
+    names: str, variants: tuple[str, ...], workloads: tuple[str, ...], boots: bool, tool: Tool
 ) -> None:
     results = open_results(named(names))
     campaign = results.campaign
     assert tuple(variant.label for variant in campaign.variants) == variants
     assert tuple(workload.name for workload in campaign.workloads) == workloads
     assert (campaign.base, results.boots_known) == (variants[0], boots)
-    assert main(["bench", "compare", *named(names)]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
+    printed = " ".join(tool("bench", "compare", *named(names)).out.split())
     assert ("the order of boots is not known" if boots else "boots are unknown") in printed
     assert "samples taken by other programs" in printed
 
@@ -112,11 +111,10 @@ BY_HAND = "docs/json.md has a table to write by hand, in ten lines to copy"
         "hole",
     ],
 )
-def test_what_is_refused_and_why(content: str, message: str, tmp_path: Path, capsys: Said) -> None:
+def test_what_is_refused_and_why(content: str, message: str, tmp_path: Path, tool: Tool) -> None:
     path = tmp_path / "results.txt"
     path.write_text(content)
-    assert main(["bench", "compare", str(path)]) == 2
-    error = capsys.readouterr().err
+    error = tool("bench", "compare", path, status=2).err
     assert error.startswith(f"prologue: {path}")
     assert message in error
     assert error.count("\n") == 1

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from prologue.cli.main import main
 from prologue_bench.analysis.sources import open_results
 from prologue_bench.errors import BenchError
 from prologue_bench.results.merge import merge
 from prologue_bench.results.model import Readback
 from prologue_bench.results.store import CAMPAIGN, RESULTS, read_results
 from tests.support.result_sets import BUILD, BUILD_ID, HACKBENCH, Made, boots, campaign, make, write
+from tests.support.tool import Tool
 
 
 def test_read_back_as_written(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_merge_numbers_on(tmp_path: Path) -> None:
 
 
 def test_reports_name_boots_of_merged_sets_as_their_files_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool
 ) -> None:
     """Their numbers go on over all sets, and the same number is another boot in the second file."""
     monkeypatch.chdir(tmp_path)
@@ -219,11 +219,9 @@ def test_reports_name_boots_of_merged_sets_as_their_files_do(
         slow = {workload: (60.0, *values[1:]) for workload, values in recorded[3].values.items()}
         recorded[1], recorded[3] = replace(recorded[1], void="throttled"), replace(recorded[3], values=slow)
         write(Path(name), campaign(made), recorded)
-    assert main(["bench", "compare", "a", "b"]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
+    printed = " ".join(tool("bench", "compare", "a", "b").out.split())
     assert re.search(r"boot 2 of a, [^;]*;nop \(throttled\); boot 2 of b, [^;]*;nop \(throttled\)", printed), printed
-    assert main(["bench", "table", "a", "b"]) == 0
-    text = " ".join(capsys.readouterr().out.split())
+    text = " ".join(tool("bench", "table", "a", "b").out.split())
     assert "(boot 4 of b)" in text
     assert "(boot 10)" not in text
 

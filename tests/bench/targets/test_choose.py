@@ -7,20 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.cli.parser import build_parser
 from prologue_bench.targets.choose import choose_target
 from prologue_bench.targets.qemu import QemuTarget
 from tests.mini_kernel.build import Spec
+from tests.support.tool import Tool
 
-Said = pytest.CaptureFixture[str]
 
-
-def run(capsys: Said, tmp_path: Path, *more: str) -> tuple[int, str]:
+def run(tool: Tool, tmp_path: Path, *more: str) -> tuple[int, str]:
     """``bench run`` on a vmlinux that is not there."""
     missing = str(tmp_path / "vmlinux")
-    status = main(["bench", "run", missing, "-o", str(tmp_path / "out"), "--workload", "time:true", *more])
-    return status, capsys.readouterr().err
+    printed = tool("bench", "run", missing, "-o", tmp_path / "out", "--workload", "time:true", *more, status=None)
+    return printed.status, printed.err
 
 
 @pytest.mark.parametrize(
@@ -43,21 +41,19 @@ def run(capsys: Said, tmp_path: Path, *more: str) -> tuple[int, str]:
         ((), "vmlinux: cannot be opened: No such file or directory"),
     ],
 )
-def test_bad_input_is_one_line_and_leaves_nothing(
-    capsys: Said, tmp_path: Path, more: tuple[str, ...], said: str
-) -> None:
-    status, error = run(capsys, tmp_path, *more)
+def test_bad_input_is_one_line_and_leaves_nothing(tool: Tool, tmp_path: Path, more: tuple[str, ...], said: str) -> None:
+    status, error = run(tool, tmp_path, *more)
     assert status == 2
     assert said in error
     assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
-def test_a_place_that_cannot_be_written(capsys: Said, mini: Callable[[Spec], Path], tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written(tool: Tool, mini: Callable[[Spec], Path], tmp_path: Path) -> None:
     vmlinux = str(mini(Spec()))
     for place in ("/dev/null/x", "/proc/x"):
-        assert main(["bench", "run", vmlinux, "-o", place, "--workload", "time:true", "--modules", str(tmp_path)]) == 2
-        assert capsys.readouterr().err.startswith(f"prologue: {place}: ")
+        printed = tool("bench", "run", vmlinux, "-o", place, "--workload", "time:true", "--modules", tmp_path, status=2)
+        assert printed.err.startswith(f"prologue: {place}: ")
 
 
 @pytest.mark.parametrize(
@@ -71,16 +67,15 @@ def test_a_place_that_cannot_be_written(capsys: Said, mini: Callable[[Spec], Pat
         ("--seed", "-1", 0),
     ],
 )
-def test_numbers_that_cannot_be(capsys: Said, tmp_path: Path, option: str, value: str, lowest: int) -> None:
-    with pytest.raises(SystemExit) as done:
-        run(capsys, tmp_path, option, value)
-    assert done.value.code == 2
-    assert f"{option}: not a number from {lowest} on: {value!r}" in capsys.readouterr().err
+def test_numbers_that_cannot_be(tool: Tool, tmp_path: Path, option: str, value: str, lowest: int) -> None:
+    status, error = run(tool, tmp_path, option, value)
+    assert status == 2
+    assert f"{option}: not a number from {lowest} on: {value!r}" in error
 
 
-def test_an_open_quote_for_the_doctor(capsys: Said) -> None:
-    assert main(["bench", "doctor", "--target", "ssh:board", "--ssh-options='x"]) == 2
-    assert capsys.readouterr().err == """prologue: --ssh-options "'x": No closing quotation\n"""
+def test_an_open_quote_for_the_doctor(tool: Tool) -> None:
+    printed = tool("bench", "doctor", "--target", "ssh:board", "--ssh-options='x", status=2)
+    assert printed.err == """prologue: --ssh-options "'x": No closing quotation\n"""
 
 
 @pytest.mark.parametrize(

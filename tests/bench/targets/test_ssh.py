@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
 from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
 from prologue_bench.recorder.gate import evidence, evidence_of
 from prologue_bench.recorder.task import Task
@@ -21,6 +20,7 @@ from prologue_bench.targets.install import Hook, Kexec, parse_install
 from prologue_bench.targets.remote import Remote, Transcript, execute
 from prologue_bench.targets.ssh import SshTarget
 from tests.support.processes import until_gone
+from tests.support.tool import Tool
 
 PATIENCE = 600  # seconds for what takes a moment on an idle machine
 SAID = ("arch aarch64", "model Some board", "online 0-5", "memory 3914212", "midr 0x00000000410fd034")
@@ -168,13 +168,12 @@ case $text in *kexec_loaded*) echo 'kexec its kernel is built without CONFIG_KEX
 """
 
 
-def test_the_doctor_of_a_board_that_needs_no_kexec(bin_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_doctor_of_a_board_that_needs_no_kexec(bin_path: Path, tool: Tool) -> None:
     """It is installed by a command: what kexec lacks there says nothing."""
     place(bin_path, "ssh", NO_KEXEC)
-    assert main(["bench", "doctor", "--target", "ssh:board"]) == 2
-    assert "board cannot start an Image by kexec: its kernel is built without CONFIG_KEXEC" in capsys.readouterr().err
-    assert main(["bench", "doctor", "--target", "ssh:board", "--install", "true --slot b"]) == 4
-    said = capsys.readouterr().err
+    printed = tool("bench", "doctor", "--target", "ssh:board", status=2)
+    assert "board cannot start an Image by kexec: its kernel is built without CONFIG_KEXEC" in printed.err
+    said = tool("bench", "doctor", "--target", "ssh:board", "--install", "true --slot b", status=4).err
     assert "kexec" not in said
     assert "the recorder's output is not complete: no begin" in said
 

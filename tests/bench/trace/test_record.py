@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from prologue.kernel.kernel import Kernel
 from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
 from tests.support.needs import needs_common_tools
+from tests.support.tool import Tool
 
 pytestmark = pytest.mark.qemu
 
@@ -53,11 +53,10 @@ def slide(path: Path) -> int:
 
 
 @pytest.mark.thorough
-def test_it_is_what_was_executed(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_what_was_executed(mini: Mini, tmp_path: Path, tool: Tool) -> None:
     """From reset to power-off: how far each CPU comes in a part of it depends on how busy this machine is."""
     vmlinux, out, truth = mini(Spec()), tmp_path / "out", tmp_path / "truth"
-    assert main(command(vmlinux, out, "--save-truth", str(truth), "--json")) == 0
-    said = json.loads(capsys.readouterr().out)
+    said = tool(*command(vmlinux, out, "--save-truth", str(truth), "--json")).json
     recorded, executed = ranges(out), np.frombuffer(truth.read_bytes()[16:], EXECUTED)
     assert said["ended_by"] == "machine"
     assert len(said["cpus"]) == 2
@@ -114,10 +113,9 @@ def test_a_window(mini: Mini, tmp_path: Path) -> None:
     assert end.vaddr not in mine
 
 
-def test_a_count(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_count(mini: Mini, tmp_path: Path, tool: Tool) -> None:
     vmlinux, out = mini(Spec()), tmp_path / "out"
-    assert main(command(vmlinux, out, "--begin", "work_fibonacci", "--count", "20000", "--json")) == 0
-    said = json.loads(capsys.readouterr().out)
+    said = tool(*command(vmlinux, out, "--begin", "work_fibonacci", "--count", "20000", "--json")).json
     assert said["ended_by"] == "count"
     assert said["instructions"] == ranges(out)["count"].sum() >= 20_000
 
@@ -136,34 +134,30 @@ def test_a_count(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["--begin", "die_exception"], "the window never began: the machine ended"),
     ],
 )
-def test_what_cannot_be(
-    mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
-) -> None:
+def test_what_cannot_be(mini: Mini, tmp_path: Path, tool: Tool, options: list[str], said: str) -> None:
     out = tmp_path / "out"
     vmlinux = mini(Spec())
     named = {"OUT": str(out), "DUMP": str(tmp_path / "dump"), "VMLINUX": str(vmlinux)}
-    status = main(command(vmlinux, out, *(named.get(word, word) for word in options)))
-    error = capsys.readouterr().err
+    printed = tool(*command(vmlinux, out, *(named.get(word, word) for word in options)), status=None)
+    error = printed.err
     assert said in error
-    assert status == (4 if "window" in said or "dumped" in said else 2)
+    assert printed.status == (4 if "window" in said or "dumped" in said else 2)
 
 
-def test_what_is_loaded_is_a_module(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_loaded_is_a_module(mini: Mini, tmp_path: Path, tool: Tool) -> None:
     vmlinux, out = str(mini(Spec())), tmp_path / "out"
     for wrong, said in ((vmlinux, "is not a module"), ("/proc", "not a regular file"), ("/nowhere", "No such file")):
-        assert main(["trace", "record", vmlinux, "-o", str(out), "--insmod", wrong]) == 2
-        assert said in capsys.readouterr().err
+        assert said in tool("trace", "record", vmlinux, "-o", out, "--insmod", wrong, status=2).err
     assert not out.exists()
 
 
-def test_outputs_are_no_inputs(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_outputs_are_no_inputs(mini: Mini, tool: Tool) -> None:
     vmlinux = mini(Spec())
     before = vmlinux.read_bytes()
-    assert main(command(vmlinux, vmlinux)) == 2
-    assert "is also an input" in capsys.readouterr().err
+    assert "is also an input" in tool(*command(vmlinux, vmlinux), status=2).err
     assert vmlinux.read_bytes() == before
 
 
-def test_a_command_is_needed(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["trace", "record", str(mini(Spec())), "-o", str(tmp_path / "out"), "--command", " "]) == 2
-    assert "--command: no command" in capsys.readouterr().err
+def test_a_command_is_needed(mini: Mini, tmp_path: Path, tool: Tool) -> None:
+    printed = tool("trace", "record", mini(Spec()), "-o", tmp_path / "out", "--command", " ", status=2)
+    assert "--command: no command" in printed.err

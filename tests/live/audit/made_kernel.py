@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from prologue.cli.main import main
 from tests.mini_kernel.build import run_command
 from tests.support.cores import running
 from tests.support.elf_edit import ElfEdit
+from tests.support.tool import Printed, Tool
 
 TEXT = 0xFFFF_8000_0800_1000  # where tests' VMCOREINFO has _stext
 NOP, MOVZ, MOVK = 0xD503201F, 0xD2800000, 0xF2800000
@@ -111,8 +111,8 @@ def constants(vmlinux: Path, values: Mapping[str, int]) -> dict[int, int]:
     }
 
 
-def audit(vmlinux: Path, changes: Mapping[int, int], *options: str) -> int:
-    """The exit code of an audit of the kernel with these words changed, by link-time address."""
+def audit(tool: Tool, vmlinux: Path, changes: Mapping[int, int], *options: str, status: int | None = 0) -> Printed:
+    """An audit of the kernel with these words changed, by link-time address."""
     core = vmlinux.with_name("core")
     core.write_bytes(running(vmlinux, changes))
-    return main(["live", "audit", str(vmlinux), str(core), *options])
+    return tool("live", "audit", vmlinux, core, *options, status=status)

@@ -25,6 +25,7 @@ from tests.support.built import Mini
 from tests.support.cores import SLIDE, core, image_of, running, vmcoreinfo
 from tests.support.elf_edit import MOV, NOP, ElfEdit
 from tests.support.formats import as_format
+from tests.support.tool import Printed, Tool
 
 BRK, BRK_0 = 0xD4200080, 0xD4200000
 
@@ -34,37 +35,32 @@ def vmlinux(mini: Mini) -> Path:
     return process(mini(Spec(form="relr", labels=True)))
 
 
-def run(vmlinux: Path, changes: dict[int, int], *options: str) -> int:
-    return main([*AUDIT, *map(str, as_running(vmlinux, changes)), *options])
+def run(tool: Tool, vmlinux: Path, changes: dict[int, int], *options: str, status: int | None = 0) -> Printed:
+    return tool(*AUDIT, *as_running(vmlinux, changes), *options, status=status)
 
 
-def test_a_clean_kernel(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    capsys.readouterr()
-    assert run(vmlinux, {}) == 0
-    said = capsys.readouterr().out.splitlines()
+def test_a_clean_kernel(vmlinux: Path, tool: Tool) -> None:
+    said = run(tool, vmlinux, {}).out.splitlines()
     assert said[0].split() == ["mechanism", "words", "that", "could", "change", "changed", "wrong", "not", "decided"]
     assert any(line.split() == ["first", "slots", "15", "0", "0", "0"] for line in said)
     assert said[-1].startswith(f"{vmlinux.with_name('core')}: nothing wrong found, 15 words not decided (6.1.0-mini, ")
 
 
-def test_an_unprocessed_kernel_that_booted(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unprocessed_kernel_that_booted(mini: Mini, tool: Tool) -> None:
     """Its boot wrote every MOV: differences that are explained."""
     path = mini(Spec(form="relr"))
     elf = ElfEdit(path)
     changes = {elf.first_slot(slot, call_ops=False): MOV for slot in elf.live_slots()}
-    assert run(path, changes, "--json") == 0
-    data = json.loads(capsys.readouterr().out)
+    data = run(tool, path, changes, "--json").json
     (first,) = [row for row in data["files"][0]["mechanisms"] if row["mechanism"] == "first slots"]
     assert (first["words"], first["changed"], first["wrong"]) == (15, 15, 0)
 
 
-def test_findings_say_what_is_where(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_findings_say_what_is_where(vmlinux: Path, tool: Tool) -> None:
     elf = ElfEdit(vmlinux)
     leaf = elf.value("work_leaf")
     changes = {leaf: NOP, leaf + 8: BRK_0, leaf + 12: BRK_0, elf.value("label_user"): 0x14000004}
-    capsys.readouterr()
-    assert run(vmlinux, changes, "--json") == 1
-    data = json.loads(capsys.readouterr().out)
+    data = run(tool, vmlinux, changes, "--json", status=1).json
     found = {(f["code"], f["symbol"], f["symbol_offset"]): f for f in data["findings"]}
     assert set(found) == {("PL501", "work_leaf", 0), ("PL503", "work_leaf", 8), ("PL309", "label_user", 0)}
     message = found["PL503", "work_leaf", 8]["message"]
@@ -76,23 +72,20 @@ def test_findings_say_what_is_where(vmlinux: Path, capsys: pytest.CaptureFixture
     assert not data["passed"]
 
 
-def test_the_text_names_where_a_call_goes(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_text_names_where_a_call_goes(vmlinux: Path, tool: Tool) -> None:
     elf = ElfEdit(vmlinux)
     second, target = elf.value("work_leaf") + 4, elf.value("work_add") + 8
-    capsys.readouterr()
-    assert run(vmlinux, {second: 0x94000000 | (target - second) // 4 & 0x3FFFFFF}) == 1
-    said = capsys.readouterr().out
+    said = run(tool, vmlinux, {second: 0x94000000 | (target - second) // 4 & 0x3FFFFFF}, status=1).out
     assert "PL502 live-call-target-unknown (error): 1" in said
     assert f"holds `bl #{target:#x}` (work_add+0x8), linked `nop`; expected " in said
     assert ": 1 error, 14 words not decided (" in said.splitlines()[-1]
 
 
 @pytest.mark.parametrize("kind", ["json", "sarif", "junit", "ktap"])
-def test_formats(vmlinux: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_formats(vmlinux: Path, kind: str, tool: Tool) -> None:
     out = vmlinux.with_name("report")
-    capsys.readouterr()
-    assert run(vmlinux, {ElfEdit(vmlinux).value("work_leaf"): NOP}, *as_format(kind), "-o", str(out)) == 1
-    assert "1 error" in capsys.readouterr().err
+    printed = run(tool, vmlinux, {ElfEdit(vmlinux).value("work_leaf"): NOP}, *as_format(kind), "-o", str(out), status=1)
+    assert "1 error" in printed.err
     text = out.read_text()
     if kind == "junit":
         (failure,) = ET.fromstring(text).iter("failure")  # noqa: S314 - our own
@@ -104,22 +97,18 @@ def test_formats(vmlinux: Path, kind: str, capsys: pytest.CaptureFixture[str]) -
         assert "PL501" in json.dumps(json.loads(text)["findings" if kind == "json" else "runs"])
 
 
-def test_quiet(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    capsys.readouterr()
-    assert run(vmlinux, {}, "-q") == 0
-    assert capsys.readouterr().out == ""
+def test_quiet(vmlinux: Path, tool: Tool) -> None:
+    assert run(tool, vmlinux, {}, "-q").out == ""
     changes = {ElfEdit(vmlinux).value("work_leaf"): NOP}
-    assert run(vmlinux, changes) == 1
-    everything = capsys.readouterr().out.splitlines()
-    assert run(vmlinux, changes, "-q") == 1
-    brief = capsys.readouterr().out.splitlines()
+    everything = run(tool, vmlinux, changes, status=1).out.splitlines()
+    brief = run(tool, vmlinux, changes, "-q", status=1).out.splitlines()
     assert "PL501" in brief[0]
     assert brief[-1] == everything[-1]
     assert set(brief) < set(everything)
     assert not [line for line in brief if line.startswith(("mechanism", "not looked at", "struct offsets"))]
 
 
-def test_a_page_of_zeros_is_no_missing_page(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_of_zeros_is_no_missing_page(vmlinux: Path, tool: Tool) -> None:
     """Zeros that memory has are what runs; only what it does not have is as linked."""
     start, image = image_of(vmlinux)
     section = ElfEdit(vmlinux).elf.get_section_by_name(".text")
@@ -129,13 +118,10 @@ def test_a_page_of_zeros_is_no_missing_page(vmlinux: Path, capsys: pytest.Captur
     image[at : at + 0x1000] = bytes(0x1000)
     source = vmlinux.with_name("core")
     source.write_bytes(core([(start + SLIDE, (1 << 64) - 1, bytes(image))], [vmcoreinfo()]))
-    capsys.readouterr()
-    assert main([*AUDIT, str(vmlinux), str(source)]) == 1
-    assert "PL503" in capsys.readouterr().out
+    assert "PL503" in tool(*AUDIT, vmlinux, source, status=1).out
     pieces = [(start + SLIDE, bytes(image[:at])), (page + 0x1000 + SLIDE, bytes(image[at + 0x1000 :]))]
     source.write_bytes(core([(vaddr, (1 << 64) - 1, data) for vaddr, data in pieces], [vmcoreinfo()]))
-    assert main([*AUDIT, str(vmlinux), str(source)]) == 0
-    assert f"not looked at: .text: {rest:,} words that memory does not have" in capsys.readouterr().out
+    assert f"not looked at: .text: {rest:,} words that memory does not have" in tool(*AUDIT, vmlinux, source).out
 
 
 def captured(vmlinux: Path, changes: dict[int, int], kprobes: tuple[str, ...]) -> Path:
@@ -148,26 +134,22 @@ def captured(vmlinux: Path, changes: dict[int, int], kprobes: tuple[str, ...]) -
     return out
 
 
-def test_a_capture_names_its_kprobes(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_capture_names_its_kprobes(vmlinux: Path, tool: Tool) -> None:
     """One that is in the list is right, covers a first slot, and cannot be compared with its original."""
     leaf = ElfEdit(vmlinux).value("work_leaf")
     listed = f"{leaf:016x}  k  work_leaf+0x0    "
     other = listed.replace(f"{leaf:016x}", f"{leaf + 64:016x}")
     for lines, status in (((listed,), 0), ((other,), 1), ((f"{listed}[DISABLED]",), 1)):
-        capsys.readouterr()
-        assert main([*AUDIT, str(vmlinux), str(captured(vmlinux, {leaf: BRK}, lines))]) == status
-        said = capsys.readouterr().out
+        said = tool(*AUDIT, vmlinux, captured(vmlinux, {leaf: BRK}, lines), status=status).out
         assert ("breakpoints" in said) == (status == 0)
         assert ("PL501" in said) == (status == 1)
 
 
-def test_a_source_that_does_not_know_its_kprobes(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_source_that_does_not_know_its_kprobes(vmlinux: Path, tool: Tool) -> None:
     """Their BRKs cannot be decided, which is said once for each; others are no kprobes' in any case."""
     leaf = ElfEdit(vmlinux).value("work_leaf")
     source = captured(vmlinux, {leaf: BRK, leaf + 8: BRK}, ())
-    capsys.readouterr()
-    assert main([*AUDIT, str(vmlinux), str(source)]) == 0
-    said = capsys.readouterr().out
+    said = tool(*AUDIT, vmlinux, source).out
     rows = {line.rsplit(maxsplit=4)[0]: line.split()[-4:] for line in said.splitlines() if line[-1].isdigit()}
     assert rows["first slots"] == ["15", "0", "0", "1"]
     assert rows["breakpoints"] == ["2", "2", "0", "1"]
@@ -176,7 +158,7 @@ def test_a_source_that_does_not_know_its_kprobes(vmlinux: Path, capsys: pytest.C
     assert main([*AUDIT, str(vmlinux), str(captured(vmlinux, {leaf: BRK_0}, ()))]) == 1
 
 
-def test_rules_that_are_not_to_run(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rules_that_are_not_to_run(vmlinux: Path, tool: Tool) -> None:
     """Wrong words of two rules, of which one does not run: its findings are not there, and every format says so."""
     elf = ElfEdit(vmlinux)
     changes = {elf.value("work_leaf") + 12: BRK_0, elf.value("work_leaf") + 4: 0x94000010}
@@ -185,19 +167,16 @@ def test_rules_that_are_not_to_run(vmlinux: Path, capsys: pytest.CaptureFixture[
         (("--ignore", "live-text-unexplained"), {"PL502"}, "PL503"),
         (("--select", "PL503,PL504"), {"PL503"}, "PL502"),
     ):
-        capsys.readouterr()
-        assert run(vmlinux, changes, *options, "--json") == 1
-        data = json.loads(capsys.readouterr().out)
+        data = run(tool, vmlinux, changes, *options, "--json", status=1).json
         assert {finding["code"] for finding in data["findings"]} == codes
         (note,) = [note for note in data["not_looked_at"] if note.startswith(f"what {lacking} finds: the rule was ")]
         assert note.endswith("by the command line")
         assert lacking in data["summary"].partition("without ")[2]
-    assert run(vmlinux, {}, "--ignore", "PL503", "--format", "junit") == 0
-    suite = ET.fromstring(capsys.readouterr().out)[0]  # noqa: S314 - our own output
+    suite = ET.fromstring(run(tool, vmlinux, {}, "--ignore", "PL503", "--format", "junit").out)[0]  # noqa: S314 - our own output
     assert "not run: PL503: ignored by the command line" in (suite.findtext("system-out") or "")
     assert not [case for case in suite.iter("testcase") if case.get("name", "").startswith("PL503")]
-    assert run(vmlinux, {}, "--ignore", "PL503", "--format", "sarif") == 0
-    assert "PL503" in json.dumps(json.loads(capsys.readouterr().out)["runs"][0]["invocations"])
+    printed = run(tool, vmlinux, {}, "--ignore", "PL503", "--format", "sarif")
+    assert "PL503" in json.dumps(printed.json["runs"][0]["invocations"])
 
 
 @pytest.mark.parametrize(
@@ -208,46 +187,41 @@ def test_rules_that_are_not_to_run(vmlinux: Path, capsys: pytest.CaptureFixture[
         (("--ignore", "PL777"), "no rule 'PL777'"),
     ],
 )
-def test_rules_of_which_none_is_left(
-    vmlinux: Path, options: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(vmlinux, {}, *options) == 2
-    assert message in capsys.readouterr().err
+def test_rules_of_which_none_is_left(vmlinux: Path, options: tuple[str, ...], message: str, tool: Tool) -> None:
+    assert message in run(tool, vmlinux, {}, *options, status=2).err
 
 
-def refused(vmlinux: Path, source: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    capsys.readouterr()
-    assert main([*AUDIT, str(vmlinux), str(source)]) == 2
-    said = capsys.readouterr()
+def refused(vmlinux: Path, source: Path, tool: Tool) -> str:
+    said = tool(*AUDIT, vmlinux, source, status=2)
     assert said.out == ""
     assert said.err.count("\n") == 1
     return said.err
 
 
-def test_what_cannot_be_audited(vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_audited(vmlinux: Path, tmp_path: Path, tool: Tool) -> None:
     good = running(vmlinux, {})
     source = tmp_path / "source"
     source.write_bytes(good[: len(good) // 2])
-    assert "truncated" in refused(vmlinux, source, capsys)
+    assert "truncated" in refused(vmlinux, source, tool)
     source.write_bytes(core([(0xFFFFFFFF81000000, 0, bytes(4096))], [vmcoreinfo()], machine=62))
-    assert "arm64" in refused(vmlinux, source, capsys)
+    assert "arm64" in refused(vmlinux, source, tool)
     source.write_bytes(core([(0xFFFF000000000000, (1 << 64) - 1, bytes(4096))], [vmcoreinfo()]))
-    assert "there is no memory" in refused(vmlinux, source, capsys)
+    assert "there is no memory" in refused(vmlinux, source, tool)
     source.write_bytes(good)
     stripped = tmp_path / "stripped"
     elf = ElfEdit(vmlinux)
     header = elf.elf["e_shoff"] + 64 * elf.elf.get_section_index(".symtab")
     elf.data[header + 4 : header + 8] = b"\1\0\0\0"  # SHT_PROGBITS
     elf.save(stripped)
-    assert "no symbol table" in refused(stripped, source, capsys)
-    assert "no such" in refused(vmlinux, tmp_path / "nothing", capsys).lower()
+    assert "no symbol table" in refused(stripped, source, tool)
+    assert "no such" in refused(vmlinux, tmp_path / "nothing", tool).lower()
 
 
-def test_the_report_of_another_kernel(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_of_another_kernel(vmlinux: Path, tool: Tool) -> None:
     start, image = image_of(vmlinux)
     source, out = vmlinux.with_name("core"), vmlinux.with_name("report")
     source.write_bytes(core([(start + SLIDE, (1 << 64) - 1, bytes(image))], [vmcoreinfo(SLIDE - 0x1000)]))
-    assert "(PL505)" in refused(vmlinux, source, capsys)
+    assert "(PL505)" in refused(vmlinux, source, tool)
     assert main([*AUDIT, str(vmlinux), str(source), "-o", str(out), "--json"]) == 2
     data = json.loads(out.read_text())
     assert [finding["code"] for finding in data["findings"]] == ["PL505"]
@@ -255,9 +229,8 @@ def test_the_report_of_another_kernel(vmlinux: Path, capsys: pytest.CaptureFixtu
     assert main([*AUDIT, str(vmlinux), str(source), "-o", str(out), "--format", "html"]) == 2
     assert "what PL501 finds: the rule was not run: memory is of another kernel" in out.read_text()
     assert "All text in memory was looked at." not in out.read_text()
-    capsys.readouterr()
-    assert main([*AUDIT, str(vmlinux), str(source), "--format", "ktap"]) == 2
-    cases = [line.strip() for line in capsys.readouterr().out.splitlines() if "ok " in line and " PL" in line]
+    printed = tool(*AUDIT, vmlinux, source, "--format", "ktap", status=2)
+    cases = [line.strip() for line in printed.out.splitlines() if "ok " in line and " PL" in line]
     (judged,) = [case for case in cases if "# SKIP not run: memory is of another kernel" not in case]
     assert judged.startswith("not ok ")
     assert "PL505" in judged

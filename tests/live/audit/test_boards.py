@@ -13,6 +13,7 @@ from tests.rules.fixture import AUDIT, as_running, process
 from tests.support.built import Mini
 from tests.support.cores import SLIDE
 from tests.support.elf_edit import NOP, ElfEdit
+from tests.support.tool import Tool
 
 
 @pytest.fixture
@@ -26,14 +27,13 @@ def memory(vmlinux: Path, name: str, changes: dict[int, int]) -> str:
     return str(Path(source).rename(vmlinux.with_name(name)))
 
 
-def test_ten_machines_are_one_page(vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ten_machines_are_one_page(vmlinux: Path, tmp_path: Path, tool: Tool) -> None:
     wrong = ElfEdit(vmlinux).value("work_leaf")
     boards = [memory(vmlinux, f"board-{k}", {wrong: NOP} if k == 3 else {}) for k in range(9)]
     first, *more = [*boards, str(tmp_path / "off")]
     out = tmp_path / "boards.html"
     options = [word for board in more for word in ("--board", board)]
-    assert main([*AUDIT, str(vmlinux), first, *options, "--format", "html", "-o", str(out)]) == 2  # one is not there
-    output = capsys.readouterr()
+    output = tool(*AUDIT, vmlinux, first, *options, "--format", "html", "-o", out, status=2)  # one is not there
     assert output.err.splitlines()[-1] == f"{out}: 10 machines: 1 not audited, 1 failed, 8 passed"
     assert f"{tmp_path / 'off'}: " in output.err
     page = out.read_text()
@@ -60,25 +60,20 @@ def test_the_page_says_which_rules_did_not_run(vmlinux: Path, tmp_path: Path) ->
     assert out.read_text().count("without PL501)") == 2  # in each machine's row
 
 
-def test_another_boot_is_named_on_the_terminal(
-    vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_boot_is_named_on_the_terminal(vmlinux: Path, tmp_path: Path, tool: Tool) -> None:
     good, other = memory(vmlinux, "good", {}), Path(memory(vmlinux, "other", {}))
     slide = f"KERNELOFFSET={SLIDE:x}\n".encode()
     assert slide in other.read_bytes()
     other.write_bytes(other.read_bytes().replace(slide, f"KERNELOFFSET={SLIDE + 0x10000:x}\n".encode()))
     page = ["--format", "html", "-o", str(tmp_path / "page.html")]
-    assert main([*AUDIT, str(vmlinux), good, "--board", str(other), *page]) == 2
-    assert "(PL505)" in capsys.readouterr().err
+    assert "(PL505)" in tool(*AUDIT, vmlinux, good, "--board", other, *page, status=2).err
 
 
 @pytest.mark.parametrize(
     "options", [[], ["--json"], ["LATER", "--format", "html"]], ids=["text", "json", "two memories"]
 )
-def test_what_is_of_one_machine_is_refused(
-    options: list[str], vmlinux: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_of_one_machine_is_refused(options: list[str], vmlinux: Path, tool: Tool) -> None:
     board = memory(vmlinux, "board", {})
     words = [board if word == "LATER" else word for word in options]
-    assert main([*AUDIT, str(vmlinux), board, *words, "--board", board]) == 2
-    assert "--board makes one page of several machines: give --format html" in capsys.readouterr().err
+    printed = tool(*AUDIT, vmlinux, board, *words, "--board", board, status=2)
+    assert "--board makes one page of several machines: give --format html" in printed.err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from tests.support.built import Mini
 from tests.support.cores import image_of, vmcoreinfo
 from tests.support.elf_edit import NOP, ElfEdit
 from tests.support.formats import as_format
+from tests.support.tool import Tool
 
 BRK = 0xD4200080
 
@@ -48,17 +48,16 @@ def captured(
     return out
 
 
-def compared(vmlinux: Path, *sources: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
-    capsys.readouterr()
-    status = main([*AUDIT, str(vmlinux), *map(str, sources), "--json"])
-    return status, json.loads(capsys.readouterr().out)
+def compared(vmlinux: Path, *sources: Path, tool: Tool) -> tuple[int, dict[str, Any]]:
+    printed = tool(*AUDIT, vmlinux, *sources, "--json", status=None)
+    return printed.status, printed.json
 
 
 def call(elf: ElfEdit, vaddr: int, target: str) -> int:
     return a64.encode_b(vaddr, elf.value(target), link=True)
 
 
-def test_what_changed_and_that_it_might(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_changed_and_that_it_might(vmlinux: Path, tool: Tool) -> None:
     elf = ElfEdit(vmlinux)
     names = ("work_leaf", "work_add", "work_sub")
     seconds = [elf.value(name) + 4 for name in names]
@@ -66,45 +65,39 @@ def test_what_changed_and_that_it_might(vmlinux: Path, capsys: pytest.CaptureFix
     changes = {vaddr: call(elf, vaddr, "ftrace_caller") for vaddr in seconds} | {probe: BRK}
     first = captured(vmlinux, "first", {})
     second = captured(vmlinux, "second", changes, (f"{probe:016x}  k  work_empty+0x0    ",))
-    status, data = compared(vmlinux, first, second, capsys=capsys)
+    status, data = compared(vmlinux, first, second, tool=tool)
     assert status == 0
     assert data["transitions"] == [
         {"mechanism": "second slots", "old": "NOP", "new": "BL", "words": 3, "verdict": "allowed", "allowed": True},
         {"mechanism": "breakpoints", "old": "MOV X9, X30", "new": "BRK", "words": 1,
          "verdict": "allowed, under stop_machine", "allowed": True},
     ]  # fmt: skip
-    capsys.readouterr()
-    assert main([*AUDIT, str(vmlinux), str(first), str(first)]) == 0
-    assert f"nothing changed since {first}" in capsys.readouterr().out
+    assert f"nothing changed since {first}" in tool(*AUDIT, vmlinux, first, first).out
 
 
-def test_quiet_leaves_json_whole(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_leaves_json_whole(vmlinux: Path, tool: Tool) -> None:
     command = [*AUDIT, str(vmlinux), str(captured(vmlinux, "first", {})), "-q"]
-    assert (main(command), capsys.readouterr().out) == (0, "")
-    assert main([*command, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["passed"]
+    assert tool(*command).out == ""
+    assert tool(*command, "--json").json["passed"]
 
 
-def test_a_name_of_memory_is_printed_on_one_line(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_of_memory_is_printed_on_one_line(vmlinux: Path, tool: Tool) -> None:
     label = ElfEdit(vmlinux).value("label_user")
     odd, turned = captured(vmlinux, "odd\n\x1b[31m", {}), captured(vmlinux, "turned", {label: B_LABEL_TARGET})
     for later in (odd, turned):
-        main([*AUDIT, str(vmlinux), str(odd), str(later)])
-        said = capsys.readouterr().out
+        said = tool(*AUDIT, vmlinux, odd, later, status=None).out
         assert rf"since {odd.parent}/odd\n\x1b[31m" in said
         assert "\x1b" not in said
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_an_intruder_is_wrong_although_a_call_is_allowed(
-    vmlinux: Path, which: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_intruder_is_wrong_although_a_call_is_allowed(vmlinux: Path, which: int, tool: Tool) -> None:
     """In the second memory or in the first: NOP -> BL is on the list, but not to there."""
     elf = ElfEdit(vmlinux)
     second = elf.value("work_leaf") + 4
     bad = captured(vmlinux, "bad", {second: call(elf, second, "work_add")})
     good = captured(vmlinux, "good", {})
-    status, data = compared(vmlinux, *((good, bad) if which else (bad, good)), capsys=capsys)
+    status, data = compared(vmlinux, *((good, bad) if which else (bad, good)), tool=tool)
     assert status == 1
     (finding,) = data["findings"]
     assert (finding["code"], finding["symbol"]) == ("PL502", "work_leaf")
@@ -113,18 +106,18 @@ def test_an_intruder_is_wrong_although_a_call_is_allowed(
     assert transition["verdict"] == ("wrong, see above" if which else "allowed")
 
 
-def test_a_turned_jump_label_is_wrong(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_turned_jump_label_is_wrong(vmlinux: Path, tool: Tool) -> None:
     label = ElfEdit(vmlinux).value("label_user")
     first, second = captured(vmlinux, "first", {}), captured(vmlinux, "second", {label: B_LABEL_TARGET})
-    status, data = compared(vmlinux, first, second, capsys=capsys)
+    status, data = compared(vmlinux, first, second, tool=tool)
     assert status == 1
     assert [transition["verdict"] for transition in data["transitions"]] == ["wrong, see above"]
 
 
-def test_a_first_slot_that_was_written_late_was_not_allowed(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_first_slot_that_was_written_late_was_not_allowed(vmlinux: Path, tool: Tool) -> None:
     leaf = ElfEdit(vmlinux).value("work_leaf")
     status, data = compared(
-        vmlinux, captured(vmlinux, "first", {leaf: NOP}), captured(vmlinux, "second", {}), capsys=capsys
+        vmlinux, captured(vmlinux, "first", {leaf: NOP}), captured(vmlinux, "second", {}), tool=tool
     )
     assert status == 1  # the first is wrong
     (transition,) = data["transitions"]
@@ -134,17 +127,15 @@ def test_a_first_slot_that_was_written_late_was_not_allowed(vmlinux: Path, capsy
     }  # fmt: skip
 
 
-def test_two_boots_are_not_compared(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_boots_are_not_compared(vmlinux: Path, tool: Tool) -> None:
     first, second = captured(vmlinux, "first", {}), captured(vmlinux, "second", {}, boot="two")
-    capsys.readouterr()
-    assert main([*AUDIT, str(vmlinux), str(first), str(second)]) == 2
-    said = capsys.readouterr().err
+    said = tool(*AUDIT, vmlinux, first, second, status=2).err
     assert "is of another boot than" in said
     assert said.count("\n") == 1
 
 
 @pytest.mark.thorough
-def test_a_report_names_the_source_that_did_not_decide(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_names_the_source_that_did_not_decide(vmlinux: Path, tool: Tool) -> None:
     """The first had words that were being changed; of both nothing says which second slots are traced."""
     place = ElfEdit(vmlinux).value("work_leaf") + 12
     first, second = captured(vmlinux, "first", {}, unstable=(place,)), captured(vmlinux, "second", {})
@@ -152,20 +143,16 @@ def test_a_report_names_the_source_that_did_not_decide(vmlinux: Path, capsys: py
     for allowed in (True, False):
         command = [word for word in AUDIT if allowed or word != "--allow-undecided"]
         for kind in ("ktap", "junit", "sarif"):
-            capsys.readouterr()
-            assert main([*command, str(vmlinux), str(first), str(second), *as_format(kind)]) == UNDECIDED
-            said[kind] = capsys.readouterr().out
+            said[kind] = tool(*command, vmlinux, first, second, *as_format(kind), status=UNDECIDED).out
             assert f"words of {first}" in said[kind].replace("%20", " ")
             assert (f"words of {second}" in said[kind].replace("%20", " ")) != allowed
         changing = [line for line in said["ktap"].splitlines() if "# error: " in line and "being changed" in line]
         assert len(changing) == 1
 
 
-def test_dumps_of_two_boots_at_one_address(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dumps_of_two_boots_at_one_address(tmp_path: Path, tool: Tool) -> None:
     """As with nokaslr: memory itself says of which boot it is."""
     vmlinux = make(tmp_path)
     first = saved(vmlinux).rename(tmp_path / "first")
     assert main([*AUDIT, str(vmlinux), str(first), str(saved(vmlinux))]) != 2
-    capsys.readouterr()
-    assert main([*AUDIT, str(vmlinux), str(first), str(saved(vmlinux, {"sysctl_bootid": 1}))]) == 2
-    assert "is of another boot than" in capsys.readouterr().err
+    assert "is of another boot than" in tool(*AUDIT, vmlinux, first, saved(vmlinux, {"sysctl_bootid": 1}), status=2).err

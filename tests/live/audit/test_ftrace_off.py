@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from tests.live.audit.made_kernel import NOP, audit, link
 from tests.support.cores import SLIDE
 from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_mini_kernel_tools
+from tests.support.tool import Tool
 
 _BODY = """
 	.text
@@ -67,33 +67,29 @@ record:	.quad 0, 0x80000001
 )
 def test_words_of_the_moment_before(
     calls: str, graph: str, variables: dict[str, str | int], wrong: set[str], *, tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    tool: Tool,
 ) -> None:  # fmt: skip
-    assert judged(tmp_path, capsys, calls, graph, variables)[0] == wrong
+    assert judged(tmp_path, tool, calls, graph, variables)[0] == wrong
 
 
 @pytest.mark.parametrize("variables", [{"saved": "stub", "enabled": 0}, {}])
-def test_what_was_started_or_ended_meanwhile(
-    variables: dict[str, str | int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_started_or_ended_meanwhile(variables: dict[str, str | int], tmp_path: Path, tool: Tool) -> None:
     """The second: the last tracer ended while ftrace was off, and then it was enabled again."""
     needs_mini_kernel_tools()
-    assert judged(tmp_path, capsys, "traces", "nop", variables | {"function": "stub"}) == (set(), 1)
-    assert judged(tmp_path, capsys, "stub", "nop", variables | {"function": "stub"}) == (set(), 0)
+    assert judged(tmp_path, tool, "traces", "nop", variables | {"function": "stub"}) == (set(), 1)
+    assert judged(tmp_path, tool, "stub", "nop", variables | {"function": "stub"}) == (set(), 0)
 
 
 @pytest.mark.parametrize("variables", [{"saved": "stub", "enabled": 0}, {}, {"enabled": 0}])
-def test_while_functions_are_traced_ftrace_is_on(
-    variables: dict[str, str | int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_while_functions_are_traced_ftrace_is_on(variables: dict[str, str | int], tmp_path: Path, tool: Tool) -> None:
     """Turning ftrace off would have disabled their records: somebody else wrote these variables."""
     variables |= {"function": "stub", "records": 1}
-    assert judged(tmp_path, capsys, "traces", "nop", variables)[0] == {"ftrace_call"}
-    assert judged(tmp_path, capsys, "stub", "nop", variables)[0] == set()
+    assert judged(tmp_path, tool, "traces", "nop", variables)[0] == {"ftrace_call"}
+    assert judged(tmp_path, tool, "stub", "nop", variables)[0] == set()
 
 
 def judged(
-    directory: Path, capsys: pytest.CaptureFixture[str], calls: str, graph: str, variables: dict[str, str | int]
+    directory: Path, tool: Tool, calls: str, graph: str, variables: dict[str, str | int]
 ) -> tuple[set[str], int]:
     """Symbols of what is wrong, and how many words are not decided."""
     needs_mini_kernel_tools()
@@ -115,7 +111,5 @@ def judged(
     for name, value in variables.items():
         if isinstance(value, int) and name != "records":
             changes[elf.value("ftrace_graph_active" if name == "active" else f"ftrace_{name}")] = value
-    capsys.readouterr()
-    audit(out, changes, "--json")
-    data = json.loads(capsys.readouterr().out)
+    data = audit(tool, out, changes, "--json", status=None).json
     return {finding["symbol"] for finding in data["findings"]}, sum(data["undecided"].values())

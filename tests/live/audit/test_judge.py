@@ -7,7 +7,6 @@ from typing import Any, cast
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.elf.image import ElfImage
 from prologue.live.audit.audited import undecided
 from prologue.live.audit.breakpoints import Breakpoint
@@ -18,6 +17,7 @@ from tests.mini_kernel.build import Spec
 from tests.rules.fixture import AUDIT, as_running, process
 from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit
+from tests.support.tool import Tool
 
 BRK_0 = 0xD4200000
 
@@ -34,13 +34,9 @@ def vmlinux(mini: Mini) -> Path:
         ("label_user", -4, "4 bytes after it is a word of the jump labels"),
     ],
 )
-def test_where_the_nearest_mechanism_is(
-    vmlinux: Path, symbol: str, offset: int, where: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_the_nearest_mechanism_is(vmlinux: Path, symbol: str, offset: int, where: str, tool: Tool) -> None:
     vaddr = ElfEdit(vmlinux).value(symbol) + offset
-    capsys.readouterr()
-    assert main([*AUDIT, *map(str, as_running(vmlinux, {vaddr: BRK_0}))]) == 1
-    said = capsys.readouterr().out
+    said = tool(*AUDIT, *as_running(vmlinux, {vaddr: BRK_0}), status=1).out
     assert "PL503" in said
     assert f"no mechanism owns it; {where}" in said
 

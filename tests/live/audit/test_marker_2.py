@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from tests.rules.fixture import AUDIT, as_running, process
 from tests.support.built import Mini
 from tests.support.compare import addresses
 from tests.support.elf_edit import MOV, NOP, edit
+from tests.support.tool import Tool
 
 FORMS = [
     Spec(marker=2), Spec(marker=2, form="rela-applied"), Spec(marker=2, plain=True), Spec(marker=2, weak=True),
@@ -26,24 +26,20 @@ FORMS = [
 ]  # fmt: skip
 
 
-def audited(
-    vmlinux: Path, changes: dict[int, int], capsys: pytest.CaptureFixture[str], status: int = 0
-) -> dict[str, Any]:
+def audited(vmlinux: Path, changes: dict[int, int], tool: Tool, status: int = 0) -> dict[str, Any]:
     """The report, with counts by mechanism as ``rows``."""
-    capsys.readouterr()
-    assert main([*AUDIT, *map(str, as_running(vmlinux, changes)), "--json"]) == status
-    data: dict[str, Any] = json.loads(capsys.readouterr().out)
+    data: dict[str, Any] = tool(*AUDIT, *as_running(vmlinux, changes), "--json", status=status).json
     rows = {row["mechanism"]: row for row in data["files"][0]["mechanisms"]}
     return data | {"rows": rows, "notes": data["files"][0]["notes"]}
 
 
 @pytest.mark.parametrize("spec", FORMS, ids=str)
-def test_a_processed_kernel_that_was_never_traced(mini: Mini, spec: Spec, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_processed_kernel_that_was_never_traced(mini: Mini, spec: Spec, tool: Tool) -> None:
     """No word of ftrace's differs from the file."""
     vmlinux = process(mini(spec))
     kernel = Kernel(vmlinux)
     assert kernel.state == "processed"
-    said = audited(vmlinux, {}, capsys)
+    said = audited(vmlinux, {}, tool)
     of_ftrace = [name for name in ("first slots", "second slots", "CALL_OPS literals") if name in said["rows"]]
     assert len(of_ftrace) == (3 if spec.layout == "4,2" else 2)
     assert kernel.sites is not None
@@ -57,28 +53,28 @@ def test_a_processed_kernel_that_was_never_traced(mini: Mini, spec: Spec, capsys
 
 
 @pytest.mark.parametrize("spec", FORMS, ids=str)
-def test_boot_wrote_the_movs(mini: Mini, spec: Spec, capsys: pytest.CaptureFixture[str]) -> None:
+def test_boot_wrote_the_movs(mini: Mini, spec: Spec, tool: Tool) -> None:
     vmlinux = mini(spec)
     sites = Kernel(vmlinux).sites
     assert sites is not None
-    said = audited(vmlinux, dict.fromkeys(sites.first.tolist(), MOV), capsys)
+    said = audited(vmlinux, dict.fromkeys(sites.first.tolist(), MOV), tool)
     row = said["rows"]["first slots"]
     assert (row["words"], row["changed"], row["wrong"]) == (len(sites), len(sites), 0)
     assert bool(said["notes"]) == (spec.layout == "4,2")
 
 
 @pytest.mark.parametrize("spec", FORMS, ids=str)
-def test_a_site_that_was_damaged(mini: Mini, spec: Spec, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_site_that_was_damaged(mini: Mini, spec: Spec, tool: Tool) -> None:
     vmlinux = process(mini(spec))
     sites = Kernel(vmlinux).sites
     assert sites is not None
     first, second, third = sites.second[:3].tolist()
     changes = {first - 4: NOP, second: encode_b(second, third, link=True)}
-    said = audited(vmlinux, changes, capsys, status=1)
+    said = audited(vmlinux, changes, tool, status=1)
     assert {finding["code"] for finding in said["findings"]} == {"PL501", "PL502"}
 
 
-def test_a_literal_that_was_never_set(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_literal_that_was_never_set(mini: Mini, tool: Tool) -> None:
     """Others were: something was traced."""
     vmlinux = process(mini(Spec("4,2", form="relr", marker=2)))
     kernel = Kernel(vmlinux)
@@ -89,11 +85,11 @@ def test_a_literal_that_was_never_set(mini: Mini, capsys: pytest.CaptureFixture[
     set_ = [int(entry) - 8 for entry in kernel.sites.entry.tolist()]
     low, high = (ops.vaddr + slide) & 0xFFFFFFFF, (ops.vaddr + slide) >> 32
     changes = dict.fromkeys(set_[1:], low) | {at + 4: high for at in set_[1:]}
-    said = audited(vmlinux, changes, capsys, status=1)
+    said = audited(vmlinux, changes, tool, status=1)
     assert {finding["vaddr"] for finding in said["findings"]} == {f"{set_[0]:#x}", f"{set_[0] + 4:#x}"}
     assert "it was never set, and others were" in said["findings"][0]["message"]
     changes |= {set_[0]: low, set_[0] + 4: high}
-    said = audited(vmlinux, changes, capsys)
+    said = audited(vmlinux, changes, tool)
     assert said["rows"]["CALL_OPS literals"]["changed"] == 2 * len(set_)
 
 
@@ -120,7 +116,7 @@ def test_an_overlay_of_it(mini: Mini, spec: Spec, tmp_path: Path) -> None:
         ("bounds", "ftrace's records cannot be read: give the vmlinux as it was linked"),
     ],
 )
-def test_records_that_cannot_be_read(mini: Mini, damage: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_records_that_cannot_be_read(mini: Mini, damage: str, said: str, tool: Tool) -> None:
     """Without them no site would be judged, and an audit would say that all is well."""
     vmlinux = process(mini(FORMS[0]))
     with edit(vmlinux) as elf:
@@ -128,6 +124,4 @@ def test_records_that_cannot_be_read(mini: Mini, damage: str, said: str, capsys:
             elf.set_word(elf.value(SYMBOL) + FLAGS, OFFSETS | WRITING)
         else:
             elf.set_symbol("__stop_mcount_loc", value=elf.value("__stop_mcount_loc") + 4)
-    capsys.readouterr()
-    assert main([*AUDIT, *map(str, as_running(vmlinux, {}))]) == 2
-    assert said in capsys.readouterr().err
+    assert said in tool(*AUDIT, *as_running(vmlinux, {}), status=2).err

@@ -8,13 +8,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from prologue.cli.main import main
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import AUDIT, process
 from tests.support.built import Mini
 from tests.support.cores import running
 from tests.support.elf_edit import NOP, ElfEdit
 from tests.support.formats import as_format
+from tests.support.tool import Tool
 
 
 @pytest.fixture
@@ -29,38 +29,36 @@ def board(vmlinux: Path, number: int) -> Path:
     return source
 
 
-def report(kind: str, vmlinux: Path, *sources: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    capsys.readouterr()
-    assert main([*AUDIT, str(vmlinux), *map(str, sources), *as_format(kind)]) == 1
-    return capsys.readouterr().out
+def report(kind: str, vmlinux: Path, *sources: Path, tool: Tool) -> str:
+    return tool(*AUDIT, vmlinux, *sources, *as_format(kind), status=1).out
 
 
-def test_text(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text(vmlinux: Path, tool: Tool) -> None:
     one = board(vmlinux, 1)
-    assert report("text", vmlinux, one, capsys=capsys).startswith(f"{one}: {vmlinux}: PL501 ")
+    assert report("text", vmlinux, one, tool=tool).startswith(f"{one}: {vmlinux}: PL501 ")
 
 
-def test_json(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json(vmlinux: Path, tool: Tool) -> None:
     one, two = board(vmlinux, 1), board(vmlinux, 2)
-    data = json.loads(report("json", vmlinux, one, two, capsys=capsys))
+    data = json.loads(report("json", vmlinux, one, two, tool=tool))
     assert [finding["memory"] for finding in data["findings"]] == [str(one), str(two)]
     assert {finding["file"] for finding in data["findings"]} == {str(vmlinux)}
 
 
-def test_junit_and_ktap_have_a_suite_for_each(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_junit_and_ktap_have_a_suite_for_each(vmlinux: Path, tool: Tool) -> None:
     one, two = board(vmlinux, 1), board(vmlinux, 2)
     names = [f"{memory}: {vmlinux}" for memory in (one, two)]
-    suites = ET.fromstring(report("junit", vmlinux, one, two, capsys=capsys))  # noqa: S314 - our own
+    suites = ET.fromstring(report("junit", vmlinux, one, two, tool=tool))  # noqa: S314 - our own
     assert [(suite.get("name"), suite.get("failures")) for suite in suites] == [(name, "1") for name in names]
     assert len({case.get("classname") for case in suites.iter("testcase")}) == 2
-    said = report("ktap", vmlinux, one, two, capsys=capsys).splitlines()
+    said = report("ktap", vmlinux, one, two, tool=tool).splitlines()
     assert [line for line in said if line.startswith("not ok")] == [f"not ok {k} {n}" for k, n in enumerate(names, 1)]
 
 
-def test_sarif_logs_of_two_boards_are_two_analyses(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sarif_logs_of_two_boards_are_two_analyses(vmlinux: Path, tool: Tool) -> None:
     found = []
     for number in (1, 2):
-        (run,) = json.loads(report("sarif", vmlinux, board(vmlinux, number), capsys=capsys))["runs"]
+        (run,) = json.loads(report("sarif", vmlinux, board(vmlinux, number), tool=tool))["runs"]
         (result,) = run["results"]
         assert result["properties"]["memory"].endswith(f"board{number}.core")
         assert result["message"]["text"].startswith(f"in {vmlinux.parent}/board{number}.core: ")

@@ -11,7 +11,6 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from prologue.cli.main import main
 from prologue.live.audit.audit_module import Plts, _linked
 from prologue.live.memory.reading import StableReading
 from prologue.live.system.running_text import LiveSection
@@ -19,42 +18,37 @@ from tests.live.overlay.test_modules import AT, Loaded, load, opened
 from tests.rules.fixture import process
 from tests.support.built import Mini
 from tests.support.formats import as_format
+from tests.support.tool import Tool
 
 
-def test_words_that_did_not_come_to_rest(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_that_did_not_come_to_rest(mini: Mini, tool: Tool) -> None:
     """Of a capture: its words of modules are as restless as the kernel's own."""
     loaded = load(mini)
     vmlinux = process(loaded.vmlinux)
     place = loaded.places[".text"] + 8
     source = loaded.capture(unstable=(place,))
     command = ["live", "audit", str(vmlinux), str(source), "--modules", str(loaded.ko.parent)]
-    capsys.readouterr()
-    assert main([*command, "--json"]) == 1  # its PLT is made up
-    data = json.loads(capsys.readouterr().out)
+    data = tool(*command, "--json", status=1).json  # its PLT is made up
     assert [int(one["vaddr"], 16) for one in data["findings"] if one["code"] == "PL504"] == [place]
     assert data["undecided"]["restless"] > 0
     (row,) = [row for row in data["files"][1]["mechanisms"] if row["mechanism"] == "module PLTs"]
     assert (row["words"], row["wrong"]) == (9, 9)  # three entries
 
 
-def test_no_module_is_replaced_by_the_report(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_module_is_replaced_by_the_report(mini: Mini, tool: Tool) -> None:
     loaded = load(mini)
     vmlinux, content = process(loaded.vmlinux), loaded.ko.read_bytes()
     command = ["live", "audit", str(vmlinux), str(loaded.capture()), "--modules", str(loaded.ko.parent)]
-    capsys.readouterr()
-    assert main([*command, "-o", str(loaded.ko)]) == 2
-    assert f"{loaded.ko}: is also an input of this command" in capsys.readouterr().err
+    assert f"{loaded.ko}: is also an input of this command" in tool(*command, "-o", loaded.ko, status=2).err
     assert loaded.ko.read_bytes() == content
 
 
 @pytest.mark.parametrize("kind", ["text", "json", "sarif", "junit", "ktap"])
-def test_a_file_of_another_build_passes_in_no_format(mini: Mini, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_of_another_build_passes_in_no_format(mini: Mini, kind: str, tool: Tool) -> None:
     loaded = load(mini)
     loaded.set_word(".note.gnu.build-id", 16, 0)
     command = ["live", "audit", "--allow-undecided", str(process(loaded.vmlinux)), str(loaded.capture())]
-    capsys.readouterr()
-    assert main([*command, "--modules", str(loaded.ko.parent), *as_format(kind)]) == 2
-    said = capsys.readouterr()
+    said = tool(*command, "--modules", loaded.ko.parent, *as_format(kind), status=2)
     error = f"{loaded.ko}: is not the mini that is loaded: another build"
     assert said.err == f"prologue: {error}\n"
     if kind == "text":
@@ -75,20 +69,19 @@ def test_a_file_of_another_build_passes_in_no_format(mini: Mini, kind: str, caps
         assert "another build" in said.out
 
 
-def test_a_file_of_another_build_without_build_id(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_of_another_build_without_build_id(mini: Mini, tool: Tool) -> None:
     """Memory does not say of which build the module is: that its text is another says it."""
     loaded = load(mini)
     del loaded.places[".note.gnu.build-id"]
     for offset in range(0, 0x90, 4):
         loaded.set_word(".text", offset, 0xD4200080)
     command = ["live", "audit", "--allow-undecided", str(process(loaded.vmlinux)), str(loaded.capture())]
-    assert main([*command, "--modules", str(loaded.ko.parent)]) == 2
-    said = capsys.readouterr()
+    said = tool(*command, "--modules", loaded.ko.parent, status=2)
     assert said.err == f"prologue: {loaded.ko}: is not the mini that is loaded: another build\n"
     assert "PL5" not in said.out
 
 
-def test_a_section_that_was_overwritten_makes_no_other_build(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_section_that_was_overwritten_makes_no_other_build(mini: Mini, tool: Tool) -> None:
     """Without a build-id most words of the module decide, and not those of one small section."""
     loaded = load(mini)
     vmlinux, size = process(loaded.vmlinux), opened(loaded.ko).get_section_by_name(".exit.text")["sh_size"]
@@ -96,9 +89,7 @@ def test_a_section_that_was_overwritten_makes_no_other_build(mini: Mini, capsys:
     for offset in range(0, size, 4):
         loaded.set_word(".exit.text", offset, 0xD4200000)
     command = ["live", "audit", str(vmlinux), str(loaded.capture()), "--modules", str(loaded.ko.parent), "--json"]
-    capsys.readouterr()
-    assert main(command) == 1
-    data = json.loads(capsys.readouterr().out)
+    data = tool(*command, status=1).json
     assert data["errors"] == []
     where = range(loaded.places[".exit.text"], loaded.places[".exit.text"] + size)
     assert any(int(one["vaddr"], 16) in where for one in data["findings"] if one["code"] == "PL503")
@@ -118,32 +109,28 @@ def wiped(loaded: Loaded, *names: str, how: str = "zeros") -> Path:
 
 
 @pytest.mark.parametrize("how", WIPED)
-def test_a_module_that_is_not_there_any_more(mini: Mini, how: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_module_that_is_not_there_any_more(mini: Mini, how: str, tool: Tool) -> None:
     """It was unloaded between two questions, say: none of its words is judged, and the audit does not pass."""
     loaded = load(mini)
     source = wiped(loaded, ".text", ".exit.text", how=how)
     command = ["live", "audit", "--allow-undecided", str(loaded.vmlinux), str(source)]
-    capsys.readouterr()
-    assert main([*command, "--modules", str(loaded.ko.parent)]) == 2
-    said = capsys.readouterr()
+    said = tool(*command, "--modules", loaded.ko.parent, status=2)
     what = "zeros only" if how == "zeros" else "nothing"
     assert said.err.startswith(f"prologue: {loaded.ko}: {source} has {what} where its text was loaded: unloaded")
     assert "PL" not in said.out.replace("PLT", "")
 
 
-def test_a_section_of_a_module_that_was_wiped(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_section_of_a_module_that_was_wiped(mini: Mini, tool: Tool) -> None:
     loaded = load(mini)
     source = wiped(loaded, ".exit.text")
     size = opened(loaded.ko).get_section_by_name(".exit.text")["sh_size"] // 4
     command = [str(loaded.vmlinux), str(source), "--modules", str(loaded.ko.parent)]
-    capsys.readouterr()
-    assert main(["live", "audit", "--allow-undecided", *command, "--json"]) == 1
-    every = json.loads(capsys.readouterr().out)["findings"]
+    every = tool("live", "audit", "--allow-undecided", *command, "--json", status=1).json["findings"]
     (finding,) = (one for one in every if one["section"] == ".exit.text")
     assert (finding["code"], finding["vaddr"]) == ("PL503", hex(loaded.places[".exit.text"]))
     assert f"({size} words from here on)" in finding["message"]
-    assert main(["live", "overlay", *command, "-o", str(loaded.ko.with_name("out")), "-q"]) == 0
-    assert f"has pages of zeros for {size} words of .exit.text" in capsys.readouterr().err
+    printed = tool("live", "overlay", *command, "-o", loaded.ko.with_name("out"), "-q")
+    assert f"has pages of zeros for {size} words of .exit.text" in printed.err
 
 
 CALL, ENTRY = 0xFFFF800000100000, 0xFFFF800000200000

@@ -11,6 +11,7 @@ from tests.mini_kernel.build import Spec
 from tests.rules.fixture import as_running, process
 from tests.support.built import Mini
 from tests.support.elf_edit import NOP, ElfEdit
+from tests.support.tool import Tool
 
 BRK = 0xD4200000
 
@@ -48,9 +49,7 @@ def test_a_picture(arguments: list[str], tmp_path: Path) -> None:
     assert out.read_bytes().startswith(b"\x89PNG")
 
 
-def test_names_that_no_picture_has(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    capsys.readouterr()
-    assert main(["live", "audit", *arguments, "--plot", str(tmp_path / "text.jpeg")]) == 2
-    said = capsys.readouterr()
+def test_names_that_no_picture_has(arguments: list[str], tmp_path: Path, tool: Tool) -> None:
+    said = tool("live", "audit", *arguments, "--plot", tmp_path / "text.jpeg", status=2)
     assert said.out == ""
     assert "a picture ends in .png, .svg, .pdf" in said.err

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,6 +13,7 @@ from tests.live.audit.made_kernel import POINTER, audit, constants, make, moves
 from tests.support.elf_edit import ElfEdit
 from tests.support.formats import as_format
 from tests.support.needs import needs_mini_kernel_tools
+from tests.support.tool import Tool
 
 AGREED = dict.fromkeys(("first", "second", "third"), POINTER)
 
@@ -24,47 +23,37 @@ def _tools() -> None:
     needs_mini_kernel_tools()
 
 
-def said(vmlinux: Path, changes: dict[int, int], capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
-    capsys.readouterr()
-    status = audit(vmlinux, changes, "--json")
-    return status, json.loads(capsys.readouterr().out)
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("release", ["5.15.0-test", "6.6.1", "8.0.0", "none"])
-def test_a_release_that_was_never_compared_is_not_accused(
-    release: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_release_that_was_never_compared_is_not_accused(release: str, tmp_path: Path, tool: Tool) -> None:
     vmlinux = make(tmp_path, release)
     changes = constants(vmlinux, AGREED)
-    assert said(vmlinux, changes, capsys)[0] == 0  # all that fits, fits
+    audit(tool, vmlinux, changes)  # all that fits, fits
     plain = ElfEdit(vmlinux).value("plain")
     changes |= {plain: 0xD503201F, plain + 4: 0xD503201F, ElfEdit(vmlinux).value("first"): 0xD2800000}
-    status, data = said(vmlinux, changes, capsys)
-    assert (status, data["findings"], data["passed"]) == (UNDECIDED, [], False)
+    data = audit(tool, vmlinux, changes, "--json", status=UNDECIDED).json
+    assert (data["findings"], data["passed"]) == ([], False)
     assert data["undecided"] == {"restless": 0, "lacking": 0, "unknown": 3, "hooks": 0, "lists": 0}
     assert [(word["symbol"], word["words"]) for word in data["unknown"]] == [("plain", 2), ("first", 1)]
     assert all("not known" in word["message"] for word in data["unknown"])
     assert {word["memory"] for word in data["unknown"]} == {str(vmlinux.with_name("core"))}
     for options in ((), ("--allow-undecided",)):
-        assert audit(vmlinux, changes, *options) == UNDECIDED
-        text = capsys.readouterr().out
+        text = audit(tool, vmlinux, changes, *options, status=UNDECIDED).out
         assert f"{vmlinux.with_name('core')}: {vmlinux}: not decided: 2\n  plain (" in text
         assert "3 words not decided" in text.splitlines()[-1]
     for form in ("sarif", "junit", "ktap"):
-        assert audit(vmlinux, changes, *as_format(form)) == UNDECIDED
-        report = capsys.readouterr().out
+        report = audit(tool, vmlinux, changes, *as_format(form), status=UNDECIDED).out
         assert "is not known" in report
         assert "first (" in report  # which word, as in the text
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("release", [f"{major}.{minor}.9-test" for major, minor in COMPARED])
-def test_one_that_was_compared_is(release: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_that_was_compared_is(release: str, tmp_path: Path, tool: Tool) -> None:
     vmlinux = make(tmp_path, release)
     changes = constants(vmlinux, AGREED) | {ElfEdit(vmlinux).value("plain"): 0xD503201F}
-    status, data = said(vmlinux, changes, capsys)
-    assert (status, [finding["code"] for finding in data["findings"]]) == (1, ["PL503"])
+    data = audit(tool, vmlinux, changes, "--json", status=1).json
+    assert [finding["code"] for finding in data["findings"]] == ["PL503"]
 
 
 def test_what_is_known_is_said() -> None:
@@ -74,23 +63,23 @@ def test_what_is_known_is_said() -> None:
 
 
 @pytest.mark.parametrize("marked", [False, True])
-def test_callbacks_of_both_forms(tmp_path: Path, *, marked: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_callbacks_of_both_forms(tmp_path: Path, *, marked: bool, tool: Tool) -> None:
     """Before 6.1 a callback has the number after those of all capabilities; 5.10's vectors have five words."""
     vmlinux = make(tmp_path, "6.1.0" if marked else "5.10.0", marked=marked)
     vector = ElfEdit(vmlinux).value("vector")
     changes = constants(vmlinux, AGREED)
     branch = [*moves(0, 0x12_3456_7804)[:3], 0xD61F0000]
     changes |= {vector + 4 + 4 * k: word for k, word in enumerate(branch)}
-    assert said(vmlinux, changes, capsys)[0] == 0
-    status, data = said(vmlinux, changes | {vector: 0xD503201F}, capsys)
-    assert (status, {finding["code"] for finding in data["findings"]}) == (1, {"PL508"})
+    audit(tool, vmlinux, changes)
+    data = audit(tool, vmlinux, changes | {vector: 0xD503201F}, "--json", status=1).json
+    assert {finding["code"] for finding in data["findings"]} == {"PL508"}
 
 
-def test_a_callback_that_is_not_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_callback_that_is_not_known(tmp_path: Path, tool: Tool) -> None:
     vmlinux = make(tmp_path, "7.3.0", marked=True)
     changes = constants(vmlinux, AGREED) | {ElfEdit(vmlinux).value("made"): 0xD2800103}
-    status, data = said(vmlinux, changes, capsys)
-    assert (status, data["findings"], data["undecided"]["unknown"]) == (UNDECIDED, [], 1)
+    data = audit(tool, vmlinux, changes, "--json", status=UNDECIDED).json
+    assert (data["findings"], data["undecided"]["unknown"]) == ([], 1)
     assert "made_up_callback, which prologue does not know" in data["unknown"][0]["message"]
 
 
@@ -106,12 +95,11 @@ def test_a_callback_that_is_not_known(tmp_path: Path, capsys: pytest.CaptureFixt
 )
 def test_constants_without_a_variable(
     places: int, values: tuple[int, ...], status: int, wrong: set[tuple[str, int]], *, tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    tool: Tool,
 ) -> None:  # fmt: skip
     vmlinux = make(tmp_path, "7.3.0", places=places)
     changes = constants(vmlinux, dict(zip(AGREED, values, strict=False)))
-    found, data = said(vmlinux, changes, capsys)
-    assert found == status
+    data = audit(tool, vmlinux, changes, "--json", status=status).json
     assert {(finding["symbol"], finding["symbol_offset"]) for finding in data["findings"]} == wrong
     (row,) = [row for row in data["files"][0]["mechanisms"] if row["mechanism"] == "runtime constants"]
     agreed = status == 0
@@ -119,9 +107,10 @@ def test_constants_without_a_variable(
     assert row["unsure"] == (4 if places == 1 else 0)
     if agreed:
         assert row["agreed"] == 4 * places
-        assert audit(vmlinux, changes) == 0
-        assert f"decided by agreement: {4 * places} words of runtime constants: no variable says them, their places " \
-               f"agree (gone at {places} places)" in capsys.readouterr().out  # fmt: skip
+        agreement = (
+            f"decided by agreement: {4 * places} words of runtime constants: no variable says them, their places"
+        )
+        assert f"{agreement} agree (gone at {places} places)" in audit(tool, vmlinux, changes).out
 
 
 def test_the_loader_searches_names_by_halves() -> None:

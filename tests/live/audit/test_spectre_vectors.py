@@ -9,6 +9,7 @@ import pytest
 from tests.live.audit.made_kernel import NOP, audit, link
 from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_mini_kernel_tools
+from tests.support.tool import Tool
 
 _BODY = """
 	.text
@@ -56,7 +57,7 @@ LOOP, CLEAR = (0xD503221F, 0xD10043FF, 0xA90007E0), (0xD503221F, 0xD50322DF)
     ],
 )
 def test_slots(
-    last: int, slots: tuple[tuple[int, ...], ...], more: dict[int, int], status: int, *, tmp_path: Path
+    last: int, slots: tuple[tuple[int, ...], ...], more: dict[int, int], status: int, *, tmp_path: Path, tool: Tool
 ) -> None:
     needs_mini_kernel_tools()
     out = link(tmp_path, _BODY)
@@ -67,4 +68,4 @@ def test_slots(
         for vector in range(16)
         for k, word in enumerate(template)
     }
-    assert audit(out, changes | {vectors + at: word for at, word in more.items()}) == status
+    audit(tool, out, changes | {vectors + at: word for at, word in more.items()}, status=status)

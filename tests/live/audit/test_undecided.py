@@ -21,6 +21,7 @@ from tests.support.built import Mini
 from tests.support.cores import image_of, vmcoreinfo
 from tests.support.elf_edit import NOP, ElfEdit
 from tests.support.formats import as_format
+from tests.support.tool import Tool
 
 SITES = 15
 
@@ -45,40 +46,32 @@ def seconds(vmlinux: Path) -> tuple[int, ...]:
     return tuple(sorted(elf.record(slot) for slot in elf.live_slots()))  # they were moved
 
 
-def test_what_memory_lacks(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_memory_lacks(vmlinux: Path, tool: Tool) -> None:
     """Of the mini kernel no ftrace says which second slots are traced; who knows that may let it pass."""
     command = ["live", "audit", str(vmlinux), str(captured(vmlinux, ()))]
-    capsys.readouterr()
     for options, status in (((), UNDECIDED), (("--allow-undecided",), 0)):
-        assert main([*command, *options]) == status
-        said = capsys.readouterr().out.splitlines()
+        said = tool(*command, *options, status=status).out.splitlines()
         assert ": nothing wrong found, 15 words not decided (6.1.0-mini, " in said[-1]
         assert said[-2].startswith(
             "not decided: right in form: 15; nothing that was read decides them (prologue help live.md "
         )
-    assert main([*command, "-q"]) == UNDECIDED
-    assert "15 words not decided" in capsys.readouterr().out
-    assert main([*command, "-q", "--allow-undecided"]) == 0
-    assert capsys.readouterr().out == ""
+    assert "15 words not decided" in tool(*command, "-q", status=UNDECIDED).out
+    assert tool(*command, "-q", "--allow-undecided").out == ""
 
 
-def test_what_is_wrong_is_wrong(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_wrong_is_wrong(vmlinux: Path, tool: Tool) -> None:
     """A finding is exit status 1, whatever else is not decided."""
     source = captured(vmlinux, (), {ElfEdit(vmlinux).value("work_leaf"): NOP})
-    capsys.readouterr()
-    assert main(["live", "audit", str(vmlinux), str(source)]) == 1
-    assert ": 1 error, 15 words not decided (" in capsys.readouterr().out.splitlines()[-1]
+    assert ": 1 error, 15 words not decided (" in tool("live", "audit", vmlinux, source, status=1).out.splitlines()[-1]
 
 
-def test_what_did_not_come_to_rest(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_did_not_come_to_rest(vmlinux: Path, tool: Tool) -> None:
     """Is never let pass; the text has one line for each mechanism, and JSON each word."""
     elf = ElfEdit(vmlinux)
     free = elf.value("work_leaf") + 12
     source = captured(vmlinux, (*seconds(vmlinux), free))
     command = ["live", "audit", str(vmlinux), str(source), "--allow-undecided"]
-    capsys.readouterr()
-    assert main(command) == UNDECIDED
-    said = capsys.readouterr().out.splitlines()
+    said = tool(*command, status=UNDECIDED).out.splitlines()
     assert said[0].endswith("vmlinux: PL504 live-unstable (warn): 16")
     (slots,) = [line for line in said if line.startswith("  second slots: ")]
     assert slots.startswith("  second slots: 15 words, ")
@@ -88,10 +81,8 @@ def test_what_did_not_come_to_rest(vmlinux: Path, capsys: pytest.CaptureFixture[
     assert sum(line.startswith("  to do: ") for line in said) == 1
     assert ": 16 warn, 16 words not decided (" in said[-1]
     assert said[-2].startswith("not decided: being changed while they were read: 16; ")
-    assert main([*command, "--all"]) == UNDECIDED
-    assert capsys.readouterr().out.count("still changed after several readings") == SITES + 1
-    assert main([*command, "--json"]) == UNDECIDED
-    data = json.loads(capsys.readouterr().out)
+    assert tool(*command, "--all", status=UNDECIDED).out.count("still changed after several readings") == SITES + 1
+    data = tool(*command, "--json", status=UNDECIDED).json
     assert {int(finding["vaddr"], 16) for finding in data["findings"]} == {*seconds(vmlinux), free}
     assert (data["passed"], data["undecided"]) == (
         False,
@@ -101,16 +92,18 @@ def test_what_did_not_come_to_rest(vmlinux: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.thorough
-def test_no_format_passes(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_format_passes(vmlinux: Path, tool: Tool) -> None:
     command = ["live", "audit", str(vmlinux), str(captured(vmlinux, ()))]
     said = {}
     for allowed in (False, True):
         for kind in ("json", "sarif", "junit", "ktap"):
-            capsys.readouterr()
-            assert main([*command, *as_format(kind), *(["--allow-undecided"] if allowed else [])]) == (
-                0 if allowed else UNDECIDED
+            printed = tool(
+                *command,
+                *as_format(kind),
+                *(["--allow-undecided"] if allowed else []),
+                status=0 if allowed else UNDECIDED,
             )
-            said[kind] = capsys.readouterr().out
+            said[kind] = printed.out
         assert json.loads(said["json"])["passed"] == allowed
         (invocation,) = json.loads(said["sarif"])["runs"][0]["invocations"]
         assert invocation["executionSuccessful"] == allowed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from pathlib import Path
 
@@ -33,14 +32,14 @@ from tests.live.memory.made import (
 )
 from tests.support.btf import made_btf
 from tests.support.cores import NO_PADDR, core, vmcoreinfo
+from tests.support.tool import Tool
 
 BRK = struct.pack("<I", 0xD4202000)
 
 
-def test_what_a_capture_has(machine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_capture_has(machine: Path, tmp_path: Path, tool: Tool) -> None:
     out = tmp_path / "out"
-    assert main(["live", "capture", str(machine), "-o", str(out), "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
+    data = tool("live", "capture", machine, "-o", out, "--json").json
     assert data["schema"] == "prologue.live-capture/1"
     assert (data["source"], data["slide"], data["modules"]) == (str(machine), hex(SLIDE), 2)
     assert (data["unstable"], data["memory"]) == ([], 9 * PAGE)
@@ -77,11 +76,10 @@ def test_a_long_bpf_program(machine: Path, tmp_path: Path, after: bytes) -> None
         memory.read(MODULES + 49 * PAGE, 4)
 
 
-def test_structures_of_the_heap(traced: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_structures_of_the_heap(traced: Path, tmp_path: Path, tool: Tool) -> None:
     """They are there, byte for byte, and nothing else of the heap is."""
     out = tmp_path / "out"
-    assert main(["live", "capture", str(traced), "-o", str(out), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["structures"] is True
+    assert tool("live", "capture", traced, "-o", out, "--json").json["structures"] is True
     memory, live = open_memory(str(out)), kcore.Kcore()
     for vaddr, size in ((OPS, 512), (RECORDS_PAGE, 20), (RECORDS, 48)):
         assert memory.read(vaddr, size) == live.read(vaddr, size)
@@ -110,20 +108,20 @@ def test_what_lies_beside_an_ops_may_change(traced: Path, tmp_path: Path, monkey
     assert (memory.one_moment, count) == (True, 2)
 
 
-def test_lists_that_lead_nowhere(traced: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_that_lead_nowhere(traced: Path, tmp_path: Path, tool: Tool) -> None:
     """The rest is captured, and what is missing is said: also where kallsyms has no variables."""
     traced.write_bytes(
         traced.read_bytes().replace(RECORDS.to_bytes(8, "little"), (HEAP + 99 * PAGE).to_bytes(8, "little"))
     )
-    assert main(["live", "capture", str(traced), "-o", str(tmp_path / "out")]) == 0
-    assert "missing: some of ftrace's records and kprobes" in capsys.readouterr().out
+    printed = tool("live", "capture", traced, "-o", tmp_path / "out")
+    assert "missing: some of ftrace's records and kprobes" in printed.out
     with pytest.raises(UnmappedError):
         open_memory(str(tmp_path / "out")).read(RECORDS, 48)
 
 
-def test_without_addresses_of_variables(machine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["live", "capture", str(machine), "-o", str(tmp_path / "out")]) == 0
-    assert "this kernel's kallsyms does not say where they are; --vmlinux VMLINUX does" in capsys.readouterr().out
+def test_without_addresses_of_variables(machine: Path, tmp_path: Path, tool: Tool) -> None:
+    printed = tool("live", "capture", machine, "-o", tmp_path / "out")
+    assert "this kernel's kallsyms does not say where they are; --vmlinux VMLINUX does" in printed.out
 
 
 def test_data_belong_to_the_text(traced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +237,7 @@ def test_a_kernel_whose_kallsyms_has_no_data(machine: Path, tmp_path: Path, monk
 
 
 def test_text_that_changes_is_named_and_data_are_not(
-    machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool
 ) -> None:
     """Every reading finds another first word in the kernel's text, the module's, and the module's data."""
     plain, count = kcore.Kcore._pread, 0
@@ -254,41 +252,36 @@ def test_text_that_changes_is_named_and_data_are_not(
         return bytes(data)
 
     monkeypatch.setattr(kcore.Kcore, "_pread", changing)
-    assert main(["live", "capture", str(machine), "-o", str(tmp_path / "out")]) == 0
-    said = capsys.readouterr().out.splitlines()
+    said = tool("live", "capture", machine, "-o", tmp_path / "out").out.splitlines()
     assert "2 modules, " in said[0]
     assert "2 words of text still changed after several readings" in said[1]
 
 
 def test_a_kernel_without_text_is_refused(
-    machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool
 ) -> None:
     out = tmp_path / "out"
     for wrong in (SAID.replace("_etext", "elsewhere"), SAID.replace(f"{IMAGE + 3 * PAGE:x}", f"{IMAGE + 9 * PAGE:x}")):
         monkeypatch.setattr(kcore, "SCRIPT", wrong)
-        assert main(["live", "capture", str(machine), "-o", str(out)]) == 2
-        assert "no segment for the kernel's text" in capsys.readouterr().err
+        assert "no segment for the kernel's text" in tool("live", "capture", machine, "-o", out, status=2).err
     assert not out.exists()
 
 
 def test_a_reboot_between_two_questions(
-    machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool
 ) -> None:
     machine.write_bytes(core([(IMAGE, 0x40200000, page("h") * 4)], [vmcoreinfo(SLIDE, IMAGE + 2 * PAGE)]))
-    assert main(["live", "capture", str(machine), "-o", str(tmp_path / "out")]) == 2
-    assert "it rebooted; try again" in capsys.readouterr().err
+    assert "it rebooted; try again" in tool("live", "capture", machine, "-o", tmp_path / "out", status=2).err
 
 
-def test_outputs(machine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_outputs(machine: Path, tmp_path: Path, tool: Tool) -> None:
     out = tmp_path / "out"
     out.write_text("old")
     out.chmod(0o644)
-    assert main(["live", "capture", str(machine), "-o", str(out), "-q"]) == 0
-    assert (capsys.readouterr().out, out.stat().st_mode & 0o777) == ("", 0o600)
+    assert (tool("live", "capture", machine, "-o", out, "-q").out, out.stat().st_mode & 0o777) == ("", 0o600)
     out.unlink()
     out.symlink_to("elsewhere")
-    assert main(["live", "capture", str(machine), "-o", str(out)]) == 2
-    assert "symbolic link" in capsys.readouterr().err
+    assert "symbolic link" in tool("live", "capture", machine, "-o", out, status=2).err
 
 
 def test_a_core_that_is_cut_off(machine: Path, tmp_path: Path) -> None:
@@ -299,7 +292,7 @@ def test_a_core_that_is_cut_off(machine: Path, tmp_path: Path) -> None:
 
 
 def test_types_are_those_in_the_kernels_memory(
-    traced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    traced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool
 ) -> None:
     """Without a vmlinux: this kernel has the next ops 64 bytes from the begin of one, where the table has it at 8."""
     btf = made_btf({"ftrace_ops": (128, [("func", "", 0), ("next", "", 64), ("direct_call", "", 120)])})
@@ -312,8 +305,7 @@ def test_types_are_those_in_the_kernels_memory(
     at = heap_at + OPS - heap
     content[at : at + 128] = bytes(64) + END.to_bytes(8, "little") + bytes(56)
     traced.write_bytes(content)
-    capsys.readouterr()
-    assert main(["live", "capture", str(traced), "-o", str(tmp_path / "out"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["struct_offsets"] == "from the kernel's BTF"
+    printed = tool("live", "capture", traced, "-o", tmp_path / "out", "--json")
+    assert printed.json["struct_offsets"] == "from the kernel's BTF"
     memory = open_memory(str(tmp_path / "out"))
     assert memory.read(OPS + 64, 8) == END.to_bytes(8, "little")

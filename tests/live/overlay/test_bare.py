@@ -19,6 +19,7 @@ from prologue.live.memory.state import KernelState, LoadedModule
 from prologue.live.system.bare_kernel import read_bare_kernel
 from tests.support.cores import core
 from tests.support.needs import needs_tools
+from tests.support.tool import Tool
 from tests.trace.made import KERNEL
 
 MODULE, BPF = KERNEL.base - 0x100000, KERNEL.base - 0x80000
@@ -62,11 +63,10 @@ def made(tmp_path: Path) -> Path:
     return out
 
 
-def test_what_is_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_in_it(tmp_path: Path, tool: Tool) -> None:
     source = kcore_dir(tmp_path / "kcore_dir")
     out = tmp_path / "kernel.elf"
-    assert main(["live", "overlay", "--without-vmlinux", str(source), "-o", str(out), "--json"]) == 0
-    said = capsys.readouterr()
+    said = tool("live", "overlay", "--without-vmlinux", source, "-o", out, "--json")
     sections = json.loads(said.out)["sections"]
     assert [(section["name"], section["words"]) for section in sections] == [
         ("[brd]", 4), ("[bpf]", 2), ("[bpf]", 2), (".text", 1024), (".rodata.text", 2),
@@ -107,13 +107,10 @@ def test_gdb(made: Path) -> None:
         (["--without-vmlinux", "DIR", "--modules", "."], "--modules needs the vmlinux"),
     ],
 )
-def test_what_only_a_vmlinux_answers(
-    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_only_a_vmlinux_answers(arguments: list[str], said: str, tmp_path: Path, tool: Tool) -> None:
     source = str(kcore_dir(tmp_path / "kcore_dir"))
     words = [source if word == "DIR" else word for word in arguments]
-    assert main(["live", "overlay", *words, "-o", str(tmp_path / "out")]) == 2
-    assert said in capsys.readouterr().err
+    assert said in tool("live", "overlay", *words, "-o", tmp_path / "out", status=2).err
 
 
 @pytest.mark.parametrize(
@@ -124,25 +121,21 @@ def test_what_only_a_vmlinux_answers(
         ("0 T _stext\n", "kptr_restrict"),
     ],
 )
-def test_memory_without_symbols_is_one_line(
-    kallsyms: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_memory_without_symbols_is_one_line(kallsyms: str, said: str, tmp_path: Path, tool: Tool) -> None:
     source, out = kcore_dir(tmp_path / "kcore_dir", kallsyms=kallsyms), tmp_path / "out"
-    assert main(["live", "overlay", "--without-vmlinux", str(source), "-o", str(out)]) == 2
-    error = capsys.readouterr().err
+    error = tool("live", "overlay", "--without-vmlinux", source, "-o", out, status=2).err
     assert said in error
     assert error.count("\n") == 1
     assert not out.exists()
 
 
 @pytest.mark.parametrize("command", [("overlay", "--without-vmlinux"), ("audit", "vmlinux"), ("hooks", "vmlinux")])
-def test_the_output_is_no_input(command: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_output_is_no_input(command: tuple[str, str], tmp_path: Path, tool: Tool) -> None:
     """Of a directory as perf makes it, several files are read."""
     source = kcore_dir(tmp_path / "kcore_dir")
     before = (source / "kallsyms").read_bytes()
     for named in (source, tmp_path):
-        assert main(["live", *command, str(named), "-o", str(source / "kallsyms")]) == 2
-        assert "is also an input" in capsys.readouterr().err
+        assert "is also an input" in tool("live", *command, named, "-o", source / "kallsyms", status=2).err
     assert (source / "kallsyms").read_bytes() == before
 
 
@@ -226,15 +219,14 @@ def test_a_page_of_zeros_among_names(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ],
 )
 def test_names_of_text_that_memory_lacks(
-    names: dict[str, int], lacking: dict[str, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    names: dict[str, int], lacking: dict[str, int], tmp_path: Path, tool: Tool
 ) -> None:
     source = kcore_dir(tmp_path / "kcore_dir")
     with (source / "kallsyms").open("a") as stream:
         stream.writelines(f"{vaddr:x} t {name}\t[{name[:3] if 'bpf' in name else 'brd'}]\n"
                           for name, vaddr in names.items())  # fmt: skip
     command = ["live", "overlay", "--without-vmlinux", str(source), "-o", str(tmp_path / "out"), "--json"]
-    assert main(command) == 0
-    said = capsys.readouterr()
+    said = tool(*command)
     assert json.loads(said.out)["missing"] == {name: size // 4 for name, size in lacking.items()}
     assert all(
         f"{size // 4} word" in said.err and f" or more of {name}: not in" in said.err for name, size in lacking.items()
@@ -251,9 +243,7 @@ def test_a_long_program_that_no_other_follows(words: int, fill: int, lacking: in
     assert kernel.missing == ({"[bpf]": lacking} if lacking else {})
 
 
-def test_memory_without_a_list_of_modules(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_memory_without_a_list_of_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     """As a dump: what is left out is named."""
     source = kcore_dir(tmp_path / "kcore_dir")
 
@@ -262,7 +252,6 @@ def test_memory_without_a_list_of_modules(
 
     monkeypatch.setattr(PerfData, "state", fail)
     command = ["live", "overlay", "--without-vmlinux", str(source), "-o", str(tmp_path / "out"), "--json"]
-    assert main(command) == 0
-    said = capsys.readouterr()
+    said = tool(*command)
     assert json.loads(said.out)["unlisted"] == "has no list of modules"
     assert "text of modules and of BPF programs is not in" in said.err

@@ -11,15 +11,16 @@ from typing import Any, cast
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from prologue.cli.main import main
 from prologue.live.memory.ranges import UnmappedError
 from prologue.live.memory.sources import open_memory
+from tests.live.overlay.overlaid import overlay
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.support import cores
 from tests.support.built import Mini
 from tests.support.cores import RAM, SLIDE, core, machine, vmcoreinfo
 from tests.support.elf_edit import MOV, ElfEdit
+from tests.support.tool import Tool
 
 STALE = (
     vmcoreinfo(SLIDE - 0x200000)[2]
@@ -34,39 +35,30 @@ def vmlinux(mini: Mini) -> Path:
     return mini(Spec(form="relr"))
 
 
-def overlay(vmlinux: Path, content: bytes) -> tuple[int, Path]:
-    source, out = vmlinux.with_name("dump"), vmlinux.with_name("out")
-    source.write_bytes(content)
-    return main(["live", "overlay", str(vmlinux), str(source), "-o", str(out)]), out
-
-
 @pytest.mark.parametrize("stale", [b"", STALE], ids=["one VMCOREINFO", "another boot's before it"])
-def test_a_dump_without_note(vmlinux: Path, stale: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dump_without_note(vmlinux: Path, stale: bytes, tool: Tool) -> None:
     """VMCOREINFO is found in memory; freed init text is not mapped, and what has its pages now is not taken."""
     elf = ElfEdit(vmlinux)
     init = elf.elf.get_section_by_name(".init.text")
     freed = range(init["sh_addr"], init["sh_addr"] + init["sh_size"])
     leaf = elf.value("work_leaf")
-    status, out = overlay(vmlinux, machine(vmlinux, {leaf: MOV}, freed, stale))
-    said, complaint = capsys.readouterr()
-    assert (status, complaint) == (0, "")
+    (said, complaint, _), out = overlay(tool, vmlinux, machine(vmlinux, {leaf: MOV}, freed, stale))
+    assert complaint == ""
     assert f"slide {SLIDE:#x}" in said
     assert f".init.text      not in memory after boot: {init['sh_size'] // 4} words as linked" in said
     elf.set_word(leaf, MOV)
     assert out.read_bytes() == bytes(elf.data)
 
 
-def test_a_dump_of_a_machine_that_was_rebooted(
-    vmlinux: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dump_of_a_machine_that_was_rebooted(vmlinux: Path, tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The earlier kernel is there, with its page tables; a CPU executes the later one."""
     earlier, leaf = _memory_of(machine(vmlinux, {}, slide=SLIDE - 0x200000)), ElfEdit(vmlinux).value("work_leaf")
     monkeypatch.setattr(cores, "RAM", RAM + len(earlier))
     segments = [(RAM, RAM, earlier), (cores.RAM, cores.RAM, _memory_of(machine(vmlinux, {leaf: MOV})))]
     for pc, slide in ((0, SLIDE - 0x200000), (leaf + SLIDE, SLIDE)):  # user space, and the kernel
         state = struct.pack("<Q", pc).rjust(376, b"\0").ljust(392, b"\0")
-        assert overlay(vmlinux, core(segments, [("CORE", 1, state)]))[0] == 0
-        assert f"slide {slide:#x}" in capsys.readouterr().out
+        printed, _ = overlay(tool, vmlinux, core(segments, [("CORE", 1, state)]))
+        assert f"slide {slide:#x}" in printed.out
 
 
 def _memory_of(dump: bytes) -> bytes:
@@ -85,27 +77,24 @@ def test_what_page_tables_do_not_map_is_not_there(vmlinux: Path) -> None:
         memory.read(stext + (1 << 30), 4)
 
 
-def test_a_dump_of_another_kernel(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dump_of_another_kernel(vmlinux: Path, tool: Tool) -> None:
     start = core([(RAM, RAM, STALE.ljust(8192, b"\0"))])
-    status, out = overlay(vmlinux, start)
-    assert status == 2
-    assert "no VMCOREINFO in this dump" in capsys.readouterr().err
+    printed, out = overlay(tool, vmlinux, start, status=2)
+    assert "no VMCOREINFO in this dump" in printed.err
     assert not out.exists()
 
 
-def test_modules_need_dwarf(vmlinux: Path, mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_modules_need_dwarf(vmlinux: Path, mini: Mini, tool: Tool) -> None:
     source, out = vmlinux.with_name("dump"), vmlinux.with_name("out")
     source.write_bytes(machine(vmlinux, {}))
     modules = mini(ModuleSpec()).parent
     command = ["live", "overlay", str(vmlinux), str(source), "--modules", str(modules), "-o", str(out)]
-    assert main(command) == 2
-    assert "needs the vmlinux with its DWARF" in capsys.readouterr().err
+    assert "needs the vmlinux with its DWARF" in tool(*command, status=2).err
     assert not out.exists()
 
 
-def test_without_drgn(vmlinux: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_drgn(vmlinux: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     monkeypatch.setitem(sys.modules, "drgn", None)
-    status, out = overlay(vmlinux, machine(vmlinux, {}))
-    assert status == 2
-    assert "pip install 'drgn>=" in capsys.readouterr().err
+    printed, out = overlay(tool, vmlinux, machine(vmlinux, {}), status=2)
+    assert "pip install 'drgn>=" in printed.err
     assert not out.exists()

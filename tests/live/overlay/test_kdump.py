@@ -25,6 +25,7 @@ from tests.support.built import Mini
 from tests.support.elf_edit import MOV, ElfEdit
 from tests.support.kdump import kdump
 from tests.support.needs import needs_common_tools
+from tests.support.tool import Tool
 
 START = 0x40200000  # in QEMU's machine, after the device tree; a multiple of 64 KiB
 
@@ -134,20 +135,15 @@ def test_damaged_dumps(vmlinux: Path, memory: bytes, tmp_path: Path, flags: int)
     assert ends.count(2) > 20
 
 
-def test_a_block_that_is_not_in_the_file(
-    vmlinux: Path, memory: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_block_that_is_not_in_the_file(vmlinux: Path, memory: bytes, tmp_path: Path, tool: Tool) -> None:
     """Blocks of a page: libkdumpfile would read this one, and die of SIGBUS."""
     source = tmp_path / "dump"
     source.write_bytes(kdump(START, memory, 4096, note=note_of(memory), flags=0)[:-100])
-    assert main(["live", "overlay", str(vmlinux), str(source), "-o", str(tmp_path / "out")]) == 2
-    assert "1 of its" in (said := capsys.readouterr().err)
+    assert "1 of its" in (said := tool("live", "overlay", vmlinux, source, "-o", tmp_path / "out", status=2).err)
     assert "blocks are not in the file: truncated" in said
 
 
-def test_a_dump_that_a_full_disk_ended(
-    vmlinux: Path, memory: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dump_that_a_full_disk_ended(vmlinux: Path, memory: bytes, tmp_path: Path, tool: Tool) -> None:
     """makedumpfile says of blocks that it could not write that they are there, and not where: memory lacks them."""
     source, whole = tmp_path / "dump", bytearray(kdump(START, memory, 4096, note=note_of(memory), flags=1))
     text = ElfEdit(vmlinux).value("work_leaf") - cores.image_of(vmlinux)[0]
@@ -155,8 +151,7 @@ def test_a_dump_that_a_full_disk_ended(
     at = (2 + bitmaps) * 4096 + 24 * (1 + text // 4096)  # the image begins after a page
     whole[at : at + 24] = bytes(24)
     source.write_bytes(whole)
-    assert main(["live", "overlay", str(vmlinux), str(source), "-o", str(tmp_path / "out"), "-q"]) == 0
-    assert "has no memory for" in capsys.readouterr().err
+    assert "has no memory for" in tool("live", "overlay", vmlinux, source, "-o", tmp_path / "out", "-q").err
 
 
 def test_a_part_of_a_split_dump(memory: bytes, tmp_path: Path) -> None:

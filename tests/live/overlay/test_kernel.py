@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
+from tests.live.overlay.overlaid import overlay
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.support.built import Mini
 from tests.support.cores import BUILD_ID, NO_PADDR, SLIDE, core, image_of, running, vmcoreinfo
 from tests.support.elf_edit import MOV, ElfEdit
 from tests.support.needs import needs_tools
+from tests.support.tool import Tool
 
 BRK = 0xD4200080
 
@@ -22,12 +22,6 @@ BRK = 0xD4200080
 @pytest.fixture
 def vmlinux(mini: Mini) -> Path:
     return mini(Spec(form="relr"))
-
-
-def overlay(vmlinux: Path, content: bytes, *options: str) -> tuple[int, Path]:
-    source, out = vmlinux.with_name("core"), vmlinux.with_name("out")
-    source.write_bytes(content)
-    return main(["live", "overlay", str(vmlinux), str(source), "-o", str(out), *options]), out
 
 
 def with_build_id(vmlinux: Path, build_id: str) -> Path:
@@ -41,14 +35,13 @@ def with_build_id(vmlinux: Path, build_id: str) -> Path:
     return out
 
 
-def test_words_that_run_replace_those_of_the_file(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_that_run_replace_those_of_the_file(vmlinux: Path, tool: Tool) -> None:
     elf = ElfEdit(vmlinux)
     leaf = elf.value("work_leaf")
     changes = {leaf: MOV, leaf + 4: BRK, elf.value("_stext"): BRK}
     before = vmlinux.read_bytes()
-    status, out = overlay(vmlinux, running(vmlinux, changes))
-    assert status == 0
-    said = capsys.readouterr().out.splitlines()
+    printed, out = overlay(tool, vmlinux, running(vmlinux, changes))
+    said = printed.out.splitlines()
     assert said[0] == f"{out}: 6.1.0-mini, slide {SLIDE:#x}"
     assert ".text" in said[2]
     assert "3 of" in said[2]
@@ -61,26 +54,23 @@ def test_words_that_run_replace_those_of_the_file(vmlinux: Path, capsys: pytest.
     assert out.stat().st_mode == vmlinux.stat().st_mode
 
 
-def test_a_kernel_as_linked_gives_the_same_file(vmlinux: Path) -> None:
-    status, out = overlay(vmlinux, running(vmlinux, {}))
-    assert status == 0
+def test_a_kernel_as_linked_gives_the_same_file(vmlinux: Path, tool: Tool) -> None:
+    _, out = overlay(tool, vmlinux, running(vmlinux, {}))
     assert out.read_bytes() == vmlinux.read_bytes()
 
 
-def test_data_stay_as_they_were(vmlinux: Path) -> None:
+def test_data_stay_as_they_were(vmlinux: Path, tool: Tool) -> None:
     """Only executable sections are memory's."""
     elf = ElfEdit(vmlinux)
     section = elf.elf.get_section_by_name(".data")
-    status, out = overlay(vmlinux, running(vmlinux, {section["sh_addr"]: BRK}))
-    assert status == 0
+    _, out = overlay(tool, vmlinux, running(vmlinux, {section["sh_addr"]: BRK}))
     assert out.read_bytes() == vmlinux.read_bytes()
 
 
-def test_json(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json(vmlinux: Path, tool: Tool) -> None:
     leaf = ElfEdit(vmlinux).value("work_leaf")
-    status, out = overlay(vmlinux, running(vmlinux, {leaf: MOV}), "--json")
-    assert status == 0
-    data = json.loads(capsys.readouterr().out)
+    printed, out = overlay(tool, vmlinux, running(vmlinux, {leaf: MOV}), "--json")
+    data = printed.json
     assert data["schema"] == "prologue.live-overlay/1"
     assert (data["output"], data["release"], data["slide"]) == (str(out), "6.1.0-mini", hex(SLIDE))
     text = next(section for section in data["sections"] if section["name"] == ".text")
@@ -89,9 +79,7 @@ def test_json(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("name", [".init.text", ".head.text"])
 @pytest.mark.parametrize("how", ["unmapped", "zeros", "reused"])
-def test_text_that_is_given_away_keeps_the_words_of_the_file(
-    vmlinux: Path, how: str, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_text_that_is_given_away_keeps_the_words_of_the_file(vmlinux: Path, how: str, name: str, tool: Tool) -> None:
     """Init text is freed after boot; before _stext a kernel like 6.1 maps nothing, and vmalloc may."""
     start, image = image_of(vmlinux)
     section = ElfEdit(vmlinux).elf.get_section_by_name(name)
@@ -102,90 +90,82 @@ def test_text_that_is_given_away_keeps_the_words_of_the_file(
     else:
         image[at:rest] = (b"\0" if how == "zeros" else b"user") * ((rest - at) // (1 if how == "zeros" else 4))
         pieces = [(start + SLIDE, bytes(image))]
-    status, out = overlay(vmlinux, core([(vaddr, NO_PADDR, data) for vaddr, data in pieces], [vmcoreinfo()]))
-    assert status == 0
-    said = next(line for line in capsys.readouterr().out.splitlines() if name in line)
+    printed, out = overlay(tool, vmlinux, core([(vaddr, NO_PADDR, data) for vaddr, data in pieces], [vmcoreinfo()]))
+    said = next(line for line in printed.out.splitlines() if name in line)
     assert f"not in memory after boot: {size // 4} words as linked" in said
     assert out.read_bytes() == vmlinux.read_bytes()
 
 
-def refused(vmlinux: Path, content: bytes, capsys: pytest.CaptureFixture[str]) -> str:
-    capsys.readouterr()
-    status, out = overlay(vmlinux, content)
-    said = capsys.readouterr().err
-    assert (status, said.count("\n")) == (2, 1)
+def refused(vmlinux: Path, content: bytes, tool: Tool) -> str:
+    printed, out = overlay(tool, vmlinux, content, status=2)
+    assert printed.err.count("\n") == 1
     assert not out.exists()
     assert not list(out.parent.glob("*.tmp"))
-    return said
+    return printed.err
 
 
-def test_another_boots_slide(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_boots_slide(vmlinux: Path, tool: Tool) -> None:
     start, image = image_of(vmlinux)
     segment = (start + SLIDE, NO_PADDR, bytes(image))
-    said = refused(vmlinux, core([segment], [vmcoreinfo(SLIDE + 0x10000)]), capsys)
+    said = refused(vmlinux, core([segment], [vmcoreinfo(SLIDE + 0x10000)]), tool)
     assert "there is no memory" in said
     assert "that of another boot" in said
-    said = refused(vmlinux, core([segment], [vmcoreinfo(SLIDE + 0x1000)]), capsys)
+    said = refused(vmlinux, core([segment], [vmcoreinfo(SLIDE + 0x1000)]), tool)
     assert "words differ" in said
     assert "that of another boot" in said
 
 
-def test_memory_that_does_not_say_where_it_runs(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_memory_that_does_not_say_where_it_runs(vmlinux: Path, tool: Tool) -> None:
     start, image = image_of(vmlinux)
-    said = refused(vmlinux, core([(start, NO_PADDR, bytes(image))]), capsys)
+    said = refused(vmlinux, core([(start, NO_PADDR, bytes(image))]), tool)
     assert "(no VMCOREINFO, no kallsyms); take a capture as root" in said
 
 
-def test_another_build(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_build(vmlinux: Path, tool: Tool) -> None:
     named = with_build_id(vmlinux, BUILD_ID)
-    assert overlay(named, running(vmlinux, {}))[0] == 0
+    overlay(tool, named, running(vmlinux, {}))
     named.with_name("out").unlink()
-    said = refused(with_build_id(vmlinux, "f" * 40), running(vmlinux, {}), capsys)
+    said = refused(with_build_id(vmlinux, "f" * 40), running(vmlinux, {}), tool)
     assert f"is another kernel: its build-id is {'f' * 40}" in said
     assert f"has {BUILD_ID} of 6.1.0-mini" in said
 
 
-def test_a_stripped_vmlinux(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stripped_vmlinux(vmlinux: Path, tool: Tool) -> None:
     needs_tools("aarch64-linux-gnu-strip")
     content = running(vmlinux, {})
     subprocess.run(["aarch64-linux-gnu-strip", str(vmlinux)], check=True)
-    assert "no symbol table: stripped?" in refused(vmlinux, content, capsys)
+    assert "no symbol table: stripped?" in refused(vmlinux, content, tool)
 
 
-def test_a_vmlinux_of_debug_information_only(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_vmlinux_of_debug_information_only(vmlinux: Path, tool: Tool) -> None:
     """As objcopy --only-keep-debug leaves it: symbols, and sections without bytes."""
     needs_tools("aarch64-linux-gnu-objcopy")
     content = running(vmlinux, {})
     subprocess.run(["aarch64-linux-gnu-objcopy", "--only-keep-debug", str(vmlinux)], check=True)
-    assert f"{vmlinux}: a separate debug file, its sections have no bytes" in refused(vmlinux, content, capsys)
+    assert f"{vmlinux}: a separate debug file, its sections have no bytes" in refused(vmlinux, content, tool)
 
 
-def test_outputs_follow_the_rules_of_all_outputs(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_outputs_follow_the_rules_of_all_outputs(vmlinux: Path, tool: Tool) -> None:
     source, out = vmlinux.with_name("core"), vmlinux.with_name("out")
     source.write_bytes(running(vmlinux, {}))
     before = {path: path.read_bytes() for path in (vmlinux, source)}
     out.symlink_to(vmlinux)
     for target, message in ((vmlinux, "is also an input"), (source, "is also an input"), (out, "is also an input")):
-        assert main(["live", "overlay", str(vmlinux), str(source), "-o", str(target)]) == 2
-        assert message in capsys.readouterr().err
+        assert message in tool("live", "overlay", vmlinux, source, "-o", target, status=2).err
     out.unlink()
     out.symlink_to("elsewhere")
-    assert main(["live", "overlay", str(vmlinux), str(source), "-o", str(out)]) == 2
-    assert "symbolic link" in capsys.readouterr().err
+    assert "symbolic link" in tool("live", "overlay", vmlinux, source, "-o", out, status=2).err
     assert {path: path.read_bytes() for path in before} == before
     out.unlink()
     out.write_text("old")
-    assert main(["live", "overlay", str(vmlinux), str(source), "-o", str(out), "-q"]) == 0
+    assert tool("live", "overlay", vmlinux, source, "-o", out, "-q").out == ""
     assert out.read_bytes() == vmlinux.read_bytes()
-    assert capsys.readouterr().out == ""
 
 
-def test_what_is_no_running_vmlinux(mini: Mini, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_running_vmlinux(mini: Mini, vmlinux: Path, tool: Tool) -> None:
     module = mini(ModuleSpec())
     source = vmlinux.with_name("core")
     source.write_bytes(running(vmlinux, {}))
     out = vmlinux.with_name("out")
-    assert main(["live", "overlay", str(module), str(source), "-o", str(out)]) == 2
-    assert "is a module: name the vmlinux" in capsys.readouterr().err
-    assert main(["live", "overlay", str(vmlinux), str(source), "-o", str(out), "--ssh-options", "'"]) == 2
-    assert "--ssh-options" in capsys.readouterr().err
+    assert "is a module: name the vmlinux" in tool("live", "overlay", module, source, "-o", out, status=2).err
+    assert "--ssh-options" in tool("live", "overlay", vmlinux, source, "-o", out, "--ssh-options", "'", status=2).err

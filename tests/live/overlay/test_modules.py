@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import struct
@@ -30,6 +29,7 @@ from tests.rules.fixture import process
 from tests.support.built import Mini
 from tests.support.cores import NO_PADDR, SLIDE, core, image_of, vmcoreinfo
 from tests.support.needs import needs_tools
+from tests.support.tool import Printed, Tool
 
 AT = 0xFFFF800007000000 + SLIDE
 MOV, BRK = 0xAA1E03E9, 0xD4200080
@@ -104,33 +104,30 @@ def opened(path: Path) -> Any:
     return cast("Any", ELFFile(path.open("rb")))
 
 
-def overlay(loaded: Loaded, source: Path, *options: str) -> tuple[int, Path]:
+def overlay(tool: Tool, loaded: Loaded, source: Path, *options: object, status: int | None = 0) -> tuple[Printed, Path]:
     out = loaded.vmlinux.with_name("out")
-    command = ["live", "overlay", str(loaded.vmlinux), str(source), "--modules", str(loaded.ko.parent), "-o", str(out)]
-    return main([*command, *options]), out
+    command = ("live", "overlay", loaded.vmlinux, source, "--modules", loaded.ko.parent, "-o", out)
+    return tool(*command, *options, status=status), out
 
 
-def test_a_plt_goes_on_after_its_page(loaded: Loaded) -> None:
+def test_a_plt_goes_on_after_its_page(loaded: Loaded, tool: Tool) -> None:
     """And ends there: behind a page of zeros, where kcore has nothing, is another module."""
     long = 4 * PLT
     del loaded.places[".init.text"]
     loaded.memory.extend(bytes(range(1, 17)).ljust(0x1000, b"\0"))
     loaded.places[".plt"] = AT + 0x3000 - len(PLT)
     loaded.memory[0x3000 - len(PLT) : 0x3000 - len(PLT) + len(long)] = long
-    status, out = overlay(loaded, loaded.capture())
-    assert status == 0
+    _, out = overlay(tool, loaded, loaded.capture())
     assert opened(out / "mini.ko").get_section_by_name(".plt").data() == long
 
 
-def test_a_module_is_linked_where_it_was_loaded(loaded: Loaded, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_module_is_linked_where_it_was_loaded(loaded: Loaded, tool: Tool) -> None:
     before = loaded.ko.read_bytes()
     loaded.set_word(".text", 0, MOV)
     loaded.set_word(".exit.text", 8, BRK)
-    status, out = overlay(loaded, loaded.capture())
-    assert status == 0
-    said = capsys.readouterr()
-    assert f"{out / 'mini.ko'}: " in said.out
-    assert said.err.endswith(ABSENT)
+    printed, out = overlay(tool, loaded, loaded.capture())
+    assert f"{out / 'mini.ko'}: " in printed.out
+    assert printed.err.endswith(ABSENT)
     assert (out / "vmlinux").read_bytes() == loaded.vmlinux.read_bytes()
     elf, file = opened(out / "mini.ko"), opened(loaded.ko)
     assert elf["e_type"] == "ET_EXEC"
@@ -159,69 +156,66 @@ def test_a_module_is_linked_where_it_was_loaded(loaded: Loaded, capsys: pytest.C
     assert loaded.ko.read_bytes() == before
 
 
-def test_words_that_the_loader_fills_in_are_no_changes(loaded: Loaded, capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_that_the_loader_fills_in_are_no_changes(loaded: Loaded, tool: Tool) -> None:
     relocations = opened(loaded.ko).get_section_by_name(".rela.text")
     offset = next(r["r_offset"] for r in relocations.iter_relocations())
     loaded.set_word(".text", offset, loaded.word(".text", offset) + 5)
     loaded.set_word(".text", 0, MOV)
-    status, out = overlay(loaded, loaded.capture(), "--json")
-    assert status == 0
-    (module,) = json.loads(capsys.readouterr().out)["modules"]
+    printed, out = overlay(tool, loaded, loaded.capture(), "--json")
+    (module,) = printed.json["modules"]
     assert (module["name"], module["output"]) == ("mini", str(out / "mini.ko"))
     text, init = (next(s for s in module["sections"] if s["name"] == name) for name in (".text", ".init.text"))
     assert (text["changed"], text["kept"]) == (1, 0)
     assert init["kept"] == init["words"]
 
 
-@pytest.mark.parametrize("tool", ["aarch64-linux-gnu-objdump", "llvm-objdump"])
-def test_disassemblers_show_what_runs(loaded: Loaded, tool: str) -> None:
-    needs_tools(tool)
+@pytest.mark.parametrize("disassembler", ["aarch64-linux-gnu-objdump", "llvm-objdump"])
+def test_disassemblers_show_what_runs(loaded: Loaded, disassembler: str, tool: Tool) -> None:
+    needs_tools(disassembler)
     loaded.set_word(".text", 0, BRK)
-    _, out = overlay(loaded, loaded.capture())
-    said = subprocess.run([tool, "-d", str(out / "mini.ko")], capture_output=True, text=True, check=True).stdout
+    _, out = overlay(tool, loaded, loaded.capture())
+    said = subprocess.run([disassembler, "-d", str(out / "mini.ko")], capture_output=True, text=True, check=True).stdout
     assert f"{loaded.places['.text']:x} <module_leaf>:" in said
     assert "brk\t#0x4" in said
 
 
-def test_a_file_of_another_build(loaded: Loaded, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_of_another_build(loaded: Loaded, tool: Tool) -> None:
     loaded.set_word(".note.gnu.build-id", 16, 0)
-    status, out = overlay(loaded, loaded.capture())
-    assert status == 2
-    assert f"{loaded.ko}: is not the mini that is loaded: another build" in capsys.readouterr().err
+    printed, out = overlay(tool, loaded, loaded.capture(), status=2)
+    assert f"{loaded.ko}: is not the mini that is loaded: another build" in printed.err
     assert sorted(path.name for path in out.iterdir()) == ["vmlinux"]
 
 
-def test_a_file_of_another_build_without_build_id(loaded: Loaded, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_of_another_build_without_build_id(loaded: Loaded, tool: Tool) -> None:
     del loaded.places[".note.gnu.build-id"]
-    assert overlay(loaded, loaded.capture())[0] == 0
+    overlay(tool, loaded, loaded.capture())
     for offset in range(0, 0x90, 4):
         loaded.set_word(".text", offset, BRK)
-    assert overlay(loaded, loaded.capture())[0] == 2
-    assert "another build" in capsys.readouterr().err
+    printed, _ = overlay(tool, loaded, loaded.capture(), status=2)
+    assert "another build" in printed.err
 
 
-def test_two_files_of_one_name(loaded: Loaded, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_files_of_one_name(loaded: Loaded, tool: Tool) -> None:
     """The one that is loaded is taken, whichever is found first."""
     for directory in ("a", "z"):
         (loaded.ko.parent / directory).mkdir()
         other = bytearray(loaded.ko.read_bytes())
         other[other.index(b"GNU\0") + 4] ^= 1
         (loaded.ko.parent / directory / "mini.ko").write_bytes(other)
-    status, out = overlay(loaded, loaded.capture())
-    assert status == 0
-    assert re.fullmatch(f"warning: .*{ABSENT}", capsys.readouterr().err)
+    printed, out = overlay(tool, loaded, loaded.capture())
+    assert re.fullmatch(f"warning: .*{ABSENT}", printed.err)
     assert opened(out / "mini.ko").get_section_by_name(".note.gnu.build-id").data()[16:] in loaded.ko.read_bytes()
 
 
-def test_tracing_makes_no_other_build(loaded: Loaded, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tracing_makes_no_other_build(loaded: Loaded, tool: Tool) -> None:
     """Functions may consist of little else than what a tracer changes."""
     del loaded.places[".note.gnu.build-id"]
     data = opened(loaded.ko).get_section_by_name(".text").data()
     for offset in range(0, len(data), 4):
         if data[offset : offset + 4] == NOP:
             loaded.set_word(".text", offset, BRK)
-    assert overlay(loaded, loaded.capture())[0] == 0
-    assert re.fullmatch(f"warning: .*{ABSENT}", capsys.readouterr().err)
+    printed, _ = overlay(tool, loaded, loaded.capture())
+    assert re.fullmatch(f"warning: .*{ABSENT}", printed.err)
 
 
 def perf_data(loaded: Loaded, unnamed: str = "") -> Path:
@@ -242,11 +236,11 @@ def perf_data(loaded: Loaded, unnamed: str = "") -> Path:
     return inner
 
 
-def test_perf_does_not_say_where_sections_are(loaded: Loaded, capsys: pytest.CaptureFixture[str]) -> None:
+def test_perf_does_not_say_where_sections_are(loaded: Loaded, tool: Tool) -> None:
     """Their places follow from the functions that kallsyms names."""
     loaded.set_word(".text", 0, MOV)
-    status, out = overlay(loaded, perf_data(loaded))
-    assert (status, capsys.readouterr().err) == (0, "")
+    printed, out = overlay(tool, loaded, perf_data(loaded))
+    assert printed.err == ""
     elf = opened(out / "mini.ko")
     for name in (".text", ".exit.text"):
         section = elf.get_section_by_name(name)
@@ -255,12 +249,12 @@ def test_perf_does_not_say_where_sections_are(loaded: Loaded, capsys: pytest.Cap
         assert section.data() == bytes(loaded.memory[at - AT : at - AT + section["sh_size"]])
 
 
-def test_a_section_of_which_no_name_says_where_it_is(loaded: Loaded, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_section_of_which_no_name_says_where_it_is(loaded: Loaded, tool: Tool) -> None:
     """As .fixup of 5.10's modules: nothing of it was looked at, and that is said."""
     words = opened(loaded.ko).get_section_by_name(".exit.text")["sh_size"] // 4
     data = perf_data(loaded, unnamed=".exit.text")
-    assert overlay(loaded, data)[0] == 0
-    assert f"has no memory for {counted(words, 'word')} of .exit.text:" in capsys.readouterr().err
+    printed, _ = overlay(tool, loaded, data)
+    assert f"has no memory for {counted(words, 'word')} of .exit.text:" in printed.err
     memory = open_memory(str(data))
     assert "words of .exit.text [mini] that memory does not have: those of the file" in dict(
         running_program(RunningSystem(loaded.vmlinux, memory, module_files(loaded.ko.parent))).doubts
@@ -277,42 +271,36 @@ def test_perf_does_not_say_which_words_of_a_module_may_change(loaded: Loaded) ->
 
 
 @pytest.mark.parametrize("left", [(), (".data",)])
-def test_a_module_that_is_being_unloaded(
-    left: tuple[str, ...], loaded: Loaded, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_module_that_is_being_unloaded(left: tuple[str, ...], loaded: Loaded, tool: Tool) -> None:
     """/sys has no sections of it any more, or not its text, and still has sections of other modules."""
     source = replace(loaded, places={name: loaded.places[name] for name in left}).capture()
     command = ["live", "audit", str(loaded.vmlinux), str(source), "--modules", str(loaded.ko.parent)]
     assert main(command) == 1  # no first slot of the kernel was written, and that is wrong
     source = replace(loaded, vmlinux=process(loaded.vmlinux), places={n: loaded.places[n] for n in left}).capture()
-    assert main(command) == 5
-    assert "does not say where its text is, as of one that is being" in capsys.readouterr().err
+    assert "does not say where its text is, as of one that is being" in tool(*command, status=5).err
 
 
-def test_outputs_of_many_files(loaded: Loaded, capsys: pytest.CaptureFixture[str]) -> None:
+def test_outputs_of_many_files(loaded: Loaded, tool: Tool) -> None:
     source, out = loaded.capture(), loaded.vmlinux.with_name("out")
     out.write_text("a file")
-    assert overlay(loaded, source)[0] == 2
-    assert "is not a directory" in capsys.readouterr().err
+    printed, _ = overlay(tool, loaded, source, status=2)
+    assert "is not a directory" in printed.err
     out.unlink()
     (loaded.ko.parent / "none").mkdir()
     command = ["live", "overlay", str(loaded.vmlinux), str(source), "-o", str(out)]
-    assert main([*command, "--modules", str(loaded.ko.parent / "none")]) == 2
-    assert "no modules" in capsys.readouterr().err
+    assert "no modules" in tool(*command, "--modules", loaded.ko.parent / "none", status=2).err
     vaddr, image = loaded.kernel
     plain = source.with_name("core")
     plain.write_bytes(core([(vaddr, NO_PADDR, image)], [vmcoreinfo()]))
     shutil.rmtree(out, ignore_errors=True)
-    assert overlay(loaded, plain)[0] == 2
-    assert "does not say which modules were loaded" in capsys.readouterr().err
+    printed, _ = overlay(tool, loaded, plain, status=2)
+    assert "does not say which modules were loaded" in printed.err
     assert not out.exists()
-    assert main([*command[:-1], str(loaded.ko.parent), "--modules", str(loaded.ko.parent)]) == 2
-    assert "is also an input" in capsys.readouterr().err
+    assert "is also an input" in tool(*command[:-1], loaded.ko.parent, "--modules", loaded.ko.parent, status=2).err
     other = loaded.ko.parent / "older"
     other.mkdir()
     older = bytearray(loaded.ko.read_bytes())
     older[older.index(b"GNU\0") + 4] ^= 1
     (other / "mini.ko").write_bytes(older)
-    assert main([*command[:-1], str(other), "--modules", str(loaded.ko.parent)]) == 2
-    assert "is also an input" in capsys.readouterr().err
+    assert "is also an input" in tool(*command[:-1], other, "--modules", loaded.ko.parent, status=2).err
     assert (other / "mini.ko").read_bytes() == older

@@ -9,16 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError
 from prologue.live.overlay.debug_addresses import debug_addresses
 from prologue.live.overlay.runtime import carry_out, find_moves
+from tests.live.overlay.overlaid import overlay
 from tests.mini_kernel import build as mini_build
 from tests.mini_kernel.build import Form, Spec, build, link, run_command
 from tests.support.cores import SLIDE, running
 from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_mini_kernel_tools, needs_tools
+from tests.support.tool import Tool
 
 BASE = 0xFFFF800008000000
 SLIDES = (SLIDE, 0x3A0743E00000, 0x10000)
@@ -88,39 +89,31 @@ def test_addresses_that_no_linker_filled_in(tmp_path: Path) -> None:
         assert data[start : start + size] == expected[start : start + size], name
 
 
-def overlay(vmlinux: Path, content: bytes, *options: str) -> tuple[int, Path]:
-    source, out = vmlinux.with_name("core"), vmlinux.with_name("out")
-    source.write_bytes(content)
-    return main(["live", "overlay", str(vmlinux), str(source), "-o", str(out), "--at", "runtime", *options]), out
-
-
 @pytest.mark.thorough
-def test_text_is_memorys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_is_memorys(tmp_path: Path, tool: Tool) -> None:
     """A literal in text that boot relocates is taken from memory, too: an intruder's stays what it is."""
     needs_mini_kernel_tools()
     vmlinux, _ = with_dwarf(Spec(form="relr"), tmp_path, 5)
     elf = ElfEdit(vmlinux)
     leaf = elf.value("work_leaf")
-    status, out = overlay(vmlinux, running(vmlinux, {leaf: 0xD503201F}))
-    assert status == 0
-    assert f"slide {SLIDE:#x}, added to all addresses" in capsys.readouterr().out
+    printed, out = overlay(tool, vmlinux, running(vmlinux, {leaf: 0xD503201F}), "--at", "runtime")
+    assert f"slide {SLIDE:#x}, added to all addresses" in printed.out
     expected = bytearray(moved(vmlinux, SLIDE))
     expected[elf.offset(leaf) : elf.offset(leaf) + 4] = (0xD503201F).to_bytes(4, "little")
     assert out.read_bytes() == bytes(expected)
 
 
 @pytest.mark.thorough
-def test_without_a_slide_nothing_moves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_slide_nothing_moves(tmp_path: Path, tool: Tool) -> None:
     needs_mini_kernel_tools()
     vmlinux, _ = with_dwarf(Spec(form="relr"), tmp_path, 5)
-    status, out = overlay(vmlinux, running(vmlinux, {}, slide=0))
-    assert status == 0
+    printed, out = overlay(tool, vmlinux, running(vmlinux, {}, slide=0), "--at", "runtime")
     assert out.read_bytes() == vmlinux.read_bytes()
-    assert "slide 0x0\n" in capsys.readouterr().out
+    assert "slide 0x0\n" in printed.out
 
 
 @pytest.mark.thorough
-def test_compressed_debug_sections_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compressed_debug_sections_are_refused(tmp_path: Path, tool: Tool) -> None:
     """Their line tables would stay behind: gdb would show wrong lines without a word."""
     needs_mini_kernel_tools()
     needs_tools("aarch64-linux-gnu-objcopy")
@@ -130,8 +123,9 @@ def test_compressed_debug_sections_are_refused(tmp_path: Path, capsys: pytest.Ca
     subprocess.run(command, check=True)
     with pytest.raises(InputError, match="is compressed"):
         debug_addresses(ElfImage(vmlinux), BASE, BASE + 0x40000)
-    status, out = overlay(vmlinux, running(plain, {}))
-    said = capsys.readouterr().err
-    assert (status, said.count("\n")) == (2, 1)
-    assert "is compressed, so its addresses cannot be moved: first run objcopy --decompress-debug-sections" in said
+    printed, out = overlay(tool, vmlinux, running(plain, {}), "--at", "runtime", status=2)
+    assert printed.err.count("\n") == 1
+    assert (
+        "is compressed, so its addresses cannot be moved: first run objcopy --decompress-debug-sections" in printed.err
+    )
     assert not out.exists()

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.errors import InputError
 from prologue.insn import a64
 from prologue.live.pokes.judge import JudgedWrites, judge_writes
@@ -18,6 +17,7 @@ from prologue.live.pokes.recording import NO_CPU, Capability, Flag, Function, Lo
 from prologue.live.report.writes import render_writes, table_of, unseen
 from tests.live.pokes.made import recording_of, write_recording
 from tests.rules.recorded import CALLERS, FUNCTIONS, PLACE, STORE, SWITCHED
+from tests.support.tool import Tool
 
 BL = 0x94000010
 B_EQ = 0x54000040
@@ -244,12 +244,11 @@ def test_functions_that_are_not_known_are_addresses() -> None:
     assert hex(STORE) in finding.message
 
 
-def test_quiet_leaves_json_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_leaves_json_whole(tmp_path: Path, tool: Tool) -> None:
     made = recording_of(SWITCHED, trailer=Trailer(functions=FUNCTIONS))
     command = ["writes", "judge", "-q", str(write_recording(tmp_path / "made.writes", made))]
-    assert (main(command), capsys.readouterr().out) == (0, "")
-    assert main([*command, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["passed"]
+    assert tool(*command).out == ""
+    assert tool(*command, "--json").json["passed"]
 
 
 def test_a_writer_has_one_line_of_the_table_whatever_its_name_is() -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.errors import InputError
 from prologue.live.pokes.recorder import record, script
 from tests.live.pokes.test_recorder_output import SAID
 from tests.support.programs import place_python_program
+from tests.support.tool import Tool
 
 
 @pytest.mark.parametrize("shell", ["sh", "dash", "bash", "busybox sh"])
@@ -82,36 +82,32 @@ def test_the_shell_that_has_background_processes_prints_nothing_itself(shell: st
     assert done.stdout.endswith("\n==== end\n")
 
 
-def test_the_script_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["writes", "record", "--script"]) == 0
-    assert capsys.readouterr().out == script()
+def test_the_script_is_printed(tool: Tool) -> None:
+    assert tool("writes", "record", "--script").out == script()
 
 
 @pytest.mark.parametrize(
     "options", [["ssh:root@board"], ["-o", "out"], ["--seconds", "60"], ["--buffer", "64"], ["--command", "true"],
                 ["--json"]], ids=" ".join
 )  # fmt: skip
-def test_the_script_takes_its_options_there(capsys: pytest.CaptureFixture[str], options: list[str]) -> None:
-    assert main(["writes", "record", "--script", *options]) == 2
-    said = capsys.readouterr()
+def test_the_script_takes_its_options_there(tool: Tool, options: list[str]) -> None:
+    said = tool("writes", "record", "--script", *options, status=2)
     assert f"{options[0]} has no effect on the script" in said.err
     assert said.out == ""
 
 
 @pytest.mark.parametrize("options", [["--command", " "], ["--command", "true", "--seconds", "5"]], ids=" ".join)
-def test_how_long_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str]) -> None:
-    assert main(["writes", "record", "-o", str(tmp_path / "out"), *options]) == 2
-    assert "--command" in capsys.readouterr().err
+def test_how_long_is_said_once(tmp_path: Path, tool: Tool, options: list[str]) -> None:
+    assert "--command" in tool("writes", "record", "-o", tmp_path / "out", *options, status=2).err
     assert not list(tmp_path.iterdir())
 
 
-def test_another_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_machine(tmp_path: Path, tool: Tool) -> None:
     """It says why, and leaves nothing, neither there nor here."""
     if platform.machine() == "aarch64":
         pytest.skip("this is an arm64 machine")
     out = tmp_path / "board.writes"
-    assert main(["writes", "record", "-o", str(out)]) == 2
-    said = capsys.readouterr().err
+    said = tool("writes", "record", "-o", out, status=2).err
     assert said == f"prologue: local: cannot be recorded: is for arm64 machines: this is {platform.machine()}\n"
     assert not list(tmp_path.iterdir())
 
@@ -128,11 +124,10 @@ def test_another_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 )
 def test_bad_arguments(
     arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tool: Tool,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    assert main(["writes", "record", *arguments]) == 2
-    assert message in capsys.readouterr().err
+    assert message in tool("writes", "record", *arguments, status=2).err
     assert not list(tmp_path.iterdir())
 
 
@@ -141,16 +136,13 @@ def fake_ssh(directory: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> Non
     monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
 
 
-def test_what_comes_over_ssh(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_comes_over_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     """The command line survives any shell's reading; the text is kept as it came."""
     body = f"print({SAID!r}, end=''); open({str(tmp_path / 'asked')!r}, 'w').write(sys.argv[-1])"
     fake_ssh(tmp_path, monkeypatch, body)
     out = tmp_path / "board.writes"
-    assert main(["writes", "record", "ssh:root@board", "-o", str(out), "--command", "sh -c 'sleep 1; date'"]) == 0
+    said = tool("writes", "record", "ssh:root@board", "-o", out, "--command", "sh -c 'sleep 1; date'").out
     assert out.read_text() == SAID
-    said = capsys.readouterr().out
     assert "6.12.107+deb13-cloud-arm64, 16 words of text were written" in said
     assert said.count("no probe on") == 2  # one line for each reason
     assert (tmp_path / "asked").read_text().endswith("record.sh -e -t 10 -b 8192 -- sh -c 'sleep 1; date'")
@@ -172,10 +164,7 @@ def test_what_ssh_may_answer(body: str, message: str, tmp_path: Path, monkeypatc
     assert "\n" not in str(caught.value)
 
 
-def test_an_answer_that_is_cut_off(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_answer_that_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     fake_ssh(tmp_path, monkeypatch, f"print({SAID[:3000]!r})")
-    assert main(["writes", "record", "ssh:board", "-o", str(tmp_path / "out")]) == 2
-    assert "is cut off in part" in capsys.readouterr().err
+    assert "is cut off in part" in tool("writes", "record", "ssh:board", "-o", tmp_path / "out", status=2).err
     assert not (tmp_path / "out").exists()

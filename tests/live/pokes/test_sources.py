@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.errors import InputError
 from prologue.live.pokes.perf_data import read_perf_data
 from prologue.live.pokes.sources import read_any
@@ -15,6 +13,7 @@ from prologue.live.pokes.write_perf_data import write_perf_data
 from tests.live.pokes.made import recording_of, write_recording
 from tests.live.pokes.test_perf_script import SAID
 from tests.perf.made import ARM64, X86
+from tests.support.tool import Tool
 
 
 def test_what_is_read(tmp_path: Path) -> None:
@@ -38,27 +37,23 @@ def test_what_is_not(content: bytes, tmp_path: Path) -> None:
     assert str(caught.value).startswith(f"{path}: ")
 
 
-def test_perf_data_of_recorded_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_perf_data_of_recorded_writes(tmp_path: Path, tool: Tool) -> None:
     recorded = recording_of({"time": 7, "cpu": 1, "address": 0xFFFF800080010004, "old": 1, "new": 5})
     ours, out = write_recording(tmp_path / "boot.writes", recorded), tmp_path / "perf.data"
-    assert main(["writes", "perf", str(ours), "-o", str(out)]) == 0
-    assert "1 text poke, 1 word; times are instructions, not ns" in capsys.readouterr().out
+    assert "1 text poke, 1 word; times are instructions, not ns" in tool("writes", "perf", ours, "-o", out).out
     (poke,) = read_perf_data(out).pokes
     assert (poke.address, poke.old, poke.new) == (0xFFFF800080010004, b"\1\0\0\0", b"\5\0\0\0")
     assert (poke.time, poke.cpu) == (7, 1)
-    assert main(["writes", "perf", str(ours), "-o", str(out), "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
+    said = tool("writes", "perf", ours, "-o", out, "--json").json
     assert (said["schema"], said["text_pokes"], said["clock"]) == ("prologue.live-perf/1", 1, "instructions")
     assert said["within"] is None
 
 
-def test_perf_data_that_cannot_be_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_perf_data_that_cannot_be_made(tmp_path: Path, tool: Tool) -> None:
     x86 = tmp_path / "perf.data"
     write_perf_data(x86, X86)
     before = x86.read_bytes()
-    assert main(["writes", "perf", str(x86), "-o", str(tmp_path / "out")]) == 2
-    assert "recorded on x86_64" in capsys.readouterr().err
-    assert main(["writes", "perf", str(x86), "-o", str(x86)]) == 2
-    assert "also an input" in capsys.readouterr().err
+    assert "recorded on x86_64" in tool("writes", "perf", x86, "-o", tmp_path / "out", status=2).err
+    assert "also an input" in tool("writes", "perf", x86, "-o", x86, status=2).err
     assert x86.read_bytes() == before
     assert sorted(tmp_path.iterdir()) == [x86]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.dwarf.struct_types import struct_types
 from prologue.elf.image import ElfImage
 from prologue.errors import UNDECIDED
@@ -20,6 +18,7 @@ from tests.support.btf import made_btf
 from tests.support.built import Mini
 from tests.support.formats import as_format
 from tests.support.needs import needs_kernel, needs_tools
+from tests.support.tool import Tool
 
 OPS = {"ftrace_ops": (472, [("func", "", 0), ("next", "", 8), ("direct_call", "", 464)])}
 
@@ -69,14 +68,13 @@ def test_dwarf_decides_where_there_is_no_btf(tmp_path: Path) -> None:
     assert layouts_of(ElfImage(built), (6, 12), realtime=False).source == "of the table for 6.1 to 6.12"
 
 
-def test_structs_of_impossible_sizes(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_structs_of_impossible_sizes(vmlinux: Path, tool: Tool) -> None:
     structs = {"ftrace_ops": (1 << 31, OPS["ftrace_ops"][1]), "dyn_ftrace": (4, [("ip", "", 0), ("flags", "", 8)])}
     damaged = with_btf(vmlinux, made_btf(structs))
     found = layouts_of(ElfImage(damaged), (6, 12), realtime=False)
     assert (found.get("ftrace_ops"), found.get("ftrace_ops.direct_call")) == (None, 464)
     source = as_running(vmlinux, {})[1]
-    assert main([*AUDIT, str(damaged), str(source)]) == 0
-    assert "struct offsets: from BTF" in capsys.readouterr().out
+    assert "struct offsets: from BTF" in tool(*AUDIT, damaged, source).out
 
 
 @pytest.mark.parametrize("content", [b"", b"\x9f\xeb\1", made_btf({"other": (8, [("a", "", 0)])})])
@@ -106,31 +104,23 @@ def test_a_realtime_kernels_mutex() -> None:
 
 
 @pytest.mark.thorough
-def test_a_report_says_where_they_come_from(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_says_where_they_come_from(vmlinux: Path, tool: Tool) -> None:
     arguments = list(map(str, as_running(vmlinux, {})))
-    capsys.readouterr()
-    assert main([*AUDIT, *arguments]) == 0
-    assert "struct offsets: of the table for 6.1 to 6.12\n" in capsys.readouterr().out
-    assert main([*AUDIT, *arguments, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["struct_offsets"] == "of the table for 6.1 to 6.12"
+    assert "struct offsets: of the table for 6.1 to 6.12\n" in tool(*AUDIT, *arguments).out
+    assert tool(*AUDIT, *arguments, "--json").json["struct_offsets"] == "of the table for 6.1 to 6.12"
     for kind in ("sarif", "junit", "ktap"):
-        assert main([*AUDIT, *arguments, *as_format(kind)]) == 0
-        assert "struct offsets: of the table for 6.1 to 6.12" in capsys.readouterr().out
+        assert "struct offsets: of the table for 6.1 to 6.12" in tool(*AUDIT, *arguments, *as_format(kind)).out
 
 
 @pytest.mark.parametrize("breakpoint_", [False, True])
-def test_an_unknown_release_accuses_nothing(
-    vmlinux: Path, breakpoint_: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_release_accuses_nothing(vmlinux: Path, breakpoint_: bool, tool: Tool) -> None:
     """Its kprobes cannot be read: any BRK #4 may be one."""
     vmlinux.write_bytes(vmlinux.read_bytes().replace(b"version 6.12.0-mini", b"version 9.9.00-mini"))  # its banner
     changes = {Kernel(vmlinux).symbols.find("work_leaf").vaddr + 8: 0xD4200080} if breakpoint_ else {}  # type: ignore[union-attr]  # it is there
     arguments = list(map(str, as_running(vmlinux, changes)))
     source = Path(arguments[1])
     source.write_bytes(source.read_bytes().replace(b"OSRELEASE=6.1.0-mini", b"OSRELEASE=9.9.0-mini"))
-    capsys.readouterr()
-    assert main(["live", "audit", *arguments]) == UNDECIDED
-    said = capsys.readouterr().out
+    said = tool("live", "audit", *arguments, status=UNDECIDED).out
     assert "struct offsets: not known: no BTF, no DWARF, and no table for 9.9\n" in said
     assert "PL" not in said
 

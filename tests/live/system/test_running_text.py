@@ -12,7 +12,6 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from prologue.cli.main import main
 from prologue.errors import UNDECIDED
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.running_text import SectionPlace, read_sections
@@ -22,11 +21,11 @@ from tests.support.built import Mini
 from tests.support.cores import NO_PADDR, SLIDE, core, image_of, vmcoreinfo
 from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_tools
+from tests.support.tool import Tool
 from tests.trace.made import perf_text
 
 PAGE = 0x1000
 AT = 0xFFFF800008001000
-Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
@@ -69,17 +68,16 @@ def half(vmlinux: Path, source: Path) -> int:
     return missing(vmlinux, source, 64)
 
 
-def audited(vmlinux: Path, source: Path, capsys: Capture, *options: str) -> tuple[int, dict[str, Any]]:
-    capsys.readouterr()
-    status = main([*AUDIT[:2], *options, str(vmlinux), str(source), "--json"])
-    return status, json.loads(capsys.readouterr().out)
+def audited(vmlinux: Path, source: Path, tool: Tool, *options: str) -> tuple[int, dict[str, Any]]:
+    printed = tool(*AUDIT[:2], *options, vmlinux, source, "--json", status=None)
+    return printed.status, printed.json
 
 
-def test_an_audit_finds_a_page_of_zeros_once(vmlinux: Path, capsys: Capture) -> None:
+def test_an_audit_finds_a_page_of_zeros_once(vmlinux: Path, tool: Tool) -> None:
     """Whichever mechanisms own its words: they were wiped together, or were not read."""
     source = vmlinux.with_name("core")
     words = zeros(vmlinux, source)
-    status, data = audited(vmlinux, source, capsys)
+    status, data = audited(vmlinux, source, tool)
     assert status == 1
     (finding,) = data["findings"]
     assert finding["code"] == "PL503"
@@ -89,34 +87,29 @@ def test_an_audit_finds_a_page_of_zeros_once(vmlinux: Path, capsys: Capture) -> 
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_pages_of_zeros_are_no_transitions(vmlinux: Path, first: bool, capsys: Capture) -> None:
+def test_pages_of_zeros_are_no_transitions(vmlinux: Path, first: bool, tool: Tool) -> None:
     """Of two memories one has them: that is a finding, and not a thousand changes of instructions."""
     source, (whole,) = vmlinux.with_name("core"), running_core(vmlinux)
     zeros(vmlinux, source)
     sources = (source, whole) if first else (whole, source)
-    capsys.readouterr()
-    assert main([*AUDIT, str(vmlinux), *map(str, sources), "--json"]) == 1
-    data = json.loads(capsys.readouterr().out)
+    data = tool(*AUDIT, vmlinux, *sources, "--json", status=1).json
     assert [(one["code"], one["memory"]) for one in data["findings"]] == [("PL503", str(source))]
     assert data["transitions"] == []
 
 
 @pytest.mark.parametrize("how", [missing, half])
-def test_an_audit_does_not_pass_what_memory_lacks(
-    vmlinux: Path, how: Callable[[Path, Path], int], capsys: Capture
-) -> None:
+def test_an_audit_does_not_pass_what_memory_lacks(vmlinux: Path, how: Callable[[Path, Path], int], tool: Tool) -> None:
     """Nor does it accuse. Only init text may be missing, which the kernel gives away."""
     source = vmlinux.with_name("core")
     words = how(vmlinux, source)
-    status, data = audited(vmlinux, source, capsys)
-    whole = audited(vmlinux, *running_core(vmlinux), capsys)[1]["undecided"]["lacking"]
+    status, data = audited(vmlinux, source, tool)
+    whole = audited(vmlinux, *running_core(vmlinux), tool)[1]["undecided"]["lacking"]
     assert status == UNDECIDED
     assert data["findings"] == []
     assert f".text: {words:,} words that memory does not have" in data["not_looked_at"]
     assert data["undecided"]["lacking"] >= words
     assert data["undecided"]["lacking"] <= words + whole
-    assert main([*AUDIT, str(vmlinux), str(source)]) == 0
-    said = capsys.readouterr().out
+    said = tool(*AUDIT, vmlinux, source).out
     assert f"not decided: text that the kernel keeps and memory does not have: {words:,}; a part of memory" in said
 
 
@@ -127,21 +120,19 @@ def running_core(vmlinux: Path) -> tuple[Path]:
     return (source,)
 
 
-def overlaid(vmlinux: Path, source: Path, capsys: Capture) -> tuple[dict[str, Any], str, bytes]:
+def overlaid(vmlinux: Path, source: Path, tool: Tool) -> tuple[dict[str, Any], str, bytes]:
     """JSON of .text, what standard error has, and the page of the copy."""
     out = vmlinux.with_name("out")
-    capsys.readouterr()
-    assert main(["live", "overlay", str(vmlinux), str(source), "-o", str(out), "--json"]) == 0
-    said = capsys.readouterr()
+    said = tool("live", "overlay", vmlinux, source, "-o", out, "--json")
     (text,) = (one for one in json.loads(said.out)["sections"] if one["name"] == ".text")
     at = ElfEdit(vmlinux).offset(Text(vmlinux).page)
     return text, said.err, out.read_bytes()[at : at + 4 * Text(vmlinux).words]
 
 
-def test_an_overlay_has_the_zeros(vmlinux: Path, capsys: Capture) -> None:
+def test_an_overlay_has_the_zeros(vmlinux: Path, tool: Tool) -> None:
     source = vmlinux.with_name("core")
     words = zeros(vmlinux, source)
-    text, said, page = overlaid(vmlinux, source, capsys)
+    text, said, page = overlaid(vmlinux, source, tool)
     assert (text["zeros"], text["kept"], text["missing"]) == (words, 0, 0)
     assert page == bytes(4 * words)
     assert said.startswith(f"warning: {source}: has pages of zeros for {words:,} words of .text: wiped, or not read")
@@ -149,10 +140,10 @@ def test_an_overlay_has_the_zeros(vmlinux: Path, capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize("how", [missing, half])
-def test_an_overlay_says_what_is_the_files(vmlinux: Path, how: Callable[[Path, Path], int], capsys: Capture) -> None:
+def test_an_overlay_says_what_is_the_files(vmlinux: Path, how: Callable[[Path, Path], int], tool: Tool) -> None:
     source = vmlinux.with_name("core")
     words = how(vmlinux, source)
-    text, said, page = overlaid(vmlinux, source, capsys)
+    text, said, page = overlaid(vmlinux, source, tool)
     assert (text["zeros"], text["kept"], text["missing"], text["changed"]) == (0, words, words, 0)
     at = ElfEdit(vmlinux).offset(Text(vmlinux).page)
     assert page == vmlinux.read_bytes()[at : at + len(page)]
@@ -160,47 +151,44 @@ def test_an_overlay_says_what_is_the_files(vmlinux: Path, how: Callable[[Path, P
     assert said.count("\n") == 1
 
 
-def traced(vmlinux: Path, source: Path, capsys: Capture, first: int) -> tuple[int, str, str]:
+def traced(vmlinux: Path, source: Path, tool: Tool, first: int) -> tuple[int, str, str]:
     """A trace that runs three words from ``first`` on (a link-time address)."""
     place = first + SLIDE
     trace = vmlinux.with_name("trace")
     trace.write_text(perf_text([(place - 0x40, place), (place + 8, place - 0x40), (place - 0x40, place)]))
-    capsys.readouterr()
-    status = main(["trace", "check", str(trace), "--vmlinux", str(vmlinux), "--memory", str(source)])
-    said = capsys.readouterr()
-    return status, said.out, said.err
+    printed = tool("trace", "check", trace, "--vmlinux", vmlinux, "--memory", source, status=None)
+    return printed.status, printed.out, printed.err
 
 
-def test_a_trace_does_not_believe_the_file_where_memory_has_zeros(vmlinux: Path, capsys: Capture) -> None:
+def test_a_trace_does_not_believe_the_file_where_memory_has_zeros(vmlinux: Path, tool: Tool) -> None:
     source = vmlinux.with_name("core")
     words = zeros(vmlinux, source)
-    status, out, err = traced(vmlinux, source, capsys, Text(vmlinux).page)
+    status, out, err = traced(vmlinux, source, tool, Text(vmlinux).page)
     assert status == 1
     assert "udf #0 did not trap" in out
     assert f"{words:,} words of .text in pages of zeros, wiped or not read" in err
 
 
 @pytest.mark.parametrize("command", ["check", "disasm", "stats"])
-def test_traces_name_the_memory_that_had_their_text(vmlinux: Path, command: str, capsys: Capture) -> None:
+def test_traces_name_the_memory_that_had_their_text(vmlinux: Path, command: str, tool: Tool) -> None:
     (source,) = running_core(vmlinux)
-    traced(vmlinux, source, capsys, Text(vmlinux).page)
+    traced(vmlinux, source, tool, Text(vmlinux).page)
     options = ["--format", "jsonl"] if command == "disasm" else ["--json"]
     arguments = [str(vmlinux.with_name("trace")), "--vmlinux", str(vmlinux), "--memory", str(source)]
-    main(["trace", command, *arguments, *options])
-    said = capsys.readouterr().out
+    said = tool("trace", command, *arguments, *options, status=None).out
     head = json.loads(said.splitlines()[0] if command == "disasm" else said)
     assert head["memory"] == str(source)
 
 
 @pytest.mark.parametrize("how", [missing, half])
-def test_a_trace_says_what_is_the_files(vmlinux: Path, how: Callable[[Path, Path], int], capsys: Capture) -> None:
+def test_a_trace_says_what_is_the_files(vmlinux: Path, how: Callable[[Path, Path], int], tool: Tool) -> None:
     source = vmlinux.with_name("core")
     words = how(vmlinux, source)
-    _, _, err = traced(vmlinux, source, capsys, Text(vmlinux).page)
+    _, _, err = traced(vmlinux, source, tool, Text(vmlinux).page)
     assert f"{words:,} words of .text that memory does not have: those of the file" in err
 
 
-def test_a_trace_of_init_text_says_that_memory_has_none(vmlinux: Path, capsys: Capture) -> None:
+def test_a_trace_of_init_text_says_that_memory_has_none(vmlinux: Path, tool: Tool) -> None:
     """It is freed after boot, and nothing is said of it unless it ran."""
     start, image = image_of(vmlinux)
     section = ElfEdit(vmlinux).elf.get_section_by_name(".init.text")
@@ -209,12 +197,12 @@ def test_a_trace_of_init_text_says_that_memory_has_none(vmlinux: Path, capsys: C
     source = vmlinux.with_name("core")
     source.write_bytes(core([(start + SLIDE, NO_PADDR, bytes(image))], [vmcoreinfo()]))
     line = "1 range is in text that memory does not have: shown with the words of the file"
-    assert line in traced(vmlinux, source, capsys, section["sh_addr"])[2]
-    assert "memory does not have" not in traced(vmlinux, source, capsys, Text(vmlinux).start + 0x40)[2]
+    assert line in traced(vmlinux, source, tool, section["sh_addr"])[2]
+    assert "memory does not have" not in traced(vmlinux, source, tool, Text(vmlinux).start + 0x40)[2]
 
 
 @pytest.mark.parametrize("symbol", ["__init_begin", "__init_end", "_stext"])
-def test_init_text_is_freed_whatever_symbols_were_stripped(vmlinux: Path, symbol: str, capsys: Capture) -> None:
+def test_init_text_is_freed_whatever_symbols_were_stripped(vmlinux: Path, symbol: str, tool: Tool) -> None:
     needs_tools("aarch64-linux-gnu-objcopy")
     start, image = image_of(vmlinux)
     for name in (".init.text", ".head.text"):
@@ -224,7 +212,7 @@ def test_init_text_is_freed_whatever_symbols_were_stripped(vmlinux: Path, symbol
     source = vmlinux.with_name("core")
     source.write_bytes(core([(start + SLIDE, NO_PADDR, bytes(image))], [vmcoreinfo()]))
     subprocess.run(["aarch64-linux-gnu-objcopy", "-N", symbol, str(vmlinux)], check=True)
-    status, data = audited(vmlinux, source, capsys, "--allow-undecided")
+    status, data = audited(vmlinux, source, tool, "--allow-undecided")
     assert (status, data["findings"]) == (0, [])
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
 from tests.mini_kernel.build import run_command
 from tests.probe.made_kernel import TOOLS, make
 from tests.support.needs import needs_tools
 from tests.support.programs import place_python_program
+from tests.support.tool import Tool
 
 # Takes the script, and answers as it would with one event of the first name and none of the others.
 BOARD = r"""
@@ -51,10 +50,9 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_a_run(vmlinux: Path, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run(vmlinux: Path, log: Path, tool: Tool) -> None:
     places = ["mine=traced low=%x1", "hidden %x0", "hidden+4"]
-    assert main(["live", "probe", str(vmlinux), "ssh:board", *places, "--command", "sh -c 'exit 3'"]) == 1
-    output = capsys.readouterr()
+    output = tool("live", "probe", vmlinux, "ssh:board", *places, "--command", "sh -c 'exit 3'", status=1)
     assert output.out == "12.000345 [001] sh-9 mine: (traced+0x0) low=0x1f\n"
     lines = output.err.splitlines()
     assert lines[0].startswith("warning: hidden+0x4 ")
@@ -70,9 +68,8 @@ def test_a_run(vmlinux: Path, log: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert log.read_text().endswith("probe.sh -e -b 1408 -- sh -c 'exit 3'")
 
 
-def test_json(vmlinux: Path, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["live", "probe", str(vmlinux), "ssh:board", "mine=traced low=%x1", "--seconds", "2", "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
+def test_json(vmlinux: Path, log: Path, tool: Tool) -> None:
+    data = tool("live", "probe", vmlinux, "ssh:board", "mine=traced low=%x1", "--seconds", "2", "--json").json
     assert (data["schema"], data["source"], data["refused"]) == ("prologue.live-probe/1", "ssh:board", [])
     assert [(place["asked"], place["answer"]) for place in data["places"]] == [("mine=traced low=%x1", "yes")]
     assert data["hits"] == [
@@ -96,10 +93,9 @@ def test_json(vmlinux: Path, log: Path, capsys: pytest.CaptureFixture[str]) -> N
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_set(
-    vmlinux: Path, log: Path, capsys: pytest.CaptureFixture[str], places: list[str], ending: tuple[int, str]
+    vmlinux: Path, log: Path, tool: Tool, places: list[str], ending: tuple[int, str]
 ) -> None:
-    assert main(["live", "probe", str(vmlinux), "ssh:board", *places]) == ending[0]
-    assert ending[1] in capsys.readouterr().err
+    assert ending[1] in tool("live", "probe", vmlinux, "ssh:board", *places, status=ending[0]).err
     assert log.exists() == (places == ["traced nothing"])  # without this argument it is an event all the same
 
 
@@ -115,36 +111,31 @@ def test_what_cannot_be_is_said_before_anything_is_set(
         (["ssh:board", "mod:traced"], "mod is a module: give --modules"),
     ],
 )
-def test_bad_arguments(
-    vmlinux: Path, log: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
-) -> None:
-    assert main(["live", "probe", str(vmlinux), *words]) == 2
-    lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("note: ")]
+def test_bad_arguments(vmlinux: Path, log: Path, tool: Tool, words: list[str], message: str) -> None:
+    printed = tool("live", "probe", vmlinux, *words, status=2)
+    lines = [line for line in printed.err.splitlines() if not line.startswith("note: ")]
     assert len(lines) == 1
     assert message in lines[0]
     assert not log.exists()
 
 
-def test_an_answer_that_is_cut_off(
-    vmlinux: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_answer_that_is_cut_off(vmlinux: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     place_python_program(tmp_path / "ssh", "print('login')")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert main(["live", "probe", str(vmlinux), "ssh:board", "traced", "-q"]) == 2
-    assert capsys.readouterr().err == "prologue: ssh:board: the answer is cut off: try again\n"
+    printed = tool("live", "probe", vmlinux, "ssh:board", "traced", "-q", status=2)
+    assert printed.err == "prologue: ssh:board: the answer is cut off: try again\n"
 
 
-def test_here(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_here(vmlinux: Path, tool: Tool) -> None:
     if platform.machine() == "aarch64":
         pytest.skip("this is an arm64 machine")
-    assert main(["live", "probe", str(vmlinux), "/proc/kcore", "traced", "-q"]) == 2
+    printed = tool("live", "probe", vmlinux, "/proc/kcore", "traced", "-q", status=2)
     message = f"prologue: local: cannot be probed: is for arm64 machines: this is {platform.machine()}\n"
-    assert capsys.readouterr().err == message
+    assert printed.err == message
 
 
-def test_the_script_is_one_of_the_shell(vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_script_is_one_of_the_shell(vmlinux: Path, tmp_path: Path, tool: Tool) -> None:
     """The same one that ``prologue probe`` prints."""
-    assert main(["probe", str(vmlinux), "traced", "--script"]) == 0
     path = tmp_path / "probe.sh"
-    path.write_text(capsys.readouterr().out)
+    path.write_text(tool("probe", vmlinux, "traced", "--script").out)
     run_command(["sh", "-n", str(path)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -10,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
 from tests.mini_kernel.build import run_command
 from tests.probe.made_kernel import TEXT, TOOLS, Form, make
 from tests.support.needs import needs_tools
+from tests.support.tool import Tool
 
 
 @pytest.fixture(scope="module")
@@ -22,24 +21,21 @@ def vmlinux(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make(tmp_path_factory.mktemp("made"))
 
 
-def test_answers_and_status(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["probe", str(vmlinux), "hidden"]) == 0
-    said = capsys.readouterr()
+def test_answers_and_status(vmlinux: Path, tool: Tool) -> None:
+    said = tool("probe", vmlinux, "hidden")
     assert said.out.startswith("hidden (.text+0x")
     assert ": yes, stepped" in said.out
     assert "the first slot" in said.out
     assert said.err == ""
-    assert main(["probe", str(vmlinux), "hidden", "hidden+4", "untraced"]) == 1
-    said = capsys.readouterr()
+    said = tool("probe", vmlinux, "hidden", "hidden+4", "untraced", status=1)
     assert "no: the second slot of a patch site, which belongs to ftrace; nearest: hidden+0x0" in said.out
     assert "register_kprobe() of a module may: stepped" in said.out
-    assert main(["probe", str(vmlinux), "far+12"]) == 1  # the CPU decides
-    assert "depends: what alternatives boot applies decides (stepped if it can)" in capsys.readouterr().out
+    said = tool("probe", vmlinux, "far+12", status=1)
+    assert "depends: what alternatives boot applies decides (stepped if it can)" in said.out, "the CPU decides"
 
 
-def test_json(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["probe", str(vmlinux), "hidden+4", hex(TEXT), "--json", "--event"]) == 1
-    data = json.loads(capsys.readouterr().out)
+def test_json(vmlinux: Path, tool: Tool) -> None:
+    data = tool("probe", vmlinux, "hidden+4", hex(TEXT), "--json", "--event", status=1).json
     assert data["schema"] == "prologue.probe/1"
     assert (data["release"], data["rules"]) == ("6.12.107-made", "6.12")
     slot, first = data["places"]
@@ -51,9 +47,8 @@ def test_json(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (first["address"], first["answer"], first["how"]) == (hex(TEXT), "yes", "stepped")
 
 
-def test_events_are_lines_for_the_kernel(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["probe", str(vmlinux), "--event", "hidden+8", "hidden+4", "far+12"]) == 1
-    lines = capsys.readouterr().out.splitlines()
+def test_events_are_lines_for_the_kernel(vmlinux: Path, tool: Tool) -> None:
+    lines = tool("probe", vmlinux, "--event", "hidden+8", "hidden+4", "far+12", status=1).out.splitlines()
     assert lines[0] == "p:hidden_0x8 hidden+0x8"
     assert lines[1].startswith("# hidden+0x4 ")
     assert lines[2].startswith("# far+0xc ")  # the kernel may refuse the next one
@@ -76,31 +71,26 @@ def test_each_line_is_a_write_of_its_own(vmlinux: Path) -> None:
     assert all(write.endswith(b"\n") for write in writes)
 
 
-def test_quiet_is_silent_about_places_that_can(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["probe", str(vmlinux), "-q", "hidden"]) == 0
-    assert capsys.readouterr() == ("", "")
-    assert main(["probe", str(vmlinux), "-q", "hidden", "hidden+2"]) == 2
-    said = capsys.readouterr()
+def test_quiet_is_silent_about_places_that_can(vmlinux: Path, tool: Tool) -> None:
+    assert tool("probe", vmlinux, "-q", "hidden") == ("", "", 0)
+    said = tool("probe", vmlinux, "-q", "hidden", "hidden+2", status=2)
     assert said.out == ""
     assert "is not a multiple of 4" in said.err
 
 
-def test_what_is_not_known_leaves_the_other_lines(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_not_known_leaves_the_other_lines(vmlinux: Path, tool: Tool) -> None:
     """A typing error in one of many places is a comment, and the status; the kernel takes the output as it is."""
-    assert main(["probe", str(vmlinux), "--event", "hiden", "hidden", "hidden %x0:string", "--group", "mine"]) == 2
-    said = capsys.readouterr()
+    said = tool("probe", vmlinux, "--event", "hiden", "hidden", "hidden %x0:string", "--group", "mine", status=2)
     lines = said.out.splitlines()
     assert lines[0] == "p:mine/hidden hidden"
     assert lines[1].startswith("# hiden: no symbol hiden: did you mean hidden?")
     assert "+0(%x0):string" in lines[2]
     assert said.err.count("\n") == 2
-    assert main(["probe", str(vmlinux), "--json", "hiden"]) == 2
-    assert json.loads(capsys.readouterr().out)["errors"][0]["asked"] == "hiden"
+    assert tool("probe", vmlinux, "--json", "hiden", status=2).json["errors"][0]["asked"] == "hiden"
 
 
-def test_run_time_addresses(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["probe", str(vmlinux), hex(TEXT + 0x3000000), "--slide", "0x3000000", "--event"]) == 0
-    assert capsys.readouterr().out == "p:traced traced\n"
+def test_run_time_addresses(vmlinux: Path, tool: Tool) -> None:
+    assert tool("probe", vmlinux, hex(TEXT + 0x3000000), "--slide", "0x3000000", "--event").out == "p:traced traced\n"
 
 
 @pytest.mark.parametrize(
@@ -112,30 +102,25 @@ def test_run_time_addresses(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -
         ("ffff800083010000 T _stext\nffff800083010024 t untraced\n", "of another kernel: un"),
     ],
 )
-def test_run_time_addresses_by_kallsyms(
-    vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
-) -> None:
+def test_run_time_addresses_by_kallsyms(vmlinux: Path, tmp_path: Path, tool: Tool, text: str, said: str) -> None:
     """The first function of the made kernel is at _stext."""
     copy = tmp_path / "kallsyms"
     copy.write_text(text)
     command = ["probe", str(vmlinux), hex(TEXT + 0x3000000), "--kallsyms", str(copy), "--event"]
-    assert main(command) == (0 if said.startswith("p:") else 2)
-    captured = capsys.readouterr()
+    captured = tool(*command, status=0 if said.startswith("p:") else 2)
     assert said in captured.out + captured.err
 
 
-def test_a_script_is_one_of_the_shell(vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["probe", str(vmlinux), "traced", "hidden", "--script"]) == 0
+def test_a_script_is_one_of_the_shell(vmlinux: Path, tmp_path: Path, tool: Tool) -> None:
     script = tmp_path / "probe.sh"
-    script.write_text(capsys.readouterr().out)
+    script.write_text(tool("probe", vmlinux, "traced", "hidden", "--script").out)
     assert "\np:prologue/hidden hidden\n" in script.read_text()
     run_command(["sh", "-n", str(script)])
 
 
-def test_a_script_has_one_group(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_script_has_one_group(vmlinux: Path, tool: Tool) -> None:
     """It takes off the events of its own group."""
-    assert main(["probe", str(vmlinux), "traced", "other:seen=hidden", "--script"]) == 2
-    said = capsys.readouterr()
+    said = tool("probe", vmlinux, "traced", "other:seen=hidden", "--script", status=2)
     assert "one group" in said.err
     assert said.out == ""
 
@@ -145,51 +130,40 @@ def test_a_script_has_one_group(vmlinux: Path, capsys: pytest.CaptureFixture[str
     [["--event", "--list"], ["--vars", "--script"], ["--script", "--json"], ["--list", "--group", "mine"],
      ["--group", "mine"], ["--json", "--name", "mine"], ["--vmlinux", "another"]],
 )  # fmt: skip
-def test_options_of_which_one_would_have_no_effect(
-    vmlinux: Path, capsys: pytest.CaptureFixture[str], options: list[str]
-) -> None:
-    assert main(["probe", str(vmlinux), "hidden", *options]) == 2
-    said = capsys.readouterr()
+def test_options_of_which_one_would_have_no_effect(vmlinux: Path, tool: Tool, options: list[str]) -> None:
+    said = tool("probe", vmlinux, "hidden", *options, status=2)
     assert said.err.count("\n") == 1
     assert said.out == ""
 
 
-def test_lines_need_debug_information(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["probe", str(vmlinux), "traced", "--list"]) == 2
-    assert "needs DWARF" in capsys.readouterr().err
-    assert main(["probe", str(vmlinux), "traced:3", "--vars"]) == 2
-    assert "needs DWARF" in capsys.readouterr().err
-    assert main(["probe", str(vmlinux), "traced", "--event", "--group", "a-b"]) == 2
-    assert "is no name of an event or group" in capsys.readouterr().err
+def test_lines_need_debug_information(vmlinux: Path, tool: Tool) -> None:
+    assert "needs DWARF" in tool("probe", vmlinux, "traced", "--list", status=2).err
+    assert "needs DWARF" in tool("probe", vmlinux, "traced:3", "--vars", status=2).err
+    printed = tool("probe", vmlinux, "traced", "--event", "--group", "a-b", status=2)
+    assert "is no name of an event or group" in printed.err
 
 
-def test_all_variables_leave_no_room_for_some(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["probe", str(vmlinux), "traced %x0", "--vars"]) == 2
-    assert "--vars prints every variable" in capsys.readouterr().err
+def test_all_variables_leave_no_room_for_some(vmlinux: Path, tool: Tool) -> None:
+    assert "--vars prints every variable" in tool("probe", vmlinux, "traced %x0", "--vars", status=2).err
 
 
-def test_a_release_that_was_not_compared_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_release_that_was_not_compared_is_named(tmp_path: Path, tool: Tool) -> None:
     needs_tools(*TOOLS)
-    assert main(["probe", str(make(tmp_path, Form(release="5.15.1"))), "hidden"]) == 0
-    assert "5.15.1 is judged by the rules of 6.1" in capsys.readouterr().err
+    assert "5.15.1 is judged by the rules of 6.1" in tool("probe", make(tmp_path, Form(release="5.15.1")), "hidden").err
 
 
-def test_errors_are_one_line(vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_are_one_line(vmlinux: Path, tmp_path: Path, tool: Tool) -> None:
     for place in ("trased", "hidden+1", "0x10"):
-        assert main(["probe", str(vmlinux), place]) == 2
-        assert capsys.readouterr().err.count("\n") == 1
+        assert tool("probe", vmlinux, place, status=2).err.count("\n") == 1
     module = tmp_path / "some.o"
     (tmp_path / "some.c").write_text("int some;")
     run_command(["aarch64-linux-gnu-gcc", "-c", str(tmp_path / "some.c"), "-o", str(module)])
-    assert main(["probe", str(module), "some"]) == 2
-    assert "give --vmlinux" in capsys.readouterr().err
+    assert "give --vmlinux" in tool("probe", module, "some", status=2).err
 
 
-def test_arguments_that_are_not_looked_up_are_named(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["probe", str(vmlinux), "traced nosuch"]) == 0
-    assert "note: only places are judged" in capsys.readouterr().err
-    assert main(["probe", str(vmlinux), "traced"]) == 0
-    assert "only places" not in capsys.readouterr().err
+def test_arguments_that_are_not_looked_up_are_named(vmlinux: Path, tool: Tool) -> None:
+    assert "note: only places are judged" in tool("probe", vmlinux, "traced nosuch").err
+    assert "only places" not in tool("probe", vmlinux, "traced").err
 
 
 @pytest.mark.parametrize(
@@ -200,12 +174,9 @@ def test_arguments_that_are_not_looked_up_are_named(vmlinux: Path, capsys: pytes
         ("--source", "nothing", "is not a directory: name the kernel's source"),
     ],
 )
-def test_what_is_not_there_is_named(
-    vmlinux: Path, capsys: pytest.CaptureFixture[str], option: str, name: str, message: str
-) -> None:
+def test_what_is_not_there_is_named(vmlinux: Path, tool: Tool, option: str, name: str, message: str) -> None:
     """A mistyped directory is not the lack of a module, and listings do not lose their source for it in silence."""
     path = vmlinux.parent / name
     (vmlinux.parent / "debug").mkdir(exist_ok=True)
     (vmlinux.parent / "debug" / "loop.ko.debug").touch()
-    assert main(["probe", str(vmlinux), "loop:loop_init", option, str(path)]) == 2
-    assert capsys.readouterr().err == f"prologue: {path}: {message}\n"
+    assert tool("probe", vmlinux, "loop:loop_init", option, path, status=2).err == f"prologue: {path}: {message}\n"

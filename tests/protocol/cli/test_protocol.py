@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.protocol.form import load_protocol, protocol_names
 from tests.support.needs import needs_tools
+from tests.support.tool import Tool
 
 
-def test_list(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["protocol", "list"]) == 0
-    said = capsys.readouterr().out
+def test_list(tool: Tool) -> None:
+    said = tool("protocol", "list").out
     for name in protocol_names():
         assert f"{name}: {load_protocol(name).title}\n" in said
-    assert main(["protocol", "list", "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
+    data = tool("protocol", "list", "--json").json
     assert data["schema"] == "prologue.protocols/1"
     assert [row["name"] for row in data["protocols"]] == list(protocol_names())
 
 
-def test_an_unsafe_one_is_shown_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unsafe_one_is_shown_step_by_step(tool: Tool) -> None:
     needs_tools("spin", "tcc")
-    assert main(["protocol", "check", "two-writes-live/either"]) == 1
-    said = capsys.readouterr().out
+    said = tool("protocol", "check", "two-writes-live/either", status=1).out
     assert "UNSAFE (lr-lost)" in said
     rows = [" ".join(line.split()) for line in said.splitlines()]
     old, write, call, back = (rows.index(row) for row in (
@@ -39,23 +35,20 @@ def test_an_unsafe_one_is_shown_step_by_step(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.thorough
-def test_a_safe_one_says_how_far_it_looked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_safe_one_says_how_far_it_looked(tool: Tool) -> None:
     needs_tools("spin", "tcc")
-    assert main(["protocol", "check", "two-writes-live/mov-in-place", "--barriers"]) == 0
-    said = capsys.readouterr().out
+    said = tool("protocol", "check", "two-writes-live/mov-in-place", "--barriers").out
     assert "two-writes-live/mov-in-place: safe\n" in said
     assert "states, depth " in said
     assert "2 CPUs, preemptible, tasks: patcher, caller" in said
     assert said.count("not needed: a CPU that executes the old NOP") == 5
-    assert main(["protocol", "check", "two-writes-live/mov-in-place", "-q"]) == 0
-    assert capsys.readouterr().out == ""
+    assert tool("protocol", "check", "two-writes-live/mov-in-place", "-q").out == ""
 
 
 @pytest.mark.thorough
-def test_json_of_all_variants(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_of_all_variants(tool: Tool) -> None:
     needs_tools("spin", "tcc")
-    assert main(["protocol", "check", "stop-machine", "--all-variants", "--json"]) == 1
-    data = json.loads(capsys.readouterr().out)
+    data = tool("protocol", "check", "stop-machine", "--all-variants", "--json", status=1).json
     assert data["schema"] == "prologue.protocol-check/1"
     assert [(row["variant"], row["safe"], row["reason"]) for row in data["results"]] == [
         ("preemptible", False, "lr-lost"), ("not-preemptible", True, None), ("two-stops-and-a-wait", True, None),
@@ -68,9 +61,8 @@ def test_json_of_all_variants(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("name", protocol_names())
-def test_explain(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["protocol", "explain", name]) == 0
-    said = capsys.readouterr().out
+def test_explain(name: str, tool: Tool) -> None:
+    said = tool("protocol", "explain", name).out
     protocol = load_protocol(name)
     assert said.startswith(f"{name}: {protocol.title}\n")
     for variant in protocol.variants:
@@ -78,9 +70,8 @@ def test_explain(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert all(source in said for source in protocol.sources)
 
 
-def test_explain_prints_the_model(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["protocol", "explain", "mov-at-boot", "--promela"]) == 0
-    said = capsys.readouterr().out
+def test_explain_prints_the_model(tool: Tool) -> None:
+    said = tool("protocol", "explain", "mov-at-boot", "--promela").out
     assert "proctype run_caller()" in said
     assert "inline dsb_full(c)" in said
 
@@ -93,19 +84,18 @@ def test_explain_prints_the_model(capsys: pytest.CaptureFixture[str]) -> None:
         (["explain", "stop-machine/frobnicate"], "has no variant 'frobnicate': there are preemptible"),
     ],
 )
-def test_unknown_names(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["protocol", *words]) == 2
-    assert message in capsys.readouterr().err
+def test_unknown_names(words: list[str], message: str, tool: Tool) -> None:
+    assert message in tool("protocol", *words, status=2).err
 
 
 @pytest.mark.parametrize(("kept", "lost"), [("gcc", "spin"), ("spin", "gcc")])
 def test_a_missing_tool_is_named_with_its_package(
-    kept: str, lost: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    kept: str, lost: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool
 ) -> None:
     needs_tools(kept)
     found = shutil.which(kept)
     assert found is not None
     (tmp_path / kept).symlink_to(found)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert main(["protocol", "check", "two-writes-live"]) == 2
-    assert capsys.readouterr().err == f"prologue: {lost} is not in PATH: apt-get install {lost}\n"
+    printed = tool("protocol", "check", "two-writes-live", status=2)
+    assert printed.err == f"prologue: {lost} is not in PATH: apt-get install {lost}\n"

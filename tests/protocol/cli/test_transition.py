@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prologue.cli.main import main
+from tests.support.tool import Tool
 
 
 @pytest.mark.parametrize(
@@ -31,23 +31,19 @@ from prologue.cli.main import main
         (["ret", "ret x30"], 0, "nothing changes"),
     ],
 )
-def test_transition(arguments: list[str], status: int, words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["transition", *arguments]) == status
-    said = capsys.readouterr().out
+def test_transition(arguments: list[str], status: int, words: str, tool: Tool) -> None:
+    said = tool("transition", *arguments, status=status).out
     assert words in said
     assert "Concurrent modification and execution of instructions" in said
 
 
-def test_quiet_is_silent_about_a_safe_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["transition", "nop", "bl", "-q"]) == 0
-    assert capsys.readouterr().out == ""
-    assert main(["transition", "nop", "mov", "-q"]) == 1
-    assert "NOT safe" in capsys.readouterr().out
+def test_quiet_is_silent_about_a_safe_one(tool: Tool) -> None:
+    assert tool("transition", "nop", "bl", "-q").out == ""
+    assert "NOT safe" in tool("transition", "nop", "mov", "-q", status=1).out
 
 
-def test_transition_of_nonsense(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["transition", "nop", "frobnicate"]) == 2
-    assert "frobnicate" in capsys.readouterr().err
+def test_transition_of_nonsense(tool: Tool) -> None:
+    assert "frobnicate" in tool("transition", "nop", "frobnicate", status=2).err
     for text in ("-1", "*", "x: -1", "x =y,", "nop; nop"):  # from some of these keystone never returns
-        assert main(["transition", "nop", text]) == 2
-        assert capsys.readouterr().err == f"prologue: {text!r} is neither a mnemonic nor a 32-bit word (0x...)\n"
+        printed = tool("transition", "nop", text, status=2)
+        assert printed.err == f"prologue: {text!r} is neither a mnemonic nor a 32-bit word (0x...)\n"

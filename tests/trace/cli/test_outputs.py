@@ -14,6 +14,7 @@ import pytest
 from prologue.cli.main import main
 from prologue.trace.readers.recording import RecordingHeader
 from tests.support.needs import needs_module
+from tests.support.tool import Tool
 from tests.trace.made import KERNEL, perf_text, recording
 
 # Options by the file that they name. Most of these files would be refused later, by what reads them.
@@ -34,7 +35,7 @@ OUTPUTS = {"-o": "disasm", "--save-stacks": "stats", "--plot": "stats"}
 @pytest.mark.parametrize("option", OUTPUTS)
 @pytest.mark.parametrize("name", NAMED)
 def test_no_input_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, option: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool, name: str, option: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     _write_all()
@@ -44,43 +45,39 @@ def test_no_input_is_replaced(
         output = "out.svg"
         Path(output).symlink_to(name)
     before = Path(name).read_bytes()
-    assert main(["trace", OUTPUTS[option], "trace", "--vmlinux", "vmlinux", *NAMED[name], option, output]) == 2
-    assert capsys.readouterr().err == f"prologue: {output}: is also an input of this command: name another file\n"
+    printed = tool("trace", OUTPUTS[option], "trace", "--vmlinux", "vmlinux", *NAMED[name], option, output, status=2)
+    assert printed.err == f"prologue: {output}: is also an input of this command: name another file\n"
     assert Path(name).read_bytes() == before
 
 
-def test_a_report_replaces_no_memory_that_explains(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_replaces_no_memory_that_explains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     monkeypatch.chdir(tmp_path)
     _write_all()
     command = ["trace", "check", "trace", "--vmlinux", "vmlinux", "--json", "--explain", "data"]
-    assert main([*command, "-o", "data/kcore_dir/kallsyms"]) == 2
-    assert "is also an input of this command" in capsys.readouterr().err
+    assert "is also an input of this command" in tool(*command, "-o", "data/kcore_dir/kallsyms", status=2).err
 
 
 def test_modules_are_inputs_also_of_a_trace_with_its_own_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool
 ) -> None:
     monkeypatch.chdir(tmp_path)
     _write_all()
     command = ["trace", "disasm", "data", "--vmlinux", "vmlinux", "--modules", "modules"]
-    assert main([*command, "-o", "modules/kernel/a.ko.xz"]) == 2
-    assert "is also an input of this command" in capsys.readouterr().err
+    assert "is also an input of this command" in tool(*command, "-o", "modules/kernel/a.ko.xz", status=2).err
 
 
-def test_standard_input_is_a_file_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_standard_input_is_a_file_too(tmp_path: Path, tool: Tool) -> None:
     vmlinux, trace = KERNEL.write(tmp_path / "vmlinux"), tmp_path / "trace"
     trace.write_text(perf_text([("read_zero+0x18", "vfs_read")] * 2))
     own, redirected = os.dup(0), os.open(trace, os.O_RDONLY)
     try:
         os.dup2(redirected, 0)
-        assert main(["trace", "disasm", "-", "--vmlinux", str(vmlinux), "-o", str(trace)]) == 2
+        printed = tool("trace", "disasm", "-", "--vmlinux", vmlinux, "-o", trace, status=2)
     finally:
         os.dup2(own, 0)
         os.close(own)
         os.close(redirected)
-    assert "is also an input" in capsys.readouterr().err
+    assert "is also an input" in printed.err
 
 
 def test_other_files_of_the_same_directories_are_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +91,7 @@ def test_other_files_of_the_same_directories_are_outputs(tmp_path: Path, monkeyp
 @pytest.mark.parametrize("other", ["out.svg", "./out.svg", "link/out.svg"])
 @pytest.mark.parametrize("there", [False, True])
 def test_two_outputs_are_two_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], other: str, there: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool, other: str, there: bool
 ) -> None:
     needs_module("matplotlib")
     monkeypatch.chdir(tmp_path)
@@ -103,9 +100,9 @@ def test_two_outputs_are_two_files(
     if there:
         Path("out.svg").write_text("of yesterday")
     options = ["--save-stacks", other, "--plot", "out.svg"]
-    assert main(["trace", "stats", "trace", "--vmlinux", "vmlinux", *options]) == 2
+    printed = tool("trace", "stats", "trace", "--vmlinux", "vmlinux", *options, status=2)
     said = "is named for two outputs of this command: name another file"
-    assert capsys.readouterr().err == f"prologue: out.svg: {said}\n"
+    assert printed.err == f"prologue: out.svg: {said}\n"
     assert Path("out.svg").exists() == there
     assert not there or Path("out.svg").read_text() == "of yesterday"
 
@@ -120,17 +117,14 @@ def test_two_outputs_are_two_files(
         ["patch", "vmlinux", "-o", "loop", "--save-plan", "loop.svg"],
     ],
 )
-def test_links_that_lead_nowhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], args: list[str]
-) -> None:
+def test_links_that_lead_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool, args: list[str]) -> None:
     if "--plot" in args:
         needs_module("matplotlib")
     monkeypatch.chdir(tmp_path)
     _write_all()
     for name in ("loop", "loop.svg"):
         Path(name).symlink_to(name)
-    assert main(args) == 2
-    error = capsys.readouterr().err
+    error = tool(*args, status=2).err
     assert error.startswith("prologue: loop" if args[0] == "trace" else "prologue: ")
     assert error.count("\n") == 1
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from prologue.cli.main import main
 from tests.support.cs_recording import ROUND
+from tests.support.tool import Tool
 from tests.trace.made import KERNEL, perf_text, recording
 from tests.trace.test_check import STEPS
 
@@ -24,12 +24,9 @@ class Traced(NamedTuple):
     trace: Path
     vmlinux: Path
 
-    def stats(self, capsys: pytest.CaptureFixture[str], *options: object) -> dict[str, Any]:
+    def stats(self, tool: Tool, *options: object) -> dict[str, Any]:
         """Instructions and entries of each function, and of what is no kernel's."""
-        capsys.readouterr()
-        args = ["trace", "stats", str(self.trace), "--vmlinux", str(self.vmlinux), "--json", *map(str, options)]
-        assert main(args) == 0
-        data: dict[str, Any] = json.loads(capsys.readouterr().out)
+        data: dict[str, Any] = tool("trace", "stats", self.trace, "--vmlinux", self.vmlinux, "--json", *options).json
         return data
 
     def export(self, format_: str, *options: object) -> Path:

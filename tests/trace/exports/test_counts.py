@@ -15,6 +15,7 @@ from prologue.trace.readers import recording as recording_reader
 from prologue.trace.views.stacks import fold
 from tests.support.cs_recording import ROUND
 from tests.support.needs import needs_module
+from tests.support.tool import Tool
 from tests.trace.exports.exporting import TRACES, Traced, by_function, function_counts, traced
 from tests.trace.made import BASE, KERNEL, recording
 
@@ -22,14 +23,14 @@ __all__ = ["traced"]  # a fixture
 Capture = pytest.CaptureFixture[str]
 
 
-def test_folded(traced: Traced, capsys: Capture) -> None:
+def test_folded(traced: Traced, tool: Tool) -> None:
     counts: Counter[str] = Counter()
     tasks = set()
     for line in traced.export("folded").read_text().splitlines():
         stack, _, count = line.rpartition(" ")
         tasks.add(stack.split(";")[0])
         counts[stack.split(";")[-1]] += int(count)
-    assert counts == function_counts(traced.stats(capsys))
+    assert counts == function_counts(traced.stats(tool))
     assert tasks in ({"cat 77"}, {"task 70", "task 71", "task 72"})
 
 
@@ -43,7 +44,7 @@ def read_perfetto(path: Path) -> Any:
     return trace.packet
 
 
-def test_perfetto(traced: Traced, capsys: Capture) -> None:
+def test_perfetto(traced: Traced, tool: Tool) -> None:
     names, tracks, parents = dict[int, str](), dict[int, str](), dict[int, int]()
     stacks: defaultdict[int, list[str]] = defaultdict(list)
     last, counts = Counter[int](), Counter[str]()
@@ -60,7 +61,7 @@ def test_perfetto(traced: Traced, capsys: Capture) -> None:
                 stacks[event.track_uuid].append(names[event.name_iid])
             else:
                 counts[stacks[event.track_uuid].pop()] += event.debug_annotations[0].uint_value
-    assert counts == function_counts(traced.stats(capsys))
+    assert counts == function_counts(traced.stats(tool))
     assert set(stacks) <= set(tracks)
     assert not any(stacks.values())
     assert {tracks[parents[uuid]] for uuid in stacks} <= {"CPU 0", "CPU 1"}
@@ -79,8 +80,8 @@ def autofdo(path: Path) -> list[list[tuple[int, int, int]]]:
     ]
 
 
-def test_profiles_of_branches(traced: Traced, capsys: Capture) -> None:
-    want = function_counts(traced.stats(capsys))
+def test_profiles_of_branches(traced: Traced, tool: Tool) -> None:
+    want = function_counts(traced.stats(tool))
     del want["[user]"]
     runs, branches = autofdo(traced.export("autofdo"))  # the made kernel has no segments to be relative to
     assert by_function(runs) == want
@@ -93,15 +94,14 @@ def test_profiles_of_branches(traced: Traced, capsys: Capture) -> None:
         assert BASE <= first <= last
 
 
-def test_the_axis_is_said_where_there_is_no_time(tmp_path: Path, capsys: Capture) -> None:
+def test_the_axis_is_said_where_there_is_no_time(tmp_path: Path, tool: Tool, capsys: Capture) -> None:
     trace = tmp_path / "trace"
     for name, said in (("a recording", False), ("a recording without times", True)):
         trace.write_bytes(TRACES[name])
         Traced(trace, KERNEL.write(tmp_path / "vmlinux")).export("perfetto")
         assert ("the trace has no times: 1 ns of the time line is 1 instruction" in capsys.readouterr().err) == said
     args = ["trace", "export", str(trace), "--vmlinux", str(tmp_path / "vmlinux"), "-o", str(tmp_path / "out")]
-    assert main([*args, "--format", "perfetto", "--axis", "time"]) == 2
-    assert "has no times" in capsys.readouterr().err
+    assert "has no times" in tool(*args, "--format", "perfetto", "--axis", "time", status=2).err
     assert main([*args, "--format", "autofdo", "--axis", "time"]) == 2
     assert not (tmp_path / "out").exists()
 
@@ -132,12 +132,12 @@ def test_what_ran_before_the_first_time_begins_with_it(tmp_path: Path, monkeypat
     assert (min(packets), max(packets)) == (5_000_000_000, 5_000_000_003)
 
 
-def test_filters_choose_what_is_exported(tmp_path: Path, capsys: Capture) -> None:
+def test_filters_choose_what_is_exported(tmp_path: Path, tool: Tool) -> None:
     trace = tmp_path / "trace"
     trace.write_bytes(TRACES["a recording"])
     traced = Traced(trace, KERNEL.write(tmp_path / "vmlinux"))
     for options in (("--cpu", 1), ("--pid", 71), ("--symbols", "read_zero"), ("--time", "5.00001,5.00002")):
-        want = function_counts(traced.stats(capsys, *options))
+        want = function_counts(traced.stats(tool, *options))
         assert want
         assert by_function(autofdo(traced.export("autofdo", *options))[0]) == want
         folded = traced.export("folded", *options).read_text().splitlines()
@@ -153,7 +153,7 @@ def test_a_run_ends_where_the_image_does(tmp_path: Path, capsys: Capture) -> Non
     assert "4 instructions not of" in capsys.readouterr().err
 
 
-def test_instructions_of_t32_that_are_left_out(tmp_path: Path, capsys: Capture) -> None:
+def test_instructions_of_t32_that_are_left_out(tmp_path: Path, tool: Tool, capsys: Capture) -> None:
     """They are counted as ``stats`` counts them: some have two bytes."""
     lines = ["TRACE_ON( [begin or filter])", "PE_CONTEXT((ISA=T32) EL0N; 32-bit; )"]
     for start, end, count in ((0x10000, 0x1000A, 4), (0x10020, 0x10026, 3)):
@@ -161,17 +161,17 @@ def test_instructions_of_t32_that_are_left_out(tmp_path: Path, capsys: Capture) 
     trace = tmp_path / "trace"
     trace.write_text("".join(f"Idx:{k}; ID:10; OCSD_GEN_TRC_ELEM_{line}\n" for k, line in enumerate(lines)))
     traced = Traced(trace, KERNEL.write(tmp_path / "vmlinux"))
-    assert traced.stats(capsys)["instructions"] == 7
+    assert traced.stats(tool)["instructions"] == 7
     assert autofdo(traced.export("autofdo")) == [[], []]
     assert "7 instructions not of" in capsys.readouterr().err
 
 
-def test_a_file_of_addresses_needs_the_vmlinux(tmp_path: Path, capsys: Capture) -> None:
+def test_a_file_of_addresses_needs_the_vmlinux(tmp_path: Path, tool: Tool) -> None:
     (tmp_path / "trace").write_bytes(TRACES["a recording"])
     for format_ in ("autofdo", "lcov"):
         out = tmp_path / "out"
-        assert main(["trace", "export", str(tmp_path / "trace"), "--format", format_, "-o", str(out)]) == 2
-        assert f"--format {format_} needs --vmlinux" in capsys.readouterr().err
+        printed = tool("trace", "export", tmp_path / "trace", "--format", format_, "-o", out, status=2)
+        assert f"--format {format_} needs --vmlinux" in printed.err
         assert not out.exists()
 
 

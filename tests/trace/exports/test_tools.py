@@ -13,6 +13,7 @@ from prologue.insn.rows import flows
 from prologue.live.system.programs import Program, linked_program
 from prologue.trace.path.branching import BL, CONDITIONAL, RET, B, targets
 from tests.support.needs import needs_tools
+from tests.support.tool import Tool
 from tests.trace.exports.exporting import Traced
 from tests.trace.made import recording
 
@@ -76,13 +77,13 @@ def walk(program: Program, count: int) -> list[tuple[int, int]]:
     return ranges
 
 
-def entries(traced: Traced, capsys: pytest.CaptureFixture[str]) -> dict[str, int]:
+def entries(traced: Traced, tool: Tool) -> dict[str, int]:
     """How often each function was entered."""
-    (image,) = traced.stats(capsys)["images"]
+    (image,) = traced.stats(tool)["images"]
     return {one["name"]: one["entries"] for one in image["functions"]}
 
 
-def test_autofdo(traced: Traced, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_autofdo(traced: Traced, tmp_path: Path, tool: Tool) -> None:
     needs_tools("create_llvm_prof", "llvm-profdata-19")
     profile = tmp_path / "profile"
     where = [f"--profile={traced.export('autofdo')}", f"--binary={traced.vmlinux}", f"--out={profile}"]
@@ -91,13 +92,13 @@ def test_autofdo(traced: Traced, tmp_path: Path, capsys: pytest.CaptureFixture[s
         ["llvm-profdata-19", "show", "--sample", profile], check=True, capture_output=True, text=True
     )
     heads = {name: int(count) for name, count in re.findall(r"Function: (\w+): \d+, (\d+),", shown.stdout)}
-    want = entries(traced, capsys)
+    want = entries(traced, tool)
     assert want["leaf"] > 100
     assert heads["leaf"] == want["leaf"]
     assert "never" not in heads
 
 
-def test_line_coverage(traced: Traced, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_line_coverage(traced: Traced, tmp_path: Path, tool: Tool) -> None:
     needs_tools("genhtml")
     path = traced.export("lcov")
     said = subprocess.run(["genhtml", path, "-o", tmp_path / "html"], check=True, capture_output=True, text=True)
@@ -105,7 +106,7 @@ def test_line_coverage(traced: Traced, tmp_path: Path, capsys: pytest.CaptureFix
     assert (tmp_path / "html" / "index.html").is_file()
     lines = path.read_text().splitlines()
     counts = {int(line): int(count) for line, count in re.findall(r"^DA:(\d+),(\d+)$", path.read_text(), re.MULTILINE)}
-    want = entries(traced, capsys)
+    want = entries(traced, tool)
     assert {f"FNDA:{want['leaf']},leaf", f"FNDA:{want['caller']},caller", "FNDA:0,never"} <= set(lines)
     assert {"FN:4,leaf", "FN:10,never", "FN:13,caller"} <= set(lines)
     assert 0 < counts[5] < counts[4] == want["leaf"]  # the branch, and what it skips
