@@ -10,6 +10,9 @@ from tests.support.cores import running
 from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_mini_kernel_tools
 
+Values = dict[str, int | str]
+"""What stands at SYMBOL or SYMBOL+OFFSET, in 64 bits; a name stands for its address."""
+
 _SOURCE = Path(__file__).with_name("hooked.c")
 _TEXT = 0xFFFF_8000_0800_1000  # where tests' VMCOREINFO has _stext
 _LINEAR = 0xFFFF_0000_0000_0000
@@ -67,10 +70,12 @@ def mapped(elf: ElfEdit, executable: tuple[str, ...]) -> dict[int, int]:
     return quads(found)
 
 
-def saved(vmlinux: Path, changes: Mapping[str, int] = {}, executable: tuple[str, ...] = ("module_text",)) -> Path:
-    """A core of it, with 64-bit values by ``SYMBOL`` or ``SYMBOL+OFFSET``."""
+def saved(vmlinux: Path, changes: Mapping[str, int | str] = {}, executable: tuple[str, ...] = ("module_text",)) -> Path:
+    """A core of it, with these values."""
     elf, core = ElfEdit(vmlinux), vmlinux.with_name("core")
-    places = {place(elf, name): value for name, value in changes.items()}
+    places = {
+        place(elf, name): place(elf, value) if isinstance(value, str) else value for name, value in changes.items()
+    }
     core.write_bytes(running(vmlinux, mapped(elf, executable) | quads(places), 0))
     return core
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from itertools import takewhile
@@ -12,18 +11,13 @@ from textwrap import dedent
 import pytest
 
 from prologue.cli.main import main
-from tests.live.hooks.hooked import make, saved
+from tests.live.hooks.hooked import saved
 from tests.live.memory.test_running import fake_ssh
-from tests.support.elf_edit import ElfEdit
 from tests.support.pasted import ROOT
+from tests.support.tool import Tool
 
 ALL = ("ftrace_ops", "kprobe", "kretprobe", "livepatch", "tracepoint", "tracer")
 ENTRY = '[[expected]]\nkind = "{}"\nreason = "of our tracing"\nowner = "kernel team"\n'
-
-
-@pytest.fixture(scope="module")
-def vmlinux(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make(tmp_path_factory.mktemp("expected"))
 
 
 def expect(vmlinux: Path, text: str) -> Path:
@@ -32,12 +26,11 @@ def expect(vmlinux: Path, text: str) -> Path:
     return path
 
 
-def test_a_callback_without_an_owner_fails(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    core = saved(vmlinux, {"hook": ElfEdit(vmlinux).value("orphan_text")})
-    assert main(["live", "hooks", str(vmlinux), str(core), "-q"]) == 1
-    assert "PL509 hook-without-owner (fatal)" in capsys.readouterr().out
-    assert main(["live", "hooks", str(vmlinux), str(core), "--json"]) == 1
-    assert [one["code"] for one in json.loads(capsys.readouterr().out)["findings"]] == ["PL509"]
+def test_a_callback_without_an_owner_fails(vmlinux: Path, tool: Tool) -> None:
+    core = saved(vmlinux, {"hook": "orphan_text"})
+    assert "PL509 hook-without-owner (fatal)" in tool("live", "hooks", vmlinux, core, "-q", status=1).out
+    printed = tool("live", "hooks", vmlinux, core, "--json", status=1)
+    assert [one["code"] for one in printed.json["findings"]] == ["PL509"]
 
 
 @pytest.mark.parametrize(
@@ -50,19 +43,14 @@ def test_a_callback_without_an_owner_fails(vmlinux: Path, capsys: pytest.Capture
         pytest.param(ALL[1:], ENTRY.format("ftrace_ops") + 'calls = "other"\n', 1, id="another function"),
     ],
 )
-def test_what_is_not_expected_is_new(
-    kinds: tuple[str, ...], more: str, new: int, vmlinux: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_not_expected_is_new(kinds: tuple[str, ...], more: str, new: int, vmlinux: Path, tool: Tool) -> None:
     path = expect(vmlinux, "".join(map(ENTRY.format, kinds)) + more)
     command = ["live", "hooks", str(vmlinux), str(saved(vmlinux)), "--expect", str(path)]
-    capsys.readouterr()
-    assert main(command) == (1 if new else 0)
-    lines = capsys.readouterr().out.splitlines()
+    lines = tool(*command, status=1 if new else 0).out.splitlines()
     assert sum(line.startswith("new: ftrace_ops vfs_read") for line in lines) == new
     assert f"7 listeners, {new} of them new" in lines[-1]
     assert sum(line.startswith("expected, and not there: ") for line in lines) == (1 if more and new else 0)
-    assert main([*command, "--json"]) == (1 if new else 0)
-    expected = [one["expected"] for one in json.loads(capsys.readouterr().out)["listeners"]]
+    expected = [one["expected"] for one in tool(*command, "--json", status=1 if new else 0).json["listeners"]]
     assert expected.count(None) == new
     assert set(expected) - {None} == {"of our tracing"}
 
@@ -78,15 +66,13 @@ def test_what_is_not_expected_is_new(
         pytest.param("[[", "is not valid TOML", id="syntax"),
     ],
 )
-def test_a_file_that_is_wrong(text: str, said: str, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["live", "hooks", str(vmlinux), "core", "--expect", str(expect(vmlinux, text))]) == 2
-    assert said in capsys.readouterr().err
+def test_a_file_that_is_wrong(text: str, said: str, vmlinux: Path, tool: Tool) -> None:
+    assert said in tool("live", "hooks", vmlinux, "core", "--expect", expect(vmlinux, text), status=2).err
 
 
-def test_a_listener_of_an_unsigned_module_is_a_warning(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    core = saved(vmlinux, {"hook": ElfEdit(vmlinux).value("module_text"), "loaded+632": 1 << 13 | 1 << 12})
-    assert main(["live", "hooks", str(vmlinux), str(core), "--json"]) == 0
-    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+def test_a_listener_of_an_unsigned_module_is_a_warning(vmlinux: Path, tool: Tool) -> None:
+    core = saved(vmlinux, {"hook": "module_text", "loaded+632": 1 << 13 | 1 << 12})
+    (finding,) = tool("live", "hooks", vmlinux, core, "--json").json["findings"]
     assert (finding["code"], finding["severity"]) == ("PL515", "warn")
     assert finding["message"].endswith("of the module good, which is unsigned and out-of-tree")
 
@@ -97,7 +83,7 @@ def test_reports_of_several_machines_merge(vmlinux: Path, tmp_path: Path) -> Non
     lines = page[page.index("    import collections, json, sys") :].splitlines()
     script = dedent("\n".join(takewhile(str.strip, lines)))
     reports = []
-    for name, changes in (("a", {}), ("b", {"hook": ElfEdit(vmlinux).value("replaced")})):
+    for name, changes in (("a", {}), ("b", {"hook": "replaced"})):
         core = saved(vmlinux, changes).rename(tmp_path / name)
         reports.append(tmp_path / f"{name}.json")
         assert main(["live", "hooks", str(vmlinux), str(core), "--json", "-o", str(reports[-1]), "-q"]) == 0
@@ -109,9 +95,7 @@ def test_reports_of_several_machines_merge(vmlinux: Path, tmp_path: Path) -> Non
     assert [row[0] for row in rows].count("2") == 6
 
 
-def test_a_machine_that_is_silent(
-    vmlinux: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_machine_that_is_silent(vmlinux: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     fake_ssh(tmp_path, monkeypatch, "import time; time.sleep(60)")
-    assert main(["live", "hooks", str(vmlinux), "ssh:root@board", "--timeout", "1"]) == 2
-    assert "ssh:root@board: no answer within 1 s" in capsys.readouterr().err
+    printed = tool("live", "hooks", vmlinux, "ssh:root@board", "--timeout", "1", status=2)
+    assert "ssh:root@board: no answer within 1 s" in printed.err

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.live.hooks.follow import FollowHooks
 from prologue.live.memory import kcore
 from prologue.live.memory.base import Memory
 from prologue.live.memory.ranges import UnmappedError
 from prologue.live.memory.sources import open_memory
-from tests.live.hooks.hooked import make, saved
+from tests.live.hooks.hooked import saved
 from tests.support.cores import NO_PADDR, core, vmcoreinfo
 from tests.support.elf_edit import ElfEdit
 from tests.support.planted import ChangedMemory
+from tests.support.tool import Tool
 
 _PAGE: Final = 4096
 _TEXT: Final = 0xFFFF_8000_0800_1000
@@ -38,11 +37,6 @@ good 4096 0 - Live {module:#x}
 ==== end
 END
 """
-
-
-@pytest.fixture(scope="module")
-def vmlinux(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make(tmp_path_factory.mktemp("followed"))
 
 
 @pytest.fixture(params=[(), ("module_text", "orphan_text")])
@@ -67,25 +61,25 @@ def live(request: pytest.FixtureRequest, vmlinux: Path, tmp_path: Path, monkeypa
     return path
 
 
-def said(capsys: pytest.CaptureFixture[str], *command: object) -> dict[str, Any]:
-    capsys.readouterr()
-    assert main([*map(str, command), "--json"]) in (0, 1, 5)
-    data: dict[str, Any] = json.loads(capsys.readouterr().out)
+def said(tool: Tool, *command: object) -> dict[str, Any]:
+    printed = tool(*command, "--json", status=None)
+    assert printed.status in (0, 1, 5)
+    data: dict[str, Any] = printed.json
     return data
 
 
 @pytest.mark.thorough
 def test_a_capture_says_of_hooks_what_the_live_memory_says(
-    vmlinux: Path, live: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    vmlinux: Path, live: Path, tmp_path: Path, tool: Tool
 ) -> None:
     out = tmp_path / "capture"
-    assert said(capsys, "live", "capture", live, "--vmlinux", vmlinux, "-o", out)["hooks"] is True
-    hooks = [said(capsys, "live", "hooks", vmlinux, source) for source in (live, out)]
+    assert said(tool, "live", "capture", live, "--vmlinux", vmlinux, "-o", out)["hooks"] is True
+    hooks = [said(tool, "live", "hooks", vmlinux, source) for source in (live, out)]
     assert [report.pop("source") for report in hooks] == [str(live), str(out)]
     wrong = [{(each["code"], each["symbol"]) for each in report.pop("findings")} for report in hooks]
     assert (hooks[0], wrong[0]) == (hooks[1], wrong[1])  # of a capture they are warnings
     called = {call["symbol"] for listener in hooks[0]["listeners"] for call in listener["calls"]}
-    audits = [said(capsys, "live", "audit", vmlinux, source) for source in (live, out)]
+    audits = [said(tool, "live", "audit", vmlinux, source) for source in (live, out)]
     found = [{(each["code"], each["symbol"]) for each in audit["findings"]} for audit in audits]
     unlooked = [{note for note in audit["not_looked_at"] if "attached" in note} for audit in audits]
     assert (found[0], unlooked[0]) == (found[1], unlooked[1])
@@ -95,34 +89,29 @@ def test_a_capture_says_of_hooks_what_the_live_memory_says(
     assert ("PL509", "vfs_read") in found[1] if "orphan_text" in called else not found[1]
 
 
-def test_of_the_heap_a_capture_has_what_was_followed(
-    vmlinux: Path, live: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_of_the_heap_a_capture_has_what_was_followed(vmlinux: Path, live: Path, tmp_path: Path, tool: Tool) -> None:
     out, elf = tmp_path / "capture", ElfEdit(vmlinux)
-    said(capsys, "live", "capture", live, "--vmlinux", vmlinux, "-o", out)
+    said(tool, "live", "capture", live, "--vmlinux", vmlinux, "-o", out)
     memory = open_memory(str(out))
     for name in ("orphan_text", "unused_graph", "unused_xa_node"):
         with pytest.raises(UnmappedError):
             memory.read(elf.value(name), 1)
 
 
-def test_without_a_vmlinux_the_lists_are_missing(
-    vmlinux: Path, live: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["live", "capture", str(live), "-o", str(tmp_path / "capture")]) == 0
-    assert "missing: lists of what is attached" in capsys.readouterr().out
+def test_without_a_vmlinux_the_lists_are_missing(vmlinux: Path, live: Path, tmp_path: Path, tool: Tool) -> None:
+    assert "missing: lists of what is attached" in tool("live", "capture", live, "-o", tmp_path / "capture").out
 
 
 @pytest.mark.parametrize("live", [("module_text", "orphan_text")], indirect=True)
 def test_a_capture_of_what_was_being_changed_accuses_nobody(
-    vmlinux: Path, live: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    vmlinux: Path, live: Path, tmp_path: Path, tool: Tool
 ) -> None:
     out = tmp_path / "capture"
-    said(capsys, "live", "capture", live, "--vmlinux", vmlinux, "-o", out)
+    said(tool, "live", "capture", live, "--vmlinux", vmlinux, "-o", out)
     content = out.read_bytes()
     assert content.count(b'"settled":true') == 1
     out.write_bytes(content.replace(b'"settled":true', b'"settled":null'))
-    audit = said(capsys, "live", "audit", vmlinux, out)
+    audit = said(tool, "live", "audit", vmlinux, out)
     assert not {"PL509", "PL510", "PL511", "PL514"} & {each["code"] for each in audit["findings"]}
     (note,) = (note for note in audit["not_looked_at"] if note.startswith("PL509"))
     assert note.startswith("PL509 is not decided (text or lists were being changed while it was captured): ftrace_ops ")

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.errors import UNDECIDED
-from tests.live.hooks.hooked import make, saved
+from tests.live.hooks.hooked import Values, saved
 from tests.support.elf_edit import ElfEdit
-
-Values = dict[str, int | str]
-"""What stands at SYMBOL+OFFSET; a text stands for the address of SYMBOL+OFFSET."""
+from tests.support.tool import Tool
 
 NAMED: Values = {"bpf_kallsyms": "forged+32"}
 PROGRAMS: Values = {"prog_idr+16": "programs+2"}
@@ -25,30 +21,15 @@ UNUSED, SLOT = "where the bitmap of a pack of BPF has none", "holds more than an
 MOVES_AND_RETURNS = 0xD65F03C0_52800000
 
 
-@pytest.fixture(scope="module")
-def vmlinux(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make(tmp_path_factory.mktemp("forged"))
-
-
-def address(elf: ElfEdit, text: str) -> int:
-    name, _, offset = text.partition("+")
-    return elf.value(name) + int(offset or "0")
-
-
-def report(
-    vmlinux: Path, changes: Values, capsys: pytest.CaptureFixture[str], executable: tuple[str, ...] = ()
-) -> tuple[dict[str, Any], int]:
+def report(vmlinux: Path, changes: Values, tool: Tool, executable: tuple[str, ...] = ()) -> tuple[dict[str, Any], int]:
     """The JSON of an audit, and its exit code."""
-    elf = ElfEdit(vmlinux)
-    numbers = {k: address(elf, value) if isinstance(value, str) else value for k, value in changes.items()}
-    core = saved(vmlinux, numbers, ("module_text", *executable))
-    capsys.readouterr()
-    status = main(["live", "audit", str(vmlinux), str(core), "--select", "PL509,PL511", "--json"])
-    return json.loads(capsys.readouterr().out), status
+    core = saved(vmlinux, changes, ("module_text", *executable))
+    printed = tool("live", "audit", vmlinux, core, "--select", "PL509,PL511", "--json", status=None)
+    return printed.json, printed.status
 
 
-def findings(vmlinux: Path, changes: Values, capsys: pytest.CaptureFixture[str], *executable: str) -> list[str]:
-    data, _ = report(vmlinux, changes, capsys, executable)
+def findings(vmlinux: Path, changes: Values, tool: Tool, *executable: str) -> list[str]:
+    data, _ = report(vmlinux, changes, tool, executable)
     return [f"{one['code']} {one['message']}" for one in data["findings"]]
 
 
@@ -85,10 +66,8 @@ def findings(vmlinux: Path, changes: Values, capsys: pytest.CaptureFixture[str],
         ),
     ],
 )  # fmt: skip
-def test_what_leads_to_such_code(
-    vmlinux: Path, changes: Values, ends: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    said = findings(vmlinux, changes, capsys)
+def test_what_leads_to_such_code(vmlinux: Path, changes: Values, ends: list[str], tool: Tool) -> None:
+    said = findings(vmlinux, changes, tool)
     assert all(any(end in message for message in said) for end in ends), said
     assert len(said) <= len(ends)
 
@@ -103,8 +82,8 @@ def test_what_leads_to_such_code(
         pytest.param({"slot_text+8": MOVES_AND_RETURNS}, "", id="slot that was never used"),
     ],
 )  # fmt: skip
-def test_contents(vmlinux: Path, changes: Values, end: str, capsys: pytest.CaptureFixture[str]) -> None:
-    said = findings(vmlinux, PACK | SLOTS | changes, capsys, "pack_text", "slot_text")
+def test_contents(vmlinux: Path, changes: Values, end: str, tool: Tool) -> None:
+    said = findings(vmlinux, PACK | SLOTS | changes, tool, "pack_text", "slot_text")
     assert [message.endswith(end) for message in said] == ([True] if end else [])
 
 
@@ -125,21 +104,19 @@ UNLISTED = "128 bytes of programs in packs of BPF are of no program, task or soc
         pytest.param({"classic+16": "pack_text+512", "sock+8": "filter_of_socket"}, UNLISTED, id="unused chunks"),
     ],
 )
-def test_code_in_a_pack_that_no_list_of_programs_has(
-    vmlinux: Path, changes: Values, note: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data, code = report(vmlinux, PACK | {"prog_idr+16": 0} | changes, capsys, ("pack_text",))
+def test_code_in_a_pack_that_no_list_of_programs_has(vmlinux: Path, changes: Values, note: str, tool: Tool) -> None:
+    data, code = report(vmlinux, PACK | {"prog_idr+16": 0} | changes, tool, ("pack_text",))
     assert (data["findings"], code) == ([], UNDECIDED if note else 0)
     assert any("in packs of BPF" in line for line in data["not_looked_at"]) == bool(note)
     assert any(note in line for line in data["not_looked_at"])
 
 
-def test_an_executable_page_of_the_linear_map(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_executable_page_of_the_linear_map(vmlinux: Path, tool: Tool) -> None:
     tables: Values = {
         "swapper_pg_dir": ElfEdit(vmlinux).value("table_linear") - 0xFFFF_0000_0000_0000 | 3,
         "table_linear": 1,
     }
-    (said,) = findings(vmlinux, tables, capsys)
+    (said,) = findings(vmlinux, tables, tool)
     assert (
         said == "PL511 1,073,741,824 bytes at 0xffff000000000000 are executable, some of it writable, and have no owner"
     )
@@ -156,7 +133,7 @@ def test_an_executable_page_of_the_linear_map(vmlinux: Path, capsys: pytest.Capt
     ],
 )
 def test_memory_of_the_loader_of_modules_without_an_owner(
-    vmlinux: Path, changes: Values, found: int, status: int, capsys: pytest.CaptureFixture[str]
+    vmlinux: Path, changes: Values, found: int, status: int, tool: Tool
 ) -> None:
-    data, code = report(vmlinux, LOADED | changes, capsys, ("orphan_text",))
+    data, code = report(vmlinux, LOADED | changes, tool, ("orphan_text",))
     assert ([one["code"] for one in data["findings"]], code) == (["PL511"] * found, status)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
-from tests.live.hooks.hooked import make, saved
-from tests.support.elf_edit import ElfEdit
+from tests.live.hooks.hooked import Values, saved
+from tests.support.tool import Tool
 
 ENABLED, DISABLED = 1 << 31, 1 << 25  # FTRACE_FL_*
 NOBODY = {"hook+16": 1 << 12}  # not FTRACE_OPS_FL_ENABLED
@@ -19,15 +18,9 @@ ONE_DIRECT = {"hook+16": 1 << 17 | 1, "record_of_read+8": ENABLED | 1 << 24 | 1}
 FOR_NOBODY = "its record is enabled, and neither counts a user nor has the list of ftrace_ops one for it"
 
 
-@pytest.fixture(scope="module")
-def vmlinux(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make(tmp_path_factory.mktemp("views"))
-
-
-def messages(vmlinux: Path, changes: dict[str, int], capsys: pytest.CaptureFixture[str]) -> list[str]:
-    capsys.readouterr()
-    main(["live", "audit", str(vmlinux), str(saved(vmlinux, changes)), "--select", "PL514", "--json"])
-    return [finding["message"] for finding in json.loads(capsys.readouterr().out)["findings"]]
+def messages(vmlinux: Path, changes: Mapping[str, int | str], tool: Tool) -> list[str]:
+    printed = tool("live", "audit", vmlinux, saved(vmlinux, changes), "--select", "PL514", "--json", status=None)
+    return [finding["message"] for finding in printed.json["findings"]]
 
 
 @pytest.mark.parametrize(
@@ -42,10 +35,8 @@ def messages(vmlinux: Path, changes: dict[str, int], capsys: pytest.CaptureFixtu
         (NOBODY | {"record_of_read+8": ENABLED}, FOR_NOBODY),  # whoever unlinked the ops counted down, too
     ],
 )
-def test_records_and_the_list(
-    vmlinux: Path, changes: dict[str, int], message: str | None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert messages(vmlinux, changes, capsys) == ([] if message is None else [message])
+def test_records_and_the_list(vmlinux: Path, changes: dict[str, int], message: str | None, tool: Tool) -> None:
+    assert messages(vmlinux, changes, tool) == ([] if message is None else [message])
 
 
 TO_PROBE = {"hook+64": "on_probe"}
@@ -80,15 +71,10 @@ BY_FILTER, BY_FLAGS = "the filter of an ftrace_ops that is DIRECT", "the flags o
         ),
     ],
 )
-def test_direct_calls(
-    vmlinux: Path, changes: dict[str, int | str], message: str | None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    elf = ElfEdit(vmlinux)
-    named = {"direct_functions": "sends"} | changes
-    made = {place: elf.value(value) if isinstance(value, str) else value for place, value in named.items()}
-    assert messages(vmlinux, made, capsys) == ([] if message is None else [message])
+def test_direct_calls(vmlinux: Path, changes: Values, message: str | None, tool: Tool) -> None:
+    assert messages(vmlinux, {"direct_functions": "sends"} | changes, tool) == ([] if message is None else [message])
 
 
-def test_direct_calls_that_are_being_changed(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_direct_calls_that_are_being_changed(vmlinux: Path, tool: Tool) -> None:
     changes = {"direct_mutex": 0xFFFF_0000_0300_0000, "record_of_read+8": ENABLED | 1 << 24 | 1}
-    assert messages(vmlinux, changes, capsys) == []
+    assert messages(vmlinux, changes, tool) == []

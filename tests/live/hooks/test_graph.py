@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from prologue.cli.main import main
-from tests.live.hooks.hooked import make, saved
-from tests.support.elf_edit import ElfEdit
+from tests.live.hooks.hooked import saved
+from tests.support.tool import Tool
 
 USED = {"__ftrace_graph_entry": "on_probe", "ftrace_graph_return": "on_return"}
-
-
-@pytest.fixture(scope="module")
-def former(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make(tmp_path_factory.mktemp("former"), "-DFORMER")
-
-
-@pytest.fixture(scope="module")
-def vmlinux(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make(tmp_path_factory.mktemp("hooked"))
 
 
 def called(listener: dict[str, Any]) -> list[tuple[str, str]]:
@@ -30,32 +19,29 @@ def called(listener: dict[str, Any]) -> list[tuple[str, str]]:
     return [(call["role"], call["symbol"]) for call in listener["calls"]]
 
 
-def graphs(vmlinux: Path, changes: dict[str, str], capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    elf = ElfEdit(vmlinux)
-    capsys.readouterr()
-    core = saved(vmlinux, {place: elf.value(name) for place, name in changes.items()})
-    main(["live", "hooks", str(vmlinux), str(core), "--json"])
-    return [one for one in json.loads(capsys.readouterr().out)["listeners"] if one["kind"] == "function graph"]
+def graphs(vmlinux: Path, changes: Mapping[str, str], tool: Tool) -> list[dict[str, Any]]:
+    printed = tool("live", "hooks", vmlinux, saved(vmlinux, changes), "--json", status=None)
+    return [one for one in printed.json["listeners"] if one["kind"] == "function graph"]
 
 
-def test_the_test_of_an_unused_graph_is_no_listener(former: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_test_of_an_unused_graph_is_no_listener(former: Path, tool: Tool) -> None:
     """``update_function_graph_func`` (kernel/trace/fgraph.c) puts it there as soon as any ftrace_ops is registered."""
-    assert graphs(former, {}, capsys) == []
+    assert graphs(former, {}, tool) == []
 
 
 @pytest.mark.parametrize("filtered", [False, True])
-def test_users_of_a_graph(vmlinux: Path, filtered: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_users_of_a_graph(vmlinux: Path, filtered: bool, tool: Tool) -> None:
     """Since 6.10, also where ``set_ftrace_pid`` puts a function before each entry."""
     changes = {"fgraph_array+8": "user", **({"user+8": "fgraph_pid_func"} if filtered else {})}
-    (user,) = graphs(vmlinux, changes, capsys)
+    (user,) = graphs(vmlinux, changes, tool)
     test = [("pid filter", "fgraph_pid_func")] if filtered else []
     assert called(user) == [*test, ("entry", "on_probe"), ("return", "on_return")]
     assert user["functions"] == ["vfs_read+0x4"]
 
 
 @pytest.mark.parametrize("more", [{}, {"ftrace_graph_entry": "on_probe"}])
-def test_the_user_of_a_graph(former: Path, more: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_user_of_a_graph(former: Path, more: dict[str, str], tool: Tool) -> None:
     """With the test before its entry, and without; its functions are those of ``set_ftrace_filter``."""
-    (user,) = graphs(former, USED | more, capsys)
+    (user,) = graphs(former, USED | more, tool)
     assert called(user) == [("entry", "on_probe"), ("return", "on_return")]
     assert user["functions"] == ["vfs_read+0x4"]

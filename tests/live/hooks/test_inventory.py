@@ -10,31 +10,24 @@ from typing import Any
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.errors import UNDECIDED
 from prologue.live.structs.variables import Variables
 from prologue.rules.base import FAILING
-from tests.live.hooks.hooked import make, saved
-from tests.support.elf_edit import ElfEdit
+from tests.live.hooks.hooked import Values, saved
+from tests.support.tool import Tool
 
 
-@pytest.fixture(scope="module")
-def vmlinux(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make(tmp_path_factory.mktemp("hooked"))
-
-
-def hooks(vmlinux: Path, core: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def hooks(vmlinux: Path, core: Path, tool: Tool) -> dict[str, Any]:
     """Its JSON; the exit code says whether something is wrong, or the listing has gaps."""
-    capsys.readouterr()
-    status = main(["live", "hooks", str(vmlinux), str(core), "--json"])
-    data: dict[str, Any] = json.loads(capsys.readouterr().out)
+    printed = tool("live", "hooks", vmlinux, core, "--json", status=None)
+    data: dict[str, Any] = printed.json
     wrong = any(one["severity"] in FAILING for one in data["findings"])
-    assert status == (1 if wrong else UNDECIDED if data["not_known"] else 0)
+    assert printed.status == (1 if wrong else UNDECIDED if data["not_known"] else 0)
     return data
 
 
-def test_each_listener_is_listed(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = hooks(vmlinux, saved(vmlinux), capsys)
+def test_each_listener_is_listed(vmlinux: Path, tool: Tool) -> None:
+    data = hooks(vmlinux, saved(vmlinux), tool)
     said = [
         (one["kind"], one["name"], one["functions"], [call["symbol"] for call in one["calls"]], one["flags"])
         for one in data["listeners"]
@@ -54,8 +47,8 @@ def test_each_listener_is_listed(vmlinux: Path, capsys: pytest.CaptureFixture[st
     assert data["not_known"] == []
 
 
-def test_functions_have_their_listeners_in_order(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = hooks(vmlinux, saved(vmlinux), capsys)
+def test_functions_have_their_listeners_in_order(vmlinux: Path, tool: Tool) -> None:
+    data = hooks(vmlinux, saved(vmlinux), tool)
     said = {
         one["function"]: [(called["kind"], called["offset"]) for called in one["called"]] for one in data["functions"]
     }
@@ -66,10 +59,10 @@ def test_functions_have_their_listeners_in_order(vmlinux: Path, capsys: pytest.C
     }
 
 
-def test_what_a_pid_filter_calls_is_listed(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_pid_filter_calls_is_listed(vmlinux: Path, tool: Tool) -> None:
     """``set_ftrace_pid`` puts ``ftrace_pid_func`` before the callback of each ftrace_ops that obeys it."""
-    filtered = {"hook": ElfEdit(vmlinux).value("ftrace_pid_func"), "hook+16": 1 << 13 | 1}
-    (ops,) = (one for one in hooks(vmlinux, saved(vmlinux, filtered), capsys)["listeners"] if "ops" in one["kind"])
+    filtered: Values = {"hook": "ftrace_pid_func", "hook+16": 1 << 13 | 1}
+    (ops,) = (one for one in hooks(vmlinux, saved(vmlinux, filtered), tool)["listeners"] if "ops" in one["kind"])
     assert [(call["role"], call["symbol"]) for call in ops["calls"]] == [
         ("pid filter", "ftrace_pid_func"), ("callback", "on_call"),
     ]  # fmt: skip
@@ -88,18 +81,16 @@ ELSEWHERE = {"loaded+88": 0xFFFF_8000_2000_0000, "hook": 0xFFFF_8000_2000_0020} 
     ],
 )
 def test_a_function_is_not_named_by_the_one_before_it(
-    vmlinux: Path, changes: dict[str, int], name: str, capsys: pytest.CaptureFixture[str]
+    vmlinux: Path, changes: dict[str, int], name: str, tool: Tool
 ) -> None:
-    data = hooks(vmlinux, saved(vmlinux, ELSEWHERE | changes), capsys)
+    data = hooks(vmlinux, saved(vmlinux, ELSEWHERE | changes), tool)
     (call,) = data["listeners"][0]["calls"]
     assert (call["symbol"], call["owner"]) == (name, "module good")
 
 
 @pytest.mark.parametrize("flag", [1, 2])  # GONE, DISABLED
-def test_a_kprobe_that_is_off_is_listed_and_not_called(
-    vmlinux: Path, flag: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data = hooks(vmlinux, saved(vmlinux, {"probe+72": flag}), capsys)
+def test_a_kprobe_that_is_off_is_listed_and_not_called(vmlinux: Path, flag: int, tool: Tool) -> None:
+    data = hooks(vmlinux, saved(vmlinux, {"probe+72": flag}), tool)
     probes = [one for one in data["listeners"] if one["kind"] == "kprobe"]
     assert [len(one["flags"]) for one in probes] == [1, 0]
     # The place of one that is GONE went with its module, and may be another's.
@@ -109,11 +100,9 @@ def test_a_kprobe_that_is_off_is_listed_and_not_called(
 
 
 @pytest.mark.parametrize("off", [{"probe+72": 1}, {"probe+72": 2}, {"kprobes_all_disarmed": 1}])
-def test_a_kprobe_whose_breakpoint_is_in_the_text_is_called(
-    vmlinux: Path, off: dict[str, int], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_kprobe_whose_breakpoint_is_in_the_text_is_called(vmlinux: Path, off: dict[str, int], tool: Tool) -> None:
     """The kernel asks no flag of a kprobe that is alone at its place."""
-    data = hooks(vmlinux, saved(vmlinux, off | {"vfs_write+4": 0xD503201F_D4200080}), capsys)
+    data = hooks(vmlinux, saved(vmlinux, off | {"vfs_write+4": 0xD503201F_D4200080}), tool)
     (write,) = (one for one in data["functions"] if one["function"] == "vfs_write")
     assert 4 in [called["offset"] for called in write["called"]]
 
@@ -130,17 +119,16 @@ def test_a_kprobe_whose_breakpoint_is_in_the_text_is_called(
     ],
 )
 def test_what_a_switch_stops_is_listed_and_not_called(
-    vmlinux: Path, changes: dict[str, int], kinds: set[str], called: set[str], capsys: pytest.CaptureFixture[str]
+    vmlinux: Path, changes: dict[str, int], kinds: set[str], called: set[str], tool: Tool
 ) -> None:
-    data = hooks(vmlinux, saved(vmlinux, changes), capsys)
+    data = hooks(vmlinux, saved(vmlinux, changes), tool)
     assert {one["kind"] for one in data["listeners"] if "STOPPED" in one["flags"]} == kinds
     assert {one["kind"] for function in data["functions"] for one in function["called"]} == called
 
 
-def test_the_tables(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_tables(vmlinux: Path, tool: Tool) -> None:
     core = saved(vmlinux, {"filter+24": 0})  # an empty hash means all
-    assert main(["live", "hooks", str(vmlinux), str(core)]) == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    lines = [line.split() for line in tool("live", "hooks", vmlinux, core).out.splitlines()]
     assert ["ftrace_ops", "every", "traced", "function", "callback", "on_call", "IPMODIFY"] in lines
     assert ["every", "traced", "function", "ftrace_ops", "on_call"] in lines
     assert ["on", "return:", "kretprobe", "on_return"] in [line[1:] for line in lines if line[:1] == ["vfs_read"]]
@@ -155,12 +143,10 @@ def test_the_tables(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ({"ftrace_ops_list": 0xFFFF_8000_0000_0000}, "memory has no 8 bytes at 0xffff8000000000"),
     ],
 )
-def test_a_damaged_list_is_not_known(
-    vmlinux: Path, changes: dict[str, int], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_list_is_not_known(vmlinux: Path, changes: dict[str, int], said: str, tool: Tool) -> None:
     """And the other lists are read all the same."""
     core = saved(vmlinux, changes)
-    data = hooks(vmlinux, core, capsys)
+    data = hooks(vmlinux, core, tool)
     (reason, *_) = data["not_known"]
     assert reason.startswith("ftrace_ops: ")
     assert said in reason
@@ -172,14 +158,14 @@ def test_a_damaged_list_is_not_known(
         "tracepoint",
         "tracer",
     ]
-    assert main(["live", "hooks", str(vmlinux), str(core), "-q"]) == UNDECIDED
-    assert capsys.readouterr().out.splitlines() == [f"not known: {fact}" for fact in data["not_known"]]
+    printed = tool("live", "hooks", vmlinux, core, "-q", status=UNDECIDED)
+    assert printed.out.splitlines() == [f"not known: {fact}" for fact in data["not_known"]]
 
 
 @pytest.mark.parametrize("place", ["nop_tracer", "second_trace+24"])
-def test_a_name_that_memory_lacks_is_not_empty(vmlinux: Path, place: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_that_memory_lacks_is_not_empty(vmlinux: Path, place: str, tool: Tool) -> None:
     """A tracer without a name would be in use, and an instance without one would be tracefs itself."""
-    data = hooks(vmlinux, saved(vmlinux, {place: 0xFFFF_8000_7000_0000}), capsys)
+    data = hooks(vmlinux, saved(vmlinux, {place: 0xFFFF_8000_7000_0000}), tool)
     assert data["not_known"] == ["tracers: memory has no name at 0xffff800070000000"]
 
 
@@ -192,42 +178,37 @@ def test_a_name_that_memory_lacks_is_not_empty(vmlinux: Path, place: str, capsys
         ("klp_mutex", "livepatches"),
     ],
 )
-def test_a_list_that_was_being_changed_is_not_whole(
-    lock: str, what: str, vmlinux: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_list_that_was_being_changed_is_not_whole(lock: str, what: str, vmlinux: Path, tool: Tool) -> None:
     """A capture of Debian's 7.2 while tracers were switched had a tracer, no ftrace_ops of it, and no word on that."""
-    data = hooks(vmlinux, saved(vmlinux, {lock: 0xFFFF_0000_0123_4561}), capsys)  # a task, and a flag
+    data = hooks(vmlinux, saved(vmlinux, {lock: 0xFFFF_0000_0123_4561}), tool)  # a task, and a flag
     assert data["not_known"] == [f"{what}: being changed ({lock} is held)"]
-    assert hooks(vmlinux, saved(vmlinux, {lock: 1}), capsys)["not_known"] == []
+    assert hooks(vmlinux, saved(vmlinux, {lock: 1}), tool)["not_known"] == []
 
 
 @pytest.mark.parametrize("installed", [True, False], ids=["drgn", "no drgn"])
 def test_without_types_nothing_is_known(
-    installed: bool, vmlinux: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    installed: bool, vmlinux: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool
 ) -> None:
     """What to install would not help: an arm64 machine without drgn says the same."""
     if not installed:
         monkeypatch.setattr("prologue.live.hooks.inventory.find_spec", lambda name: None)
     bare = tmp_path / "vmlinux"
     subprocess.run(["aarch64-linux-gnu-objcopy", "-g", vmlinux, bare], check=True)
-    data = hooks(bare, saved(vmlinux), capsys)
+    data = hooks(bare, saved(vmlinux), tool)
     assert data["listeners"] == []
     assert data["not_known"] == ["structs: the vmlinux has neither BTF nor DWARF that describes them"]
 
 
-def test_without_drgn_the_reason_is_another(
-    vmlinux: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_drgn_the_reason_is_another(vmlinux: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     monkeypatch.setitem(sys.modules, "drgn", None)
     monkeypatch.setattr("prologue.live.hooks.inventory.find_spec", lambda name: None)
-    (reason,) = hooks(vmlinux, saved(vmlinux), capsys)["not_known"]
+    (reason,) = hooks(vmlinux, saved(vmlinux), tool)["not_known"]
     assert "DWARF is read by drgn: pip install 'drgn>=" in reason
 
 
-def test_a_page_has_both_tables_and_the_map(vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_has_both_tables_and_the_map(vmlinux: Path, tmp_path: Path, tool: Tool) -> None:
     out = tmp_path / "hooks.html"
-    assert main(["live", "hooks", str(vmlinux), str(saved(vmlinux)), "--format", "html", "-o", str(out)]) == 0
-    assert f"{out}: " in capsys.readouterr().err
+    assert f"{out}: " in tool("live", "hooks", vmlinux, saved(vmlinux), "--format", "html", "-o", out).err
     page = out.read_text()
     assert "<td>kprobe</td><td></td><td>vfs_write+0x4</td><td>handler on_probe</td>" in page
     assert "<td>vfs_read</td><td>ftrace_ops on_call</td>" in page
@@ -238,11 +219,11 @@ def test_a_page_has_both_tables_and_the_map(vmlinux: Path, tmp_path: Path, capsy
     ]  # fmt: skip
 
 
-def test_places_that_left_with_their_module_are_none(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_places_that_left_with_their_module_are_none(vmlinux: Path, tool: Tool) -> None:
     """``clear_mod_from_hash`` (kernel/trace/ftrace.c) sets them to 0, and the hash counts them on: it is not empty."""
     (ops,) = (
         one
-        for one in hooks(vmlinux, saved(vmlinux, {"wanted+16": 0}), capsys)["listeners"]
+        for one in hooks(vmlinux, saved(vmlinux, {"wanted+16": 0}), tool)["listeners"]
         if one["kind"] == "ftrace_ops"
     )
     assert ops["functions"] == []
@@ -250,10 +231,10 @@ def test_places_that_left_with_their_module_are_none(vmlinux: Path, capsys: pyte
 
 @pytest.mark.parametrize("held", [[True, False], [False, True], [True, True]])
 def test_a_change_before_or_after_reading_is_seen_once(
-    vmlinux: Path, held: list[bool], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    vmlinux: Path, held: list[bool], tool: Tool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A running kernel goes on: the mutex that was held first may be free when all lists are read."""
     left = held.copy()
     monkeypatch.setattr(Variables, "is_held", lambda _, name: name == "ftrace_lock" and bool(left) and left.pop(0))
-    assert hooks(vmlinux, saved(vmlinux), capsys)["not_known"] == ["ftrace_ops: being changed (ftrace_lock is held)"]
+    assert hooks(vmlinux, saved(vmlinux), tool)["not_known"] == ["ftrace_ops: being changed (ftrace_lock is held)"]
     assert left == []

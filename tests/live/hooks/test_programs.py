@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import struct
 from pathlib import Path
@@ -10,34 +9,20 @@ from typing import Any
 
 import pytest
 
-from prologue.cli.main import main
-from tests.live.hooks.hooked import make, saved
+from tests.live.hooks.hooked import Values, saved
 from tests.support.elf_edit import ElfEdit, edit
-
-Values = dict[str, int | str]
-"""What stands at SYMBOL+OFFSET; a name stands for its address."""
+from tests.support.tool import Tool
 
 
-@pytest.fixture(scope="module", params=["7.2", "before 6.10"])
-def vmlinux(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    options = () if request.param == "7.2" else ("-DFORMER",)
-    return make(tmp_path_factory.mktemp("programs"), *options)
+@pytest.fixture(params=["7.2", "before 6.10"])
+def vmlinux(request: pytest.FixtureRequest, recent: Path, former: Path) -> Path:
+    return recent if request.param == "7.2" else former
 
 
-def hooks(vmlinux: Path, changes: Values, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """The JSON of a kernel with these values; a name stands for an address."""
-    elf = ElfEdit(vmlinux)
-    named = {k: place(elf, value) if isinstance(value, str) else value for k, value in changes.items()}
-    capsys.readouterr()
-    main(["live", "hooks", str(vmlinux), str(saved(vmlinux, named)), "--json"])
-    data: dict[str, Any] = json.loads(capsys.readouterr().out)
+def hooks(vmlinux: Path, changes: Values, tool: Tool) -> dict[str, Any]:
+    """The JSON of a kernel with these values."""
+    data: dict[str, Any] = tool("live", "hooks", vmlinux, saved(vmlinux, changes), "--json", status=None).json
     return data
-
-
-def place(elf: ElfEdit, name: str) -> int:
-    """The address of SYMBOL+OFFSET."""
-    symbol, _, offset = name.partition("+")
-    return elf.value(symbol) + int(offset or "0", 0)
 
 
 def programs_of(data: dict[str, Any]) -> list[dict[str, Any]]:
@@ -51,8 +36,8 @@ def trampoline(vmlinux: Path) -> Values:
     return {f"{table}+8": "trampoline+8", "prog_idr+16": "programs+2"}
 
 
-def test_programs_of_a_trampoline_have_its_function(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = hooks(vmlinux, trampoline(vmlinux), capsys)
+def test_programs_of_a_trampoline_have_its_function(vmlinux: Path, tool: Tool) -> None:
+    data = hooks(vmlinux, trampoline(vmlinux), tool)
     said = {
         one["name"]: (one["functions"], one["details"]["attached"], one["flags"])
         for one in data["listeners"]
@@ -66,15 +51,15 @@ def test_programs_of_a_trampoline_have_its_function(vmlinux: Path, capsys: pytes
     assert data["not_known"] == []
 
 
-def test_a_program_of_a_trampoline_that_is_not_listed(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = hooks(vmlinux, trampoline(vmlinux) | {"programs+8": 0}, capsys)
+def test_a_program_of_a_trampoline_that_is_not_listed(vmlinux: Path, tool: Tool) -> None:
+    data = hooks(vmlinux, trampoline(vmlinux) | {"programs+8": 0}, tool)
     flags = {one["name"]: one["flags"] for one in data["listeners"] if one["kind"] == "BPF program"}
     assert flags == {"early": ["NOT LISTED"], "late": [], "end": []}
 
 
-def test_programs_are_called_in_the_order_of_the_list(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_programs_are_called_in_the_order_of_the_list(vmlinux: Path, tool: Tool) -> None:
     """What was attached last comes first, whatever its number; those of the end come when the function returns."""
-    data = hooks(vmlinux, trampoline(vmlinux), capsys)
+    data = hooks(vmlinux, trampoline(vmlinux), tool)
     names = [one["name"] for one in data["listeners"]]
     (read,) = (one for one in data["functions"] if one["function"] == "vfs_read")
     assert [(names[called["listener"]] or called["kind"], called["offset"]) for called in read["called"]] == [
@@ -90,16 +75,16 @@ BOTH: Values = {
 }
 
 
-def test_a_program_on_a_kprobe_and_a_kretprobe(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_program_on_a_kprobe_and_a_kretprobe(vmlinux: Path, tool: Tool) -> None:
     """One of perf's programs may be on several events: each place has its own way."""
-    data = hooks(vmlinux, BOTH, capsys)
+    data = hooks(vmlinux, BOTH, tool)
     said = [(one["details"]["attached"], one["functions"]) for one in data["listeners"] if one["kind"] == "BPF program"]
     assert said == [("kprobe", ["vfs_write+0x8"]), ("kretprobe", ["replaced"])]
     called = {one["function"]: [(each["kind"], each["offset"]) for each in one["called"]] for one in data["functions"]}
     assert called["vfs_write"] == [("kprobe", 4), ("kprobe", 8), ("BPF program", 8)]
     assert called["replaced"] == [("livepatch", 0), ("kretprobe", None), ("BPF program", None)]
-    main(["live", "hooks", str(vmlinux), str(vmlinux.with_name("core"))])
-    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    printed = tool("live", "hooks", vmlinux, vmlinux.with_name("core"), status=None)
+    lines = [line.strip() for line in printed.out.splitlines()]
     assert any(line.startswith("BPF program") and " vfs_write+0x8 " in line for line in lines)
     assert [line.partition("BPF")[0] for line in lines if "BPF program attached" in line] == ["+0x8: ", "on return: "]
 
@@ -114,94 +99,86 @@ def raw(vmlinux: Path, function: str, *programs: str) -> Values:
     return probes
 
 
-def test_a_program_of_a_raw_tracepoint(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = hooks(vmlinux, raw(vmlinux, "__bpf_trace_made", "early_program"), capsys)
+def test_a_program_of_a_raw_tracepoint(vmlinux: Path, tool: Tool) -> None:
+    data = hooks(vmlinux, raw(vmlinux, "__bpf_trace_made", "early_program"), tool)
     (early,) = (one for one in data["listeners"] if one["name"] == "early")
     assert (early["points"], early["functions"], early["details"]["attached"]) == (["made"], [], "raw tracepoint")
     assert early["flags"] == []
     (made,) = (one for one in data["listeners"] if one["kind"] == "tracepoint")
     assert [call["symbol"] for call in made["calls"]] == ["on_call", "__bpf_trace_made"]
     assert data["not_known"] == []
-    main(["live", "hooks", str(vmlinux), str(vmlinux.with_name("core"))])
-    lines = [line.split()[:5] for line in capsys.readouterr().out.splitlines()]
+    printed = tool("live", "hooks", vmlinux, vmlinux.with_name("core"), status=None)
+    lines = [line.split()[:5] for line in printed.out.splitlines()]
     assert ["BPF", "program", "early", "made", "program"] in lines
 
 
-def test_a_program_of_a_raw_tracepoint_of_a_module(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_program_of_a_raw_tracepoint_of_a_module(vmlinux: Path, tool: Tool) -> None:
     changes = raw(vmlinux, "__bpf_trace_loaded", "early_program")
-    assert [one["points"] for one in programs_of(hooks(vmlinux, changes, capsys)) if one["name"] == "early"] == [[]]
+    assert [one["points"] for one in programs_of(hooks(vmlinux, changes, tool)) if one["name"] == "early"] == [[]]
     changes |= {"loaded+616": 1, "loaded+624": "loaded_events"}
-    assert [one["points"] for one in programs_of(hooks(vmlinux, changes, capsys)) if one["name"] == "early"] == [
-        ["made"]
-    ]
+    assert [one["points"] for one in programs_of(hooks(vmlinux, changes, tool)) if one["name"] == "early"] == [["made"]]
 
 
-def test_a_program_of_a_raw_tracepoint_that_is_not_listed(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_program_of_a_raw_tracepoint_that_is_not_listed(vmlinux: Path, tool: Tool) -> None:
     """Of a dump, it is a finding at the tracepoint; the other one, which is listed, is none."""
-    hooks(vmlinux, raw(vmlinux, "__bpf_trace_made", "early_program", "attached_program"), capsys)
-    main(["live", "audit", str(vmlinux), str(vmlinux.with_name("core")), "--select", "PL509", "--json"])
-    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    hooks(vmlinux, raw(vmlinux, "__bpf_trace_made", "early_program", "attached_program"), tool)
+    printed = tool("live", "audit", vmlinux, vmlinux.with_name("core"), "--select", "PL509", "--json", status=None)
+    (finding,) = printed.json["findings"]
     assert (finding["code"], finding["symbol"]) == ("PL509", "made_tracepoint")
     assert finding["message"].startswith("BPF program attached at ")
     assert finding["message"].endswith("(raw tracepoint made) runs there, and prog_idr, which bpftool shows, lacks it")
 
 
-def test_data_of_a_raw_tracepoint_that_lead_nowhere(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_of_a_raw_tracepoint_that_lead_nowhere(vmlinux: Path, tool: Tool) -> None:
     changes = raw(vmlinux, "__bpf_trace_made", "early_program") | {"probes+24": 0xFFFF_8000_7000_0000}
-    (reason,) = hooks(vmlinux, changes, capsys)["not_known"]
+    (reason,) = hooks(vmlinux, changes, tool)["not_known"]
     assert reason.startswith("BPF programs: memory has no ")
 
 
-def test_a_program_of_an_event_has_its_name(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_program_of_an_event_has_its_name(vmlinux: Path, tool: Tool) -> None:
     """That of an event of a tracepoint is its tracepoint's."""
     alone: Values = {"event+8": "attached", "kprobe_table+32": 0, "prog_idr+16": "attached_program"}
     for change, name in (({}, "grp:ev"), ({"event+24": "made_tracepoint"}, "grp:made")):
-        (program,) = programs_of(hooks(vmlinux, {**alone, **change}, capsys))
+        (program,) = programs_of(hooks(vmlinux, {**alone, **change}, tool))
         assert (program["points"], program["details"]["attached"]) == ([name], "event")
 
 
-def test_trampolines_of_which_the_table_is_not_known(
-    vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_trampolines_of_which_the_table_is_not_known(vmlinux: Path, tmp_path: Path, tool: Tool) -> None:
     """No program is said to be attached nowhere."""
     elf = ElfEdit(vmlinux)
     table = next(name for name in elf.symbols if name.startswith("trampoline_") and name.endswith("table"))
     elf.rename_symbol(table, "another")
-    data = hooks(elf.save(tmp_path / "vmlinux"), {"prog_idr+16": "programs+2"}, capsys)
+    data = hooks(elf.save(tmp_path / "vmlinux"), {"prog_idr+16": "programs+2"}, tool)
     (reason,) = data["not_known"]
     assert reason.startswith("BPF programs: this vmlinux has no table of trampolines named ")
 
 
-def test_an_event_with_as_many_programs_as_it_may_have(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_event_with_as_many_programs_as_it_may_have(vmlinux: Path, tool: Tool) -> None:
     """The kernel adds none after 64 (BPF_TRACE_MAX_PROGS), and the end of the array comes after them."""
     array: Values = {f"table_1+{16 + 16 * k + 8}": "attached_program" for k in range(64)}
-    data = hooks(vmlinux, array | {f"table_1+{16 + 16 * 64 + 8}": 0, "event+8": "table_1"}, capsys)
+    data = hooks(vmlinux, array | {f"table_1+{16 + 16 * 64 + 8}": 0, "event+8": "table_1"}, tool)
     assert data["not_known"] == []
     assert [one["name"] for one in programs_of(data)] == ["attached"]
 
 
-def test_a_kernel_without_kprobes_has_its_programs(
-    vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_kernel_without_kprobes_has_its_programs(vmlinux: Path, tmp_path: Path, tool: Tool) -> None:
     without = Path(shutil.copy(vmlinux, tmp_path / "vmlinux"))
     with edit(without) as elf:
         elf.rename_symbol("kprobe_table", "other_table")
-    data = hooks(without, trampoline(without), capsys)
+    data = hooks(without, trampoline(without), tool)
     assert [one["name"] for one in programs_of(data)] == ["end", "late", "early"]
     assert data["not_known"] == []
 
 
-def test_a_table_whose_symbol_has_no_size_is_not_empty(
-    vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_whose_symbol_has_no_size_is_not_empty(vmlinux: Path, tmp_path: Path, tool: Tool) -> None:
     sizeless = Path(shutil.copy(vmlinux, tmp_path / "vmlinux"))
     with edit(sizeless) as elf:
         struct.pack_into("<Q", elf.data, elf.symbol_offset("kprobe_table") + 16, 0)
-    data = hooks(sizeless, trampoline(sizeless), capsys)
+    data = hooks(sizeless, trampoline(sizeless), tool)
     assert any("the symbol kprobe_table has no size" in each for each in data["not_known"])
 
 
-def test_a_program_that_replaces_a_function(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = hooks(vmlinux, trampoline(vmlinux) | {"trampoline+56": "attached_program"}, capsys)
+def test_a_program_that_replaces_a_function(vmlinux: Path, tool: Tool) -> None:
+    data = hooks(vmlinux, trampoline(vmlinux) | {"trampoline+56": "attached_program"}, tool)
     (replacing,) = (one for one in programs_of(data) if one["name"] == "attached")
     assert (replacing["details"]["attached"], replacing["functions"]) == ("freplace", ["vfs_read"])

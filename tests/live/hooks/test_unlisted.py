@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
-from tests.live.hooks.hooked import make, saved
+from tests.live.hooks.hooked import Values, saved
 from tests.support.elf_edit import ElfEdit
-
-Values = dict[str, int | str]
-"""What stands at SYMBOL+OFFSET; a name stands for its address."""
+from tests.support.tool import Tool
 
 ON_EVENT: Values = {"event+8": "attached"}
 REPLACES = "the livepatch good replaces it, and is not in /sys/kernel/livepatch"
 OFF_THE_LIST: Values = {"klp_patches": "klp_patches"}
 
 
-@pytest.fixture(scope="module")
-def vmlinux(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make(tmp_path_factory.mktemp("unlisted"))
-
-
-def core_of(vmlinux: Path, changes: Values) -> Path:
-    """A core with these values."""
-    elf = ElfEdit(vmlinux)
-    return saved(vmlinux, {k: elf.value(value) if isinstance(value, str) else value for k, value in changes.items()})
-
-
-def findings(core: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str, str]]:
-    capsys.readouterr()
-    main(["live", "audit", str(vmlinux), str(core), "--select", "PL509,PL510", "--json"])
-    data = json.loads(capsys.readouterr().out)
+def findings(core: Path, vmlinux: Path, tool: Tool) -> list[tuple[str, str, str]]:
+    data = tool("live", "audit", vmlinux, core, "--select", "PL509,PL510", "--json", status=None).json
     return [(one["code"], one["symbol"], one["message"]) for one in data["findings"]]
 
 
-def test_a_program_that_is_not_listed(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ((code, symbol, message),) = findings(core_of(vmlinux, ON_EVENT), vmlinux, capsys)
+def test_a_program_that_is_not_listed(vmlinux: Path, tool: Tool) -> None:
+    ((code, symbol, message),) = findings(saved(vmlinux, ON_EVENT), vmlinux, tool)
     assert (code, symbol) == ("PL509", "vfs_write")
     assert message.startswith("BPF program attached at ")
     assert message.endswith("prog_idr, which bpftool shows, lacks it")
@@ -49,8 +32,8 @@ def test_a_program_that_is_not_listed(vmlinux: Path, capsys: pytest.CaptureFixtu
     {"attached_program+16": "on_call"},  # the kernel's own, for the programs of a cgroup
     {"attached+24": "dummy_bpf_prog"},  # in the place of a program that could not be taken off
 ])  # fmt: skip
-def test_a_program_that_need_not_be_listed(vmlinux: Path, more: Values, capsys: pytest.CaptureFixture[str]) -> None:
-    assert findings(core_of(vmlinux, ON_EVENT | more), vmlinux, capsys) == []
+def test_a_program_that_need_not_be_listed(vmlinux: Path, more: Values, tool: Tool) -> None:
+    assert findings(saved(vmlinux, ON_EVENT | more), vmlinux, tool) == []
 
 
 @pytest.mark.parametrize(
@@ -63,36 +46,29 @@ def test_a_program_that_need_not_be_listed(vmlinux: Path, more: Values, capsys: 
         (OFF_THE_LIST | {"klp_ops": "klp_ops"}, []),  # of neither list: it is over
     ],
 )
-def test_livepatches(
-    vmlinux: Path,
-    changes: Values,
-    expected: list[tuple[str, str, str]],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert findings(core_of(vmlinux, changes), vmlinux, capsys) == expected
+def test_livepatches(vmlinux: Path, changes: Values, expected: list[tuple[str, str, str]], tool: Tool) -> None:
+    assert findings(saved(vmlinux, changes), vmlinux, tool) == expected
 
 
-def test_a_replacement_that_is_not_listed_is_a_listener(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["live", "hooks", str(vmlinux), str(core_of(vmlinux, OFF_THE_LIST)), "--json"])
-    (patch,) = (one for one in json.loads(capsys.readouterr().out)["listeners"] if one["kind"] == "livepatch")
+def test_a_replacement_that_is_not_listed_is_a_listener(vmlinux: Path, tool: Tool) -> None:
+    printed = tool("live", "hooks", vmlinux, saved(vmlinux, OFF_THE_LIST), "--json", status=None)
+    (patch,) = (one for one in printed.json["listeners"] if one["kind"] == "livepatch")
     assert (patch["functions"], patch["flags"]) == (["replaced"], ["NOT LISTED"])
 
 
-def test_a_callback_in_the_middle_of_a_function(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_callback_in_the_middle_of_a_function(vmlinux: Path, tool: Tool) -> None:
     """As one that was freed, whose memory something else got."""
-    callback = ElfEdit(vmlinux).value("on_call") + 4
-    ((code, symbol, message),) = findings(core_of(vmlinux, {"hook": callback}), vmlinux, capsys)
+    ((code, symbol, message),) = findings(saved(vmlinux, {"hook": "on_call+4"}), vmlinux, tool)
     assert (code, symbol) == ("PL509", "vfs_read")
     assert message.endswith("its callback is on_call+0x4, inside of a function")
 
 
-def test_code_after_the_text_in_its_last_page(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_code_after_the_text_in_its_last_page(vmlinux: Path, tool: Tool) -> None:
     """No section has it, and the page is the kernel's: what a linker leaves there is zeros."""
     elf = ElfEdit(vmlinux)
     text = elf.elf.get_section_by_name(".text")
     end = text["sh_addr"] + text["sh_size"]
     core = saved(vmlinux, {f"_etext+{end + 8 - elf.value('_etext')}": 0xD65F03C0})
-    main(["live", "audit", str(vmlinux), str(core), "--select", "PL511", "--json"])
-    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    (finding,) = tool("live", "audit", vmlinux, core, "--select", "PL511", "--json", status=None).json["findings"]
     size = -end % 4096
     assert finding["message"] == f"{size:,} bytes at {end:#x}, after the kernel's text in its last page, are not zeros"
