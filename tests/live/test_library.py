@@ -9,17 +9,11 @@ import pytest
 
 import prologue
 from tests.live.overlay.test_modules import Loaded, load
-from tests.mini_kernel.build import Spec
 from tests.rules.fixture import as_running, process
 from tests.support.built import Mini
 from tests.support.compare import addresses
 from tests.support.cores import SLIDE, core, image_of, vmcoreinfo
 from tests.support.elf_edit import MOV, NOP, ElfEdit
-
-
-@pytest.fixture
-def vmlinux(mini: Mini) -> Path:
-    return process(mini(Spec(form="relr", labels=True)))
 
 
 def running(vmlinux: Path, changes: dict[int, int] | None = None) -> prologue.System:

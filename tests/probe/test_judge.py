@@ -22,9 +22,8 @@ from tests.support.needs import needs_tools
 
 
 @pytest.fixture(scope="module")
-def judge(tmp_path_factory: pytest.TempPathFactory) -> Judge:
-    needs_tools(*TOOLS)
-    return Judge(Kernel(make(tmp_path_factory.mktemp("made"))))
+def judge(vmlinux: Path) -> Judge:
+    return Judge(Kernel(vmlinux))
 
 
 def made(directory: Path, form: Form) -> Judge:

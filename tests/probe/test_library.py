@@ -10,13 +10,6 @@ import prologue
 from tests.mini_module.build import ModuleSpec
 from tests.probe import made_kernel
 from tests.support.built import Mini
-from tests.support.needs import needs_mini_kernel_tools
-
-
-@pytest.fixture
-def vmlinux(tmp_path: Path) -> Path:
-    needs_mini_kernel_tools()
-    return made_kernel.make(tmp_path)
 
 
 def test_places_are_names_or_addresses(vmlinux: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,15 +15,13 @@ from prologue.probe.language import parse_argument, parse_request
 from prologue.probe.prober import Prober
 from prologue.probe.read_trace import wire_event
 from prologue.probe.refusals import fetch_refusal, symbol_of, type_refusal
-from tests.probe.made_kernel import TEXT, TOOLS, make
+from tests.probe.made_kernel import TEXT
 from tests.probe.test_scopes import NoData
-from tests.support.needs import needs_tools
 
 
 @pytest.fixture(scope="module")
-def prober(tmp_path_factory: pytest.TempPathFactory) -> Prober:
-    needs_tools(*TOOLS)
-    return Prober(Kernel(make(tmp_path_factory.mktemp("made"))))
+def prober(vmlinux: Path) -> Prober:
+    return Prober(Kernel(vmlinux))
 
 
 @pytest.mark.parametrize(

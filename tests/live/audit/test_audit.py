@@ -20,7 +20,7 @@ from prologue.live.report.audit import render_audit
 from prologue.live.system.running_system import RunningSystem
 from prologue.report.html.page import render_page
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import AUDIT, as_running, process
+from tests.rules.fixture import AUDIT, as_running
 from tests.support.built import Mini
 from tests.support.cores import SLIDE, core, image_of, running, vmcoreinfo
 from tests.support.elf_edit import MOV, NOP, ElfEdit
@@ -28,11 +28,6 @@ from tests.support.formats import as_format
 from tests.support.tool import Printed, Tool
 
 BRK, BRK_0 = 0xD4200080, 0xD4200000
-
-
-@pytest.fixture
-def vmlinux(mini: Mini) -> Path:
-    return process(mini(Spec(form="relr", labels=True)))
 
 
 def run(tool: Tool, vmlinux: Path, changes: dict[int, int], *options: str, status: int | None = 0) -> Printed:

@@ -8,17 +8,10 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from tests.mini_kernel.build import Spec
-from tests.rules.fixture import AUDIT, as_running, process
-from tests.support.built import Mini
+from tests.rules.fixture import AUDIT, as_running
 from tests.support.cores import SLIDE
 from tests.support.elf_edit import NOP, ElfEdit
 from tests.support.tool import Tool
-
-
-@pytest.fixture
-def vmlinux(mini: Mini) -> Path:
-    return process(mini(Spec(form="relr", labels=True)))
 
 
 def memory(vmlinux: Path, name: str, changes: dict[int, int]) -> str:

@@ -14,20 +14,13 @@ from prologue.live.memory.capture import write_capture
 from prologue.live.memory.state import KernelState
 from prologue.live.memory.write_core import Piece
 from tests.live.hooks.hooked import make, saved
-from tests.mini_kernel.build import Spec
-from tests.rules.fixture import AUDIT, B_LABEL_TARGET, process
-from tests.support.built import Mini
+from tests.rules.fixture import AUDIT, B_LABEL_TARGET
 from tests.support.cores import image_of, vmcoreinfo
 from tests.support.elf_edit import NOP, ElfEdit
 from tests.support.formats import as_format
 from tests.support.tool import Tool
 
 BRK = 0xD4200080
-
-
-@pytest.fixture
-def vmlinux(mini: Mini) -> Path:
-    return process(mini(Spec(form="relr", labels=True)))
 
 
 def captured(

@@ -14,17 +14,12 @@ from prologue.live.audit.judge import TextJudge
 from prologue.live.audit.run import _mark_unstable
 from prologue.live.system.running_kernel import LiveText
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import AUDIT, as_running, process
+from tests.rules.fixture import AUDIT, as_running
 from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit
 from tests.support.tool import Tool
 
 BRK_0 = 0xD4200000
-
-
-@pytest.fixture
-def vmlinux(mini: Mini) -> Path:
-    return process(mini(Spec(form="relr", labels=True)))
 
 
 @pytest.mark.parametrize(

@@ -6,20 +6,11 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-import pytest
-
-from tests.mini_kernel.build import Spec
-from tests.rules.fixture import AUDIT, process
-from tests.support.built import Mini
+from tests.rules.fixture import AUDIT
 from tests.support.cores import running
 from tests.support.elf_edit import NOP, ElfEdit
 from tests.support.formats import as_format
 from tests.support.tool import Tool
-
-
-@pytest.fixture
-def vmlinux(mini: Mini) -> Path:
-    return process(mini(Spec(form="relr", labels=True)))
 
 
 def board(vmlinux: Path, number: int) -> Path:

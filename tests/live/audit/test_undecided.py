@@ -15,20 +15,12 @@ from prologue.live.audit.run import _mark_unstable
 from prologue.live.memory.capture import write_capture
 from prologue.live.memory.state import KernelState
 from prologue.live.memory.write_core import Piece
-from tests.mini_kernel.build import Spec
-from tests.rules.fixture import process
-from tests.support.built import Mini
 from tests.support.cores import image_of, vmcoreinfo
 from tests.support.elf_edit import NOP, ElfEdit
 from tests.support.formats import as_format
 from tests.support.tool import Tool
 
 SITES = 15
-
-
-@pytest.fixture
-def vmlinux(mini: Mini) -> Path:
-    return process(mini(Spec(form="relr", labels=True)))
 
 
 def captured(vmlinux: Path, unstable: tuple[int, ...], changes: dict[int, int] | None = None) -> Path:

@@ -12,20 +12,13 @@ from prologue.elf.image import ElfImage
 from prologue.errors import UNDECIDED
 from prologue.kernel.kernel import Kernel
 from prologue.live.structs.layouts import by_release, by_types, layouts_of
-from tests.mini_kernel.build import Spec
-from tests.rules.fixture import AUDIT, as_running, process
+from tests.rules.fixture import AUDIT, as_running
 from tests.support.btf import made_btf
-from tests.support.built import Mini
 from tests.support.formats import as_format
 from tests.support.needs import needs_kernel, needs_tools
 from tests.support.tool import Tool
 
 OPS = {"ftrace_ops": (472, [("func", "", 0), ("next", "", 8), ("direct_call", "", 464)])}
-
-
-@pytest.fixture
-def vmlinux(mini: Mini) -> Path:
-    return process(mini(Spec(form="relr", labels=True)))
 
 
 def with_btf(vmlinux: Path, content: bytes) -> Path:

@@ -15,9 +15,7 @@ import pytest
 from prologue.errors import UNDECIDED
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.running_text import SectionPlace, read_sections
-from tests.mini_kernel.build import Spec
-from tests.rules.fixture import AUDIT, process
-from tests.support.built import Mini
+from tests.rules.fixture import AUDIT
 from tests.support.cores import NO_PADDR, SLIDE, core, image_of, vmcoreinfo
 from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_tools
@@ -26,11 +24,6 @@ from tests.trace.made import perf_text
 
 PAGE = 0x1000
 AT = 0xFFFF800008001000
-
-
-@pytest.fixture
-def vmlinux(mini: Mini) -> Path:
-    return process(mini(Spec(form="relr", labels=True)))
 
 
 class Text:

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.mini_kernel.build import run_command
-from tests.probe.made_kernel import TOOLS, make
-from tests.support.needs import needs_tools
 from tests.support.programs import place_python_program
 from tests.support.tool import Tool
 
@@ -33,12 +31,6 @@ for part, *output in parts:
     print(f"==== {group} {part}", *output, sep="\n")
 print("from the command", file=sys.stderr)
 """
-
-
-@pytest.fixture(scope="module")
-def vmlinux(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    needs_tools(*TOOLS)
-    return make(tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture

@@ -15,12 +15,6 @@ from tests.support.needs import needs_tools
 from tests.support.tool import Tool
 
 
-@pytest.fixture(scope="module")
-def vmlinux(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    needs_tools(*TOOLS)
-    return make(tmp_path_factory.mktemp("made"))
-
-
 def test_answers_and_status(vmlinux: Path, tool: Tool) -> None:
     said = tool("probe", vmlinux, "hidden")
     assert said.out.startswith("hidden (.text+0x")
