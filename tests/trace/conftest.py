@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.needs import needs_opencsd
+from tests.support.snapshots import needs_decoded_snapshots
+from tests.support.tool import Tool
+from tests.trace.made import Run
 
 
 @pytest.fixture
 def opencsd() -> None:
     """OpenCSD's library."""
     needs_opencsd()
+
+
+@pytest.fixture(scope="session")
+def texts() -> dict[str, Path]:
+    """What ``trc_pkt_lister`` says of OpenCSD's own snapshots, by name."""
+    return needs_decoded_snapshots()
+
+
+@pytest.fixture
+def run(tmp_path: Path, tool: Tool) -> Run:
+    """Commands on traces of the made kernel."""
+    return Run(tmp_path, tool)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.insn.a64 import encode_b
 from prologue.trace.ranges import EXCEPTION, GAP
 from tests.support.assembler import assemble
-from tests.trace.made import KERNEL, MadeKernel, perf_line, perf_text, recording
+from tests.support.tool import Tool
+from tests.trace.made import KERNEL, MadeKernel, Run, perf_line, perf_text, recording
 from tests.trace.test_opencsd import element, range_
 
 NOP = 0xD503201F
@@ -24,34 +23,27 @@ STEPS: list[tuple[str | int, str | int]] = [
 ]  # fmt: skip
 
 
-def check(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | bytes, changed: dict[str, int]
-) -> list[str]:
+def check(run: Run, content: str | bytes, changed: dict[str, int]) -> list[str]:
     """Stale words by place, of a trace and an image that has other words than what ran."""
-    vmlinux = KERNEL.write(tmp_path / "vmlinux", changed)
-    trace = tmp_path / "trace"
-    trace.write_bytes(content.encode() if isinstance(content, str) else content)
-    code = main(["trace", "check", str(trace), "--vmlinux", str(vmlinux), "--json"])
-    data = json.loads(capsys.readouterr().out)
-    assert code == (1 if data["stale"] else 0)
-    return [f"{one['symbol']}+{one['symbol_offset']:#x}: {one['message']}" for one in data["stale"]]
+    printed = run("check", content, "--json", changed=changed, status=None)
+    stale = printed.json["stale"]
+    assert printed.status == (1 if stale else 0)
+    return [f"{one['symbol']}+{one['symbol_offset']:#x}: {one['message']}" for one in stale]
 
 
-def test_the_right_image_is_clean(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert check(tmp_path, capsys, perf_text(STEPS * 3), {}) == []
+def test_the_right_image_is_clean(run: Run) -> None:
+    assert check(run, perf_text(STEPS * 3), {}) == []
 
 
-def test_the_first_time_of_a_word_is_one_that_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_time_of_a_word_is_one_that_is_known(run: Run) -> None:
     """CPU 2 executed it before the first timestamp of its trace: nobody knows when."""
     rows = [
         {"start": KERNEL.at(place), "count": count, "cpu": cpu, "level": 1, "time": 1000 * time}
         for cpu, (time, onward) in enumerate(((3000, 0), (2000, 4), (0, 8), (5000, 12)))
         for place, count in (("vfs_read", 5), (f"read_zero+{onward}", 1))
     ]
-    vmlinux = KERNEL.write(tmp_path / "vmlinux", {"vfs_read+0x10": NOP})
-    (tmp_path / "trace").write_bytes(recording(rows))
-    assert main(["trace", "check", str(tmp_path / "trace"), "--vmlinux", str(vmlinux)]) == 1
-    assert "(4 times, first on cpu 1 at 0.002000000)" in capsys.readouterr().out
+    printed = run("check", recording(rows), changed={"vfs_read+0x10": NOP}, status=1)
+    assert "(4 times, first on cpu 1 at 0.002000000)" in printed.out
 
 
 STALE = {
@@ -89,57 +81,52 @@ STALE = {
 
 
 @pytest.mark.parametrize("what", STALE)
-def test_a_stale_image_is_named_word_by_word(tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str) -> None:
+def test_a_stale_image_is_named_word_by_word(run: Run, what: str) -> None:
     changed, said = STALE[what]
-    assert check(tmp_path, capsys, perf_text(STEPS * 2), changed) == said
+    assert check(run, perf_text(STEPS * 2), changed) == said
 
 
-def test_words_that_leave_no_mark_are_not_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_that_leave_no_mark_are_not_named(run: Run) -> None:
     changed = {"vfs_read+0x4": 0xAA1E03E9, "read_zero+0x14": assemble("mov x0, #2")}
-    assert check(tmp_path, capsys, perf_text(STEPS), changed) == []
+    assert check(run, perf_text(STEPS), changed) == []
 
 
-def test_nothing_is_judged_over_a_gap(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_judged_over_a_gap(run: Run) -> None:
     around: list[tuple[str | int, str | int]] = [("vfs_read+0x10", 0), (0, "vfs_read+0x14"), *STEPS[4:]]
-    assert check(tmp_path, capsys, perf_text([*STEPS[:1], *around]), {}) == []
+    assert check(run, perf_text([*STEPS[:1], *around]), {}) == []
     damaged = perf_text(STEPS[:2]) + "line that is none\n" + perf_text(STEPS[5:])
-    assert check(tmp_path, capsys, damaged, {}) == []
+    assert check(run, damaged, {}) == []
 
 
-def test_cpus_are_sequences_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cpus_are_sequences_of_their_own(run: Run) -> None:
     steps = [[KERNEL.at(p) if isinstance(p, str) else p for p in step] for step in STEPS]
     lines = [perf_line(*step, cpu=cpu) for cpu in (0, 1) for step in steps]
     mixed = [line for pair in zip(lines[: len(STEPS)], lines[len(STEPS) :], strict=True) for line in pair]
-    assert check(tmp_path, capsys, "".join(mixed), {}) == []
+    assert check(run, "".join(mixed), {}) == []
     one = perf_text([*STEPS[:4], *STEPS[5:]])  # as one sequence with a step left out, it is impossible
-    assert check(tmp_path, capsys, one, {}) != []
+    assert check(run, one, {}) != []
 
 
 @pytest.mark.parametrize(("flags", "stale"), [(EXCEPTION, 0), (GAP, 0), (0, 1)])
-def test_what_a_recording_marks(tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: int, stale: int) -> None:
+def test_what_a_recording_marks(run: Run, flags: int, stale: int) -> None:
     """An exception whose vectors are in no image (a trampoline's) is one only if the recording says so."""
     rows = [
         {"start": KERNEL.at("vfs_read"), "count": 1},
         {"start": KERNEL.at("vfs_read+0x4"), "count": 2},
         {"start": 0xFFFFFDFFFF5F0000, "count": 2, "flags": flags},
     ]
-    assert len(check(tmp_path, capsys, recording(rows), {})) == stale
+    assert len(check(run, recording(rows), {})) == stale
 
 
-def test_ranges_that_end_without_a_branch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ranges_that_end_without_a_branch(run: Run) -> None:
     rows = [{"start": KERNEL.at("vfs_read"), "count": 2}, {"start": KERNEL.at("vfs_read+0x8"), "count": 3}]
-    assert check(tmp_path, capsys, recording(rows), {}) == []
+    assert check(run, recording(rows), {}) == []
     changed = {"vfs_read+0x4": encode_b(KERNEL.at("vfs_read+0x4"), KERNEL.at("vfs_read+0x10"))}
-    assert check(tmp_path, capsys, recording(rows), changed) == ["vfs_read+0x4: b vfs_read+0x10 was not taken"]
+    assert check(run, recording(rows), changed) == ["vfs_read+0x4: b vfs_read+0x10 was not taken"]
 
 
-def test_a_kernel_that_is_somewhere_else_decides_nothing_and_is_not_clean(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    vmlinux = KERNEL.write(tmp_path / "vmlinux")
-    (tmp_path / "trace").write_text(perf_text(STEPS))
-    assert main(["trace", "check", str(tmp_path / "trace"), "--vmlinux", str(vmlinux), "--slide", "0x400000"]) == 5
-    said = capsys.readouterr()
+def test_a_kernel_that_is_somewhere_else_decides_nothing_and_is_not_clean(run: Run) -> None:
+    said = run("check", perf_text(STEPS), "--slide", "0x400000", status=5)
     assert said.out == ""
     assert "no step could be judged" in said.err
     assert "ranges are not in" in said.err
@@ -157,45 +144,35 @@ WORLDS = {
 
 @pytest.mark.parametrize("which", WORLDS)
 def test_what_ran_is_said_where_no_step_could_be_judged(
-    which: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Run,
+    which: str,
 ) -> None:
     context, start, message = WORLDS[which]
     begin = element("TRACE_ON( [begin or filter])") + element(_CONTEXT.format(context))
     text = begin + range_(start, 3) + (begin if which == "gaps" else "") + range_(start + 12, 2)
-    vmlinux = KERNEL.write(tmp_path / "vmlinux")
-    (tmp_path / "trace").write_text(text)
-    assert main(["trace", "check", str(tmp_path / "trace"), "--vmlinux", str(vmlinux)]) == 5
-    assert f"no step could be judged: {message}" in capsys.readouterr().err
+    assert f"no step could be judged: {message}" in run("check", text, status=5).err
 
 
-def test_samples_between_branches_are_no_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_samples_between_branches_are_no_steps(run: Run) -> None:
     sample = perf_line(KERNEL.at("read_zero+0x14"), 0, event="instructions:k").partition(" => ")[0] + "\n"
     lines = perf_text(STEPS * 2).splitlines(keepends=True)
-    assert check(tmp_path, capsys, "".join(line + sample for line in lines), {}) == []
-    vmlinux = KERNEL.write(tmp_path / "vmlinux")
-    assert main(["trace", "stats", str(tmp_path / "trace"), "--vmlinux", str(vmlinux), "--json"]) == 0
-    mixed = json.loads(capsys.readouterr().out)
-    (tmp_path / "trace").write_text(perf_text(STEPS * 2))
-    assert main(["trace", "stats", str(tmp_path / "trace"), "--vmlinux", str(vmlinux), "--json"]) == 0
-    assert {**json.loads(capsys.readouterr().out), "not_used": mixed["not_used"]} == mixed
+    text = "".join(line + sample for line in lines)
+    assert check(run, text, {}) == []
+    mixed = run("stats", text, "--json").json
+    assert {**run("stats", perf_text(STEPS * 2), "--json").json, "not_used": mixed["not_used"]} == mixed
 
 
-def test_a_function_with_a_name_like_a_vector_table_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_function_with_a_name_like_a_vector_table_is_none(tmp_path: Path, tool: Tool) -> None:
     """Else a step to its start would count as an exception, and hide a stale word."""
     kernel = MadeKernel({"caller": ["bl pci_free_irq_vectors", "ret"], "pci_free_irq_vectors": ["ret"]})
-    vmlinux = kernel.write(tmp_path / "vmlinux", {"caller": NOP})
-    trace = tmp_path / "trace"
     steps: list[tuple[str | int, str | int]] = [("caller+0x4", "caller"), ("caller", "pci_free_irq_vectors")]
-    trace.write_text(perf_text([*steps, ("pci_free_irq_vectors", "caller+0x4"), ("caller+0x4", "caller")], kernel))
-    assert main(["trace", "check", str(trace), "--vmlinux", str(vmlinux)]) == 1
-    assert "nop is not a branch, but execution went on at pci_free_irq_vectors" in capsys.readouterr().out
+    text = perf_text([*steps, ("pci_free_irq_vectors", "caller+0x4"), ("caller+0x4", "caller")], kernel)
+    printed = Run(tmp_path, tool, kernel)("check", text, changed={"caller": NOP}, status=1)
+    assert "nop is not a branch, but execution went on at pci_free_irq_vectors" in printed.out
 
 
-def test_the_lines_that_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    vmlinux = KERNEL.write(tmp_path / "vmlinux", {"vfs_read+0x10": NOP})
-    (tmp_path / "trace").write_text(perf_text(STEPS))
-    assert main(["trace", "check", str(tmp_path / "trace"), "--vmlinux", str(vmlinux)]) == 1
-    lines = capsys.readouterr().out.splitlines()
+def test_the_lines_that_are_printed(run: Run) -> None:
+    lines = run("check", perf_text(STEPS), changed={"vfs_read+0x10": NOP}, status=1).out.splitlines()
     place = KERNEL.at("vfs_read+0x10")
     assert lines == [
         f"image stale at vfs_read+0x10 ({place:#x}): nop is not a branch, but execution went on at read_zero "

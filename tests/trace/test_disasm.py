@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prologue.cli.main import main
 from prologue.live.system.programs import linked_program
 from prologue.trace.path.listing import instructions
 from prologue.trace.readers.recording import RecordingHeader
-from tests.trace.made import KERNEL, perf_text, recording
+from tests.support.tool import Tool
+from tests.trace.made import KERNEL, Run, perf_text, recording
 from tests.trace.test_opencsd import element, range_
 
 STEPS: list[tuple[str | int, str | int]] = [
@@ -22,23 +22,13 @@ STEPS: list[tuple[str | int, str | int]] = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def vmlinux(tmp_path: Path) -> Path:
-    return KERNEL.write(tmp_path / "vmlinux")
-
-
-def disasm(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[str, str]:
-    assert main(["trace", "disasm", *map(str, args)]) == 0
-    return capsys.readouterr()
-
-
 def written(path: Path, content: str | bytes) -> Path:
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
 
 
-def test_the_lines_of_arm_cs_trace_disasm(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said, about = disasm(capsys, written(tmp_path / "t", perf_text(STEPS[:4])), "--vmlinux", vmlinux)
+def test_the_lines_of_arm_cs_trace_disasm(run: Run) -> None:
+    said, about, _ = run("disasm", perf_text(STEPS[:4]))
     place = KERNEL.at("read_zero")
     assert said.splitlines()[0] == "ARM CoreSight Trace Data Assembler Dump"
     assert said.splitlines()[7:16] == [
@@ -54,34 +44,31 @@ def test_the_lines_of_arm_cs_trace_disasm(tmp_path: Path, vmlinux: Path, capsys:
     assert "3 ranges (3 distinct), 11 instructions, 1 CPU, 0 gaps" in about
 
 
-def test_user_space_and_unknown_addresses_are_said_once_with_counts(
-    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_user_space_and_unknown_addresses_are_said_once_with_counts(run: Run) -> None:
     unknown: list[tuple[str | int, str | int]] = [
         ("vectors+0x400", 0xFFFF800090000000),
         (0xFFFF800090000010, "read_zero+0x18"),
     ]
-    trace = written(tmp_path / "t", perf_text((STEPS + unknown) * 3, dso="[unknown]"))
-    said, about = disasm(capsys, trace, "--vmlinux", vmlinux)
+    trace = perf_text((STEPS + unknown) * 3, dso="[unknown]")
+    said, about, _ = run("disasm", trace)
     assert "3 ranges are not a kernel's" in about
-    assert f"3 ranges are not in {vmlinux}: 0xffff800090000000 (3)" in about
+    assert f"3 ranges are not in {run.vmlinux}: 0xffff800090000000 (3)" in about
     assert said.count(" 400010 ") == 3
     assert "ffff800090000000:" not in said
     for command in ("stats", "check"):
-        main(["trace", command, str(trace), "--vmlinux", str(vmlinux), "--json"])
-        data = json.loads(capsys.readouterr().out)
+        data = run(command, trace, "--json", status=None).json
         assert data["unknown"] == [
             {"why": "not a kernel's", "image": None, "ranges": 3, "areas": []},
-            {"why": "not in the image", "image": str(vmlinux), "ranges": 3, "areas": [["0xffff800090000000", 3]]},
+            {"why": "not in the image", "image": str(run.vmlinux), "ranges": 3, "areas": [["0xffff800090000000", 3]]},
         ]
         assert (data["ranges"], data["gaps"], data["not_used"]) == (len(STEPS) * 3 + 5, 0, {})
 
 
 @pytest.mark.parametrize("form", ["text", "jsonl"])
-def test_other_forms(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
+def test_other_forms(run: Run, form: str) -> None:
     rows = [{"start": KERNEL.at("vfs_read"), "count": 5, "time": 1500, "level": 1, "cpu": 1}]
-    trace = written(tmp_path / "t", recording(rows))
-    said, _ = disasm(capsys, trace, "--vmlinux", vmlinux, "--format", form)
+    trace = recording(rows)
+    said = run("disasm", trace, "--format", form).out
     if form == "text":
         assert said.splitlines()[0] == "0.000001500 cpu 1 EL1 vfs_read"
         assert (
@@ -95,79 +82,67 @@ def test_other_forms(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixtur
     assert [insn["word"] for insn in row["instructions"]][:2] == ["d503201f", "d503201f"]
 
 
-def test_filters(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_filters(run: Run) -> None:
     rows = [
         {"start": KERNEL.at(name), "count": 2, "cpu": cpu, "level": level, "time": 10**9 * k}
         for k, (name, cpu, level) in enumerate((("vfs_read", 0, 1), ("read_zero", 1, 1), ("vectors+0x80", 0, 2)))
     ]
-    trace = written(tmp_path / "t", recording(rows))
+    trace = recording(rows)
     for option, symbol in (
         (("--symbols", "read_zero"), "read_zero"), (("--cpu", "1"), "read_zero"), (("--level", "2"), "vectors+0x80"),
         (("--time", "0.5,1.5"), "read_zero"), (("--time", "1.5,"), "vectors+0x80"),
     ):  # fmt: skip
-        said, about = disasm(capsys, trace, "--vmlinux", vmlinux, "--format", "text", *option)
+        said, about, _ = run("disasm", trace, "--format", "text", *option)
         assert said.splitlines()[0].endswith(symbol)
         assert about.splitlines()[0] == "note: 1 range (1 distinct), 2 instructions, 1 CPU, 0 gaps"
 
 
-def test_a_gap_before_what_is_left_out_is_printed(
-    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_gap_before_what_is_left_out_is_printed(run: Run) -> None:
     around = [*STEPS, ("vectors+0x404", "read_zero+0x18")]
     lines = perf_text(around * 2).splitlines(keepends=True)
     lines.insert(len(around) + 1, "             cat    77/77    [000]     1.000003: PERF_RECORD_LOST lost 12\n")
-    trace = written(tmp_path / "t", "".join(lines))
-    whole, _ = disasm(capsys, trace, "--vmlinux", vmlinux, "--format", "text")
-    said, about = disasm(capsys, trace, "--vmlinux", vmlinux, "--format", "text", "--symbols", "read_zero")
+    trace = "".join(lines)
+    whole = run("disasm", trace, "--format", "text").out
+    said, about, _ = run("disasm", trace, "--format", "text", "--symbols", "read_zero")
     assert whole.count("gap\n") == said.count("gap\n") == 1
     assert about.splitlines()[0].endswith(" 1 gap")
 
 
-def test_the_slide_of_a_recording_or_of_the_command_line(
-    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from prologue.trace.readers.recording import RecordingHeader
-
+def test_the_slide_of_a_recording_or_of_the_command_line(run: Run) -> None:
     rows = [{"start": KERNEL.at("vfs_read") + 0x200000, "count": 5}]
-    plain, told = (
-        written(tmp_path / "t", recording(rows)),
-        written(tmp_path / "u", recording(rows, RecordingHeader(slide=0x200000))),
-    )
-    for args in ((plain, "--slide", "0x200000"), (told,)):
-        said, _ = disasm(capsys, args[0], "--vmlinux", vmlinux, "--format", "text", *args[1:])
+    plain, told = recording(rows), recording(rows, RecordingHeader(slide=0x200000))
+    for trace, options in ((plain, ("--slide", "0x200000")), (told, ())):
+        said = run("disasm", trace, "--format", "text", *options).out
         assert f"bl {KERNEL.at('read_zero') + 0x200000:x} <read_zero>" in said
-    _, about = disasm(capsys, plain, "--vmlinux", vmlinux, "--format", "text")
+    about = run("disasm", plain, "--format", "text").err
     assert "1 range is not in" in about
 
 
-def test_host_and_guest_are_told_apart_or_not_at_all(
-    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_host_and_guest_are_told_apart_or_not_at_all(run: Run, tmp_path: Path) -> None:
     guest = KERNEL.write(tmp_path / "guest", {"vfs_read": 0x52800000})  # the same addresses, other words
     rows = [
         {"start": KERNEL.at("vfs_read"), "count": 1, "level": level, "vmid": vmid} for level, vmid in ((2, -1), (1, 5))
     ]
-    trace = written(tmp_path / "t", recording(rows))
-    images = ("--vmlinux", vmlinux, "--format", "jsonl")
+    trace = recording(rows)
+    vmlinux = run.vmlinux
 
     def names(*args: object) -> list[str | None]:
-        said, _ = disasm(capsys, trace, *images, *args)
+        said = run("disasm", trace, "--format", "jsonl", *args).out
         return [json.loads(line).get("image") for line in said.splitlines()[1:]]
 
     assert names("--guest-vmlinux", f"{guest}@5") == [str(vmlinux), str(guest)]
     assert names("--guest-vmlinux", f"{guest}@6") == [str(vmlinux), None]
     assert names("--guest-vmlinux", guest) == [str(vmlinux), str(guest)]  # kernel addresses at EL2: VHE
     assert names() == [str(vmlinux), None]
-    trace = written(tmp_path / "t", recording([*rows, {"start": KERNEL.at("vfs_read"), "count": 1, "level": 1}]))
+    trace = recording([*rows, {"start": KERNEL.at("vfs_read"), "count": 1, "level": 1}])
     for options in ((), ("--guest-vmlinux", guest)):  # VHE while it boots
         assert names(*options)[2] == str(vmlinux)
-    both = perf_text(STEPS[:3]) + perf_text(STEPS[:3], dso="[guest.kernel.kallsyms]", cpu=1)
-    trace = written(tmp_path / "p", both)
+    trace = (perf_text(STEPS[:3]) + perf_text(STEPS[:3], dso="[guest.kernel.kallsyms]", cpu=1)).encode()
     assert set(names("--guest-vmlinux", guest)) == {str(vmlinux), str(guest)}
     assert set(names()) == {str(vmlinux), None}
 
 
-def test_two_guests_by_vmid(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_guests_by_vmid(run: Run, tmp_path: Path) -> None:
     """Each with its own words at the same address; a third one, of which nothing is known, is nobody's."""
     words = {5: 0x52800000, 6: 0x52800020}
     guests = {vmid: KERNEL.write(tmp_path / f"guest{vmid}", {"vfs_read": word}) for vmid, word in words.items()}
@@ -176,38 +151,34 @@ def test_two_guests_by_vmid(tmp_path: Path, vmlinux: Path, capsys: pytest.Captur
         {"start": KERNEL.at("vfs_read"), "count": 1, "level": level, "vmid": vmid}
         for level, vmid in ((2, -1), (1, 6), (1, 5), (1, 7), (1, 6))
     ]
-    trace = written(tmp_path / "t", recording(rows))
-    out, about = disasm(capsys, trace, "--vmlinux", vmlinux, "--format", "jsonl", *options)
+    trace = recording(rows)
+    out, about, _ = run("disasm", trace, "--format", "jsonl", *options)
     said = [json.loads(line) for line in out.splitlines()[1:]]
     assert [line.get("image") for line in said] == [str(path) if path else None for path in (
-        vmlinux, guests[6], guests[5], None, guests[6])]  # fmt: skip
+        run.vmlinux, guests[6], guests[5], None, guests[6])]  # fmt: skip
     ran = [line["instructions"][0]["word"] for line in said if "instructions" in line]
     assert ran == ["d503201f", "52800020", "52800000", "52800020"]
     assert "1 range may be of host or guest" in about
 
 
-def test_the_hosts_mode_is_what_the_trace_shows(
-    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_hosts_mode_is_what_the_trace_shows(run: Run, tmp_path: Path) -> None:
     """Where nobody says it: kernel addresses at EL2 are VHE's, and the host's text at EL1 under no VMID is nVHE's."""
     guest = KERNEL.write(tmp_path / "guest", {"vfs_read": 0x52800000})
 
     def names(*rows: tuple[int, int, int]) -> list[str | None]:
         said = [{"start": start, "count": 1, "level": level, "vmid": vmid} for start, level, vmid in rows]
-        trace = written(tmp_path / "t", recording(said))
-        out, _ = disasm(capsys, trace, "--vmlinux", vmlinux, "--guest-vmlinux", guest, "--format", "jsonl")
+        trace = recording(said)
+        out = run("disasm", trace, "--guest-vmlinux", guest, "--format", "jsonl").out
         return [json.loads(line).get("image") for line in out.splitlines()[1:]]
 
-    place, host, own = KERNEL.at("vfs_read"), str(vmlinux), str(guest)
+    place, host, own = KERNEL.at("vfs_read"), str(run.vmlinux), str(guest)
     assert names((place, 1, 5), (place, 2, -1)) == [own, host]
     assert names((place, 1, -1), (place, 1, 5), (place, 1, 0)) == [host, own, host]
     assert names((place, 1, 5), (0x8001000, 2, -1)) == [None, None]  # EL2 of nVHE, or the MMU is off
     assert names((place, 1, -1), (place, 2, -1), (place, 1, 5)) == [host, host, own]  # VHE's boot begins at EL1
 
 
-def test_without_vmids_a_guest_under_vhe_is_not_the_host(
-    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_vmids_a_guest_under_vhe_is_not_the_host(run: Run, tmp_path: Path) -> None:
     """Decoded hardware trace; no image of the guest is given, and nobody says that the host has VHE."""
     context = "Idx:2; ID:10; OCSD_GEN_TRC_ELEM_PE_CONTEXT((ISA=A64) {}; 64-bit; {}CTXTID=0x4d2; )\n"
     ran = range_(KERNEL.at("vfs_read"), 1)
@@ -215,37 +186,35 @@ def test_without_vmids_a_guest_under_vhe_is_not_the_host(
     host, guest, own = context.format("EL2N", ""), context.format("EL1N", ""), context.format("EL1N", "VMID=0x0; ")
 
     def names(text: str, *options: object) -> list[str | None]:
-        trace = written(tmp_path / "t", begin + text)
-        out, _ = disasm(capsys, trace, "--vmlinux", vmlinux, "--format", "jsonl", *options)
+        trace = begin + text
+        out = run("disasm", trace, "--format", "jsonl", *options).out
         return [json.loads(line).get("image") for line in out.splitlines()[1:]]
 
-    assert names(guest + ran + host + ran) == [None, str(vmlinux)]
-    assert names(guest + ran) == [str(vmlinux)]
+    assert names(guest + ran + host + ran) == [None, str(run.vmlinux)]
+    assert names(guest + ran) == [str(run.vmlinux)]
     image = KERNEL.write(tmp_path / "guest")
-    assert names(guest + ran + own + ran + host + ran, "--guest-vmlinux", image) == [str(image), *[str(vmlinux)] * 2]
+    assert names(guest + ran + own + ran + host + ran, "--guest-vmlinux", image) == [
+        str(image),
+        *[str(run.vmlinux)] * 2,
+    ]
 
 
-def test_what_the_kernel_made_is_the_kernels(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_kernel_made_is_the_kernels(run: Run, tmp_path: Path) -> None:
     """perf names programs of BPF as it names those of processes; their addresses are a kernel's."""
     jitted = 0xFFFF800085000000
     steps: list[tuple[str | int, str | int]] = [*STEPS[:1], ("vfs_read+0x10", jitted), (jitted + 8, "read_zero")]
     text = "".join(perf_text([step], dso="bpf_prog_6deef7357e7b4530" if k else "[kernel.kallsyms]")
                    for k, step in enumerate(steps))  # fmt: skip
     for options in ((), ("--guest-vmlinux", KERNEL.write(tmp_path / "guest"))):
-        _, about = disasm(capsys, written(tmp_path / "t", text), "--vmlinux", vmlinux, *options)
-        assert f"1 range is not in {vmlinux}" in about
+        about = run("disasm", text, *options).err
+        assert f"1 range is not in {run.vmlinux}" in about
         assert "not a kernel's" not in about
 
 
 @pytest.mark.parametrize("option", ["--vmlinux", "--memory", "--modules", "--writes", "--slide"])
-def test_a_second_value_does_not_replace_the_first(
-    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str], option: str
-) -> None:
-    trace = written(tmp_path / "t", perf_text(STEPS))
-    with pytest.raises(SystemExit) as ended:
-        main(["trace", "disasm", str(trace), "--vmlinux", str(vmlinux), option, "1", option, "2"])
-    assert ended.value.code == 2
-    assert f"argument {option}: given more than once, and takes one value" in capsys.readouterr().err
+def test_a_second_value_does_not_replace_the_first(run: Run, option: str) -> None:
+    printed = run("disasm", perf_text(STEPS), option, "1", option, "2", status=2)
+    assert f"argument {option}: given more than once, and takes one value" in printed.err
 
 
 @pytest.mark.parametrize(
@@ -264,29 +233,23 @@ def test_a_second_value_does_not_replace_the_first(
         (["-S"], "no debug information"),
     ],
 )
-def test_bad_input_is_one_line(
-    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str], args: list[str], said: str
-) -> None:
-    trace = written(tmp_path / "t", perf_text(STEPS))
-    assert main(["trace", "disasm", str(trace), "--vmlinux", str(vmlinux), *args]) == 2
-    error = capsys.readouterr().err
+def test_bad_input_is_one_line(run: Run, args: list[str], said: str) -> None:
+    error = run("disasm", perf_text(STEPS), *args, status=2).err
     assert said in error
     assert error.count("\n") == 1
 
 
-def test_several_traces_are_read_one_after_the_other(
-    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_several_traces_are_read_one_after_the_other(tmp_path: Path, tool: Tool) -> None:
     """As one, but for a gap where the next one begins; their names are those of all."""
     parts = [written(tmp_path / f"part{k}", perf_text(STEPS[:4], cpu=k, pid=70 + k)) for k in (0, 1, 0)]
-    said = [disasm(capsys, part, "--vmlinux", vmlinux, "--format", "text")[0] for part in parts]
-    out, about = disasm(capsys, parts[0], *parts[1:], "--vmlinux", vmlinux, "--format", "text")
+    options = ("--vmlinux", KERNEL.write(tmp_path / "vmlinux"), "--format", "text")
+    said = [tool("trace", "disasm", part, *options).out for part in parts]
+    out, about, _ = tool("trace", "disasm", *parts, *options)
     assert [line for line in out.splitlines() if "trace on" not in line and "gap" not in line] == [
         line for part in said for line in part.splitlines() if "gap" not in line
     ]
     assert ", 1 gap\n" in about
-    assert main(["trace", "check", *map(str, parts), "--vmlinux", str(vmlinux)]) == 0
-    assert "none impossible" in capsys.readouterr().out
+    assert "none impossible" in tool("trace", "check", *parts, *options[:2]).out
 
 
 @pytest.mark.parametrize(
@@ -297,22 +260,18 @@ def test_several_traces_are_read_one_after_the_other(
         (recording([{"start": 8, "count": 1}], RecordingHeader(build_id=b"\1" * 20, slide=0x20000)), "another boot"),
     ],
 )
-def test_traces_that_do_not_go_together(
-    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str], other: bytes, said: str
-) -> None:
+def test_traces_that_do_not_go_together(tmp_path: Path, tool: Tool, other: bytes, said: str) -> None:
     first = recording([{"start": 8, "count": 1}], RecordingHeader(build_id=b"\1" * 20, slide=0x10000))
     paths = [written(tmp_path / "first", first), written(tmp_path / "other", other)]
-    assert main(["trace", "stats", *map(str, paths), "--vmlinux", str(vmlinux)]) == 2
-    error = capsys.readouterr().err
+    vmlinux = KERNEL.write(tmp_path / "vmlinux")
+    error = tool("trace", "stats", *paths, "--vmlinux", vmlinux, status=2).err
     assert "other: " in error
     assert said in error
 
 
-def test_an_output_is_no_input(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    trace = written(tmp_path / "t", perf_text(STEPS))
-    assert main(["trace", "disasm", str(trace), "--vmlinux", str(vmlinux), "-o", str(trace)]) == 2
-    assert "is also an input" in capsys.readouterr().err
-    assert trace.read_text() == perf_text(STEPS)
+def test_an_output_is_no_input(run: Run) -> None:
+    assert "is also an input" in run("disasm", perf_text(STEPS), "-o", run.trace, status=2).err
+    assert run.trace.read_text() == perf_text(STEPS)
 
 
 OTHER_STATES = {
@@ -325,13 +284,13 @@ OTHER_STATES = {
 
 
 @pytest.mark.parametrize("state", OTHER_STATES)
-def test_text_of_another_world_is_no_kernels(state: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_of_another_world_is_no_kernels(
+    run: Run,
+    state: str,
+) -> None:
     """OP-TEE and an RMM have text at addresses of the kernel's."""
-    vmlinux, trace = KERNEL.write(tmp_path / "vmlinux"), tmp_path / "trace"
     context = element(f"PE_CONTEXT((ISA=A64) {OTHER_STATES[state]}; 64-bit; )")
-    trace.write_text(context + range_(KERNEL.at("vfs_read"), 3))
-    assert main(["trace", "disasm", str(trace), "--vmlinux", str(vmlinux)]) == 0
-    said = capsys.readouterr()
+    said = run("disasm", context + range_(KERNEL.at("vfs_read"), 3))
     assert "vfs_read" not in said.out
     assert "1 range is of Secure, Realm or Root state: not disassembled" in said.err
 
@@ -340,12 +299,11 @@ def test_text_of_another_world_is_no_kernels(state: str, tmp_path: Path, capsys:
     ("context", "process"), [("EL2N; 64-bit; VMID=0x4d2; ", " 1234/1234 "), ("EL2N; 64-bit; ", "   -1/-1   ")]
 )
 def test_a_process_that_is_not_said_has_no_number(
-    context: str, process: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Run,
+    context: str,
+    process: str,
 ) -> None:
-    vmlinux, trace = KERNEL.write(tmp_path / "vmlinux"), tmp_path / "trace"
-    trace.write_text(element(f"PE_CONTEXT((ISA=A64) {context})") + range_(KERNEL.at("vfs_read"), 3))
-    assert main(["trace", "disasm", str(trace), "--vmlinux", str(vmlinux)]) == 0
-    out = capsys.readouterr().out
+    out = run("disasm", element(f"PE_CONTEXT((ISA=A64) {context})") + range_(KERNEL.at("vfs_read"), 3)).out
     assert process in out
     assert "4294967295" not in out
 

@@ -19,7 +19,8 @@ from prologue.trace.path import instants
 from prologue.trace.path.instants import settled
 from prologue.trace.readers.sources import open_trace
 from tests.live.pokes.made import ORIGIN, rows_of, write_recording
-from tests.trace.made import KERNEL, perf_line, perf_text
+from tests.support.tool import Tool
+from tests.trace.made import KERNEL, Run, perf_line, perf_text
 from tests.trace.test_opencsd import CONTEXT, element, range_
 
 NOP, MOV = 0xD503201F, 0xAA1E03E9
@@ -55,37 +56,25 @@ def writes_file(tmp_path: Path, *writes: dict[str, Any], **origin: Any) -> Path:
     return write_recording(tmp_path / "writes", Recording("", said, Trailer(slide=0), rows_of(*writes)))
 
 
-def run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], action: str, trace: str, *options: object,
-    changed: dict[str, int] | None = None,
-) -> tuple[int, str, str]:  # fmt: skip
-    (tmp_path / "trace").write_text(trace)
-    vmlinux = KERNEL.write(tmp_path / "vmlinux", changed)
-    code = main(["trace", action, str(tmp_path / "trace"), "--vmlinux", str(vmlinux), *map(str, options)])
-    said = capsys.readouterr()
-    return code, said.out, said.err
-
-
 CHANGES = [(1000 * MS, THROUGH), (3000 * MS, OVER), (5000 * MS, THROUGH)]
 
 
 @pytest.mark.parametrize("image", [NOP, BRANCH, 0])
-def test_each_call_has_the_words_of_its_time(tmp_path: Path, capsys: pytest.CaptureFixture[str], image: int) -> None:
+def test_each_call_has_the_words_of_its_time(run: Run, tmp_path: Path, image: int) -> None:
     """Whatever the image has at that place: the writes say all that stood there."""
     writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP), write(4000 * MS, NOP, BRANCH))
     changed = {"read_zero+0x8": image}
-    code, out, _ = run(tmp_path, capsys, "disasm", text_of(CHANGES), "--writes", writes, changed=changed)
-    assert code == 0
+    out = run("disasm", text_of(CHANGES), "--writes", writes, changed=changed).out
     words = [line.split()[1] for line in out.splitlines() if line.startswith(f"\t{PLACE:16x}:")]
     assert words == [f"{word:08x}" for word in (NOP, BRANCH, NOP)]
-    code, out, err = run(tmp_path, capsys, "check", text_of(CHANGES), "--writes", writes, changed=changed)
-    assert (code, out) == (0, "14 steps, none impossible\n")
+    out, err, _ = run("check", text_of(CHANGES), "--writes", writes, changed=changed)
+    assert out == "14 steps, none impossible\n"
     assert "near a write" not in err
 
 
 @pytest.mark.parametrize(("later", "word"), [(CHANGES[1:2], BRANCH), (CHANGES[2:], NOP)])
 def test_traces_may_be_named_in_any_order(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], later: list[tuple[int, list[tuple[str, str]]]], word: int
+    tmp_path: Path, tool: Tool, later: list[tuple[int, list[tuple[str, str]]]], word: int
 ) -> None:
     """As a shell does that sorts trace.10 before trace.2: the later one is read first."""
     writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP), write(4000 * MS, NOP, BRANCH))
@@ -94,53 +83,43 @@ def test_traces_may_be_named_in_any_order(
     (tmp_path / "2").write_text(text_of(CHANGES[:1]))
     words = [str(tmp_path / "10"), str(tmp_path / "2"), "--vmlinux", str(vmlinux), "--writes", str(writes)]
     assert main(["trace", "check", *words]) == 0
-    capsys.readouterr()
-    assert main(["trace", "disasm", *words]) == 0
-    out = capsys.readouterr().out
+    out = tool("trace", "disasm", *words).out
     found = [line.split()[1] for line in out.splitlines() if line.startswith(f"\t{PLACE:16x}:")]
     assert found == [f"{word:08x}", f"{NOP:08x}"]
 
 
 @pytest.mark.parametrize("image", [NOP, BRANCH])
-def test_without_the_writes_no_image_is_right(tmp_path: Path, capsys: pytest.CaptureFixture[str], image: int) -> None:
-    code, out, _ = run(tmp_path, capsys, "check", text_of(CHANGES), changed={"read_zero+0x8": image})
-    assert code == 1
+def test_without_the_writes_no_image_is_right(run: Run, image: int) -> None:
+    out = run("check", text_of(CHANGES), changed={"read_zero+0x8": image}, status=1).out
     assert out.count("image stale at read_zero+0x8") == 1
 
 
-def test_a_word_that_never_stood_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_word_that_never_stood_there_is_named(run: Run, tmp_path: Path) -> None:
     writes = writes_file(tmp_path, write(2000 * MS, MOV, NOP))
-    code, out, err = run(tmp_path, capsys, "check", text_of(CHANGES[:2]), "--writes", writes)
-    assert code == 1
+    out, err, _ = run("check", text_of(CHANGES[:2]), "--writes", writes, status=1)
     assert "mov x9, x30 is not a branch, but execution went on at read_zero+0x18" in out
     assert "near a write" not in err
 
 
-def test_near_a_write_the_flow_decides(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_near_a_write_the_flow_decides(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The clocks differ: a branch was taken before it was written, and not taken after that."""
     writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP))
     trace = text_of([(1998 * MS, OVER), (2002 * MS, THROUGH), (2500 * MS, OVER)])
-    code, out, err = run(tmp_path, capsys, "disasm", trace, "--writes", writes)
-    assert code == 0
+    out, err, _ = run("disasm", trace, "--writes", writes)
     words = [line.split()[1] for line in out.splitlines() if line.startswith(f"\t{PLACE:16x}:")]
     assert words == [f"{word:08x}" for word in (BRANCH, NOP, BRANCH)]
     assert "2 ranges near a write to their words: the flow says which word ran" in err
-    assert run(tmp_path, capsys, "check", trace, "--writes", writes)[0] == 0
+    run("check", trace, "--writes", writes)
     monkeypatch.setattr(inputs, "_SKEW", 0)
-    code, out, err = run(tmp_path, capsys, "check", trace, "--writes", writes)
     # Only what lies between two times of the trace is in doubt now: the call that begins before the write.
-    assert code == 1
-    assert "read_zero+0x8" in out
+    assert "read_zero+0x8" in run("check", trace, "--writes", writes, status=1).out
 
 
-def test_where_the_flow_says_nothing_the_time_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_the_flow_says_nothing_the_time_does(run: Run, tmp_path: Path) -> None:
     place = KERNEL.at("read_zero+0x4")
     writes = writes_file(tmp_path, write(2000 * MS, MOV, NOP, place))
     trace = text_of([(1998 * MS, THROUGH), (2002 * MS, THROUGH)])
-    code, out, err = run(tmp_path, capsys, "disasm", trace, "--writes", writes)
-    assert code == 0
+    out, err, _ = run("disasm", trace, "--writes", writes)
     words = [line.split()[1] for line in out.splitlines() if line.startswith(f"\t{place:16x}:")]
     assert words == [f"{word:08x}" for word in (NOP, MOV)]
     assert "2 ranges near a write to their words, and several of these may have run" in err
@@ -148,104 +127,102 @@ def test_where_the_flow_says_nothing_the_time_does(tmp_path: Path, capsys: pytes
 
 @pytest.mark.parametrize("most", [1 << 19, 0])
 def test_after_the_last_time_any_write_may_have_been(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, most: int
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     """The clock is read once, long before the write; also where no range is held back until it is read again."""
     monkeypatch.setattr(instants, "_MOST", most)
     writes = writes_file(tmp_path, write(1500 * MS, BRANCH, NOP))
     trace = "".join(perf_line(KERNEL.at(ip), KERNEL.at(addr), time=1000 * MS) for ip, addr in [*THROUGH, *OVER])
-    code, out, err = run(tmp_path, capsys, "check", trace, "--writes", writes)
-    assert (code, out) == (0, "8 steps, none impossible\n")
+    out, err, _ = run("check", trace, "--writes", writes)
+    assert out == "8 steps, none impossible\n"
     assert "2 ranges near a write to their words: the flow says which word ran" in err
 
 
-def test_before_the_first_time_any_write_may_have_been(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_before_the_first_time_any_write_may_have_been(run: Run, tmp_path: Path) -> None:
     """The first range of a CPU ended at its time, and began at a time that nothing says: here before the write."""
     writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP))
     times = [1000 * MS, 3000 * MS, 3000 * MS + 1000]
     steps = [(*step, time) for step, time in zip(THROUGH, times, strict=False)]
     trace = "".join(perf_line(KERNEL.at(ip), KERNEL.at(addr), time=time) for ip, addr, time in steps)
-    code, out, err = run(tmp_path, capsys, "check", trace, "--writes", writes)
-    assert (code, out) == (0, "1 step, none impossible\n")
+    out, err, _ = run("check", trace, "--writes", writes)
+    assert out == "1 step, none impossible\n"
     assert "1 range near a write to its words: the flow says which word ran" in err
 
 
-def test_of_two_words_one_may_be_old_and_one_new(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_two_words_one_may_be_old_and_one_new(run: Run, tmp_path: Path) -> None:
     """No instant had a NOP at both places; a CPU that fetched the first before the writes ran through both."""
     first = KERNEL.at("read_zero+0x4")
     away = encode_b(first, KERNEL.at("read_zero+0x18"))
     writes = writes_file(tmp_path, write(2000 * MS, away, NOP, first), write(2001 * MS, NOP, BRANCH))
     trace = text_of([(1000 * MS, OVER), (2000 * MS + 500_000, THROUGH), (3000 * MS, call("read_zero+0x4"))])
-    code, out, err = run(tmp_path, capsys, "check", trace, "--writes", writes)
-    assert (code, out) == (0, "14 steps, none impossible\n")
+    out, err, _ = run("check", trace, "--writes", writes)
+    assert out == "14 steps, none impossible\n"
     assert "1 range near writes to its words: the flow says that old and new ones ran together" in err
-    code, out, _ = run(tmp_path, capsys, "disasm", trace, "--writes", writes)
+    out = run("disasm", trace, "--writes", writes).out
     words = [line.split()[:2] for line in out.splitlines() if line.startswith((f"\t{first:16x}:", f"\t{PLACE:16x}:"))]
     ran = [(first, NOP), (PLACE, BRANCH), (first, NOP), (PLACE, NOP), (first, away)]
     assert words == [[f"{place:x}:", f"{word:08x}"] for place, word in ran]
     # Words that never stood there explain nothing.
     writes = writes_file(tmp_path, write(2000 * MS, away, away, first), write(2001 * MS, NOP, BRANCH))
-    code, out, err = run(tmp_path, capsys, "check", trace, "--writes", writes)
-    assert code == 1
+    out, err, _ = run("check", trace, "--writes", writes, status=1)
     assert "of which none fits the flow" in err
 
 
-def test_what_a_recording_of_writes_lacks_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_recording_of_writes_lacks_is_said(run: Run, tmp_path: Path) -> None:
     trace = text_of(CHANGES[:2])
     rows = rows_of(write(2000 * MS, BRANCH, NOP))
     lost = (Loss("writes", 1234), Loss("perf's records", None))
     ending = Trailer(slide=0, complete=False, lost=lost)
     said = replace(ORIGIN, clock="ns", build_id="")
     lacking = write_recording(tmp_path / "lacking", Recording("", said, ending, rows))
-    code, out, err = run(tmp_path, capsys, "check", trace, "--writes", lacking)
-    assert (code, out) == (0, "9 steps, none impossible\n")
+    out, err, _ = run("check", trace, "--writes", lacking)
+    assert out == "9 steps, none impossible\n"
     assert "note: 1,234 writes: lost by the recording of writes\n" in err
     assert "note: 1 loss of an unknown size in the recording of writes: perf's records\n" in err
     assert "1 recording of writes that has no end: its recorder was killed, later writes are missing\n" in err
     whole = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP))
-    code, _, err = run(tmp_path, capsys, "check", trace, "--writes", whole)
-    assert code == 0
+    err = run("check", trace, "--writes", whole).err
     assert "lost" not in err
     assert "no end" not in err
 
 
 @pytest.mark.parametrize(("flags", "said"), [(0, 1), (Flag.OLD_UNKNOWN, 0), (Flag.UNREACHABLE, 0)])
-def test_a_missing_write_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: int, said: int) -> None:
+def test_a_missing_write_is_said(run: Run, tmp_path: Path, flags: int, said: int) -> None:
     """From NOP to B twice: between, something wrote the NOP again."""
     writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP), write(4000 * MS, BRANCH, NOP, flags=flags))
-    _, _, err = run(tmp_path, capsys, "check", text_of(CHANGES[:1]), "--writes", writes)
+    err = run("check", text_of(CHANGES[:1]), "--writes", writes).err
     words = "1 write whose old word is not what the write before it left: one between is missing"
     assert err.count(words) == said
 
 
-def test_writes_of_another_time_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_writes_of_another_time_are_said(run: Run, tmp_path: Path) -> None:
     day = 86_400_000
     for begin, said in ((0, False), (day, True)):
         writes = writes_file(tmp_path, write((begin + 2000) * MS, BRANCH, NOP))
-        _, _, err = run(tmp_path, capsys, "check", text_of(CHANGES), "--writes", writes)
+        err = run("check", text_of(CHANGES), "--writes", writes, status=None).err
         words = "1 write, not within the trace's times: these are 1.000 to 5.000 s, its is 86402.000 to 86402.000 s"
         assert (words in err) is said
         assert ("within the trace's times" in err) is said
 
 
-def test_a_word_of_which_only_the_image_knows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_word_of_which_only_the_image_knows(run: Run, tmp_path: Path) -> None:
     writes = writes_file(tmp_path, write(4000 * MS, NOP, 0, flags=Flag.OLD_UNKNOWN))
     trace = text_of([(3000 * MS, OVER), (5000 * MS, THROUGH)])
-    assert run(tmp_path, capsys, "check", trace, "--writes", writes, changed={"read_zero+0x8": BRANCH})[0] == 0
-    assert run(tmp_path, capsys, "check", trace, "--writes", writes)[0] == 1
+    run("check", trace, "--writes", writes, changed={"read_zero+0x8": BRANCH})
+    run("check", trace, "--writes", writes, status=1)
 
 
-def test_pokes_as_perf_prints_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pokes_as_perf_prints_them(run: Run, tmp_path: Path) -> None:
     said = f" cat 77 [000]     2.000000: PERF_RECORD_TEXT_POKE {PLACE:x} read_zero+0x8 old len 4 new len 4\n"
     for name, word in (("Old", NOP), ("New", BRANCH)):
         said += f"            {name} bytes: {word.to_bytes(4, 'little').hex(' ')}\n"
     (tmp_path / "pokes").write_text(said)
     trace = text_of(CHANGES[:2])
-    assert run(tmp_path, capsys, "check", trace, "--writes", tmp_path / "pokes")[0] == 0
-    assert run(tmp_path, capsys, "check", trace)[0] == 1
+    run("check", trace, "--writes", tmp_path / "pokes")
+    run("check", trace, status=1)
 
 
-def test_stacks_follow_what_ran(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stacks_follow_what_ran(run: Run, tmp_path: Path) -> None:
     """A call that is written: BL for some time, where the image has a NOP."""
     place = KERNEL.at("vfs_read+0x10")
     with_call, image = KERNEL.words[(place - KERNEL.base) // 4], {"vfs_read+0x10": NOP}
@@ -253,8 +230,7 @@ def test_stacks_follow_what_ran(tmp_path: Path, capsys: pytest.CaptureFixture[st
     trace = text_of(CHANGES[:1])
     said = {}
     for name, options in {"with": ("--writes", writes), "without": ()}.items():
-        code, out, _ = run(tmp_path, capsys, "disasm", trace, "--from", "vfs_read", *options, changed=image)
-        assert code == 0
+        out = run("disasm", trace, "--from", "vfs_read", *options, changed=image).out
         said[name] = [line.partition(" cpu 0 ")[2] for line in out.splitlines()]
     assert said["with"] == ["vfs_read", "  read_zero"]
     assert said["without"] != said["with"]
@@ -269,32 +245,30 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_writes_that_do_not_belong(tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str) -> None:
+def test_writes_that_do_not_belong(run: Run, tmp_path: Path, what: str) -> None:
     row, origin, options, said = BAD[what]
     writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP, **row), **origin)
-    code, _, err = run(tmp_path, capsys, "check", text_of(CHANGES), "--writes", writes, *options.split())
-    assert code == 2
+    err = run("check", text_of(CHANGES), "--writes", writes, *options.split(), status=2).err
     assert f"{writes}: " in err
     assert said in err
 
 
-def test_a_trace_without_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trace_without_times(run: Run, tmp_path: Path) -> None:
     trace = "".join(line[:35] + line[49:] for line in perf_text(THROUGH).splitlines(keepends=True))
     writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP))
-    code, _, err = run(tmp_path, capsys, "check", trace, "--writes", writes)
-    assert code == 2
+    err = run("check", trace, "--writes", writes, status=2).err
     assert "needs times in the trace" in err
 
 
-def test_times_that_begin_late(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_times_that_begin_late(run: Run, tmp_path: Path) -> None:
     """OpenCSD's first timestamp comes after the first ranges: these ran before it, by any word of until then."""
     ranges = [("read_zero", 5), ("read_zero+0x18", 1), ("vfs_read+0x14", 2), ("vfs_read+0x20", 2)]
     first, second, *rest = (range_(KERNEL.at(place), count) for place, count in ranges)
     begin = element("TRACE_ON( [begin or filter])") + CONTEXT.replace("EL2N", "EL1N").replace("VMID=0x7", "VMID=0x0")
     text = "".join([begin, first, second, element("TIMESTAMP( [ TS=0x77359400]; )"), *rest])
     writes = writes_file(tmp_path, write(3000 * MS, BRANCH, NOP))
-    code, out, err = run(tmp_path, capsys, "check", text, "--writes", writes)
-    assert (code, out) == (0, "3 steps, none impossible\n")
+    out, err, _ = run("check", text, "--writes", writes)
+    assert out == "3 steps, none impossible\n"
     assert "1 write, not within the trace's times: these are 2.000 to 2.000 s" in err
 
 
@@ -307,8 +281,7 @@ def test_all_ranges_come_through(tmp_path: Path) -> None:
         assert through.tolist() == plain.tolist()
 
 
-def test_the_answer_is_json_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_answer_is_json_too(run: Run, tmp_path: Path) -> None:
     writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP), write(4000 * MS, NOP, BRANCH))
-    code, out, _ = run(tmp_path, capsys, "check", text_of(CHANGES), "--writes", writes, "--json")
-    assert code == 0
+    out = run("check", text_of(CHANGES), "--writes", writes, "--json").out
     assert json.loads(out)["stale"] == []

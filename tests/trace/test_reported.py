@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.insn.a64 import encode_b
-from tests.trace.made import KERNEL, perf_text
+from tests.trace.made import KERNEL, Run, perf_text
 from tests.trace.test_check import STEPS
 from tests.trace.test_opencsd import element, error
 
@@ -38,17 +35,10 @@ def later(text: str) -> str:
     return text.replace("TrcIdx=26", "TrcIdx=52")
 
 
-def check(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, changed: dict[str, int] | None = None
-) -> tuple[int, dict[str, Any], str]:
+def check(run: Run, text: str, changed: dict[str, int] | None = None) -> tuple[int, dict[str, Any], str]:
     """Exit code, JSON, and standard output of the same without ``--json``."""
-    vmlinux, trace = KERNEL.write(tmp_path / "vmlinux", changed), tmp_path / "trace"
-    trace.write_text(text)
-    command = ["trace", "check", str(trace), "--vmlinux", str(vmlinux)]
-    code = main([*command, "--json"])
-    data = json.loads(capsys.readouterr().out)
-    assert main(command) == code
-    return code, data, capsys.readouterr().out
+    printed = run("check", text, "--json", changed=changed, status=None)
+    return printed.status, printed.json, run("check", text, changed=changed, status=printed.status).out
 
 
 CALLED = SYNC + ran("vfs_read", "vfs_read+0xc", "N BR   <cond>")
@@ -64,9 +54,12 @@ PLACES = {
 
 
 @pytest.mark.parametrize("where", PLACES)
-def test_the_word_is_found_in_the_image(where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_word_is_found_in_the_image(
+    run: Run,
+    where: str,
+) -> None:
     text, place, start = PLACES[where]
-    code, data, out = check(tmp_path, capsys, text)
+    code, data, out = check(run, text)
     (word,) = data["reported"]
     assert code == 1
     assert (word["vaddr"], word["fits"], word["after"]) == (hex(KERNEL.at(place)), True, False)
@@ -76,9 +69,9 @@ def test_the_word_is_found_in_the_image(where: str, tmp_path: Path, capsys: pyte
     assert data["stale"] == []
 
 
-def test_a_word_that_is_no_instruction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_word_that_is_no_instruction(run: Run) -> None:
     text = CALLED + error("OCSD_ERR_INVALID_OPCODE", "Error processing atom packet.") + "\n"
-    code, data, _ = check(tmp_path, capsys, text, {"vfs_read+0x10": 0x1234})
+    code, data, _ = check(run, text, {"vfs_read+0x10": 0x1234})
     (word,) = data["reported"]
     assert (code, word["vaddr"], word["word"], word["fits"]) == (1, hex(KERNEL.at("vfs_read+0x10")), "00001234", True)
 
@@ -108,10 +101,13 @@ FOLLOWED = {
 
 
 @pytest.mark.parametrize("which", FOLLOWED)
-def test_packets_say_which_branch_is_meant(which: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_packets_say_which_branch_is_meant(
+    run: Run,
+    which: str,
+) -> None:
     """The ranges of one packet's atoms before the report are not printed."""
     text, place = FOLLOWED[which]
-    code, data, out = check(tmp_path, capsys, text + bad(DIRECT))
+    code, data, out = check(run, text + bad(DIRECT))
     (word,) = data["reported"]
     assert code == 1
     if place is None:  # the image here explains all atoms, or does not say where they lead
@@ -122,32 +118,30 @@ def test_packets_say_which_branch_is_meant(which: str, tmp_path: Path, capsys: p
     assert "perhaps" not in out
 
 
-def test_an_address_packet_of_before_the_last_range_says_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_address_packet_of_before_the_last_range_says_nothing(run: Run) -> None:
     """The decoder took its own stack of calls then."""
-    _, data, _ = check(tmp_path, capsys, SYNC + address("vfs_read+0x14") + RETURNED + atoms("N") + bad(DIRECT))
+    _, data, _ = check(run, SYNC + address("vfs_read+0x14") + RETURNED + atoms("N") + bad(DIRECT))
     (word,) = data["reported"]
     assert (word["vaddr"], word["after"], word["fits"]) == (hex(KERNEL.at("vfs_read+0x24")), True, False)
 
 
-def test_the_decoder_had_another_image(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_decoder_had_another_image(run: Run) -> None:
     """The one given here has no such branch: it is not accused, and the decoder's text is of no use."""
     branch = encode_b(KERNEL.at("vfs_read+0x10"), KERNEL.at("vfs_read+0x24"))
     changed = {"vfs_read+0x10": NOP, "vfs_read+0x18": NOP}
-    code, data, out = check(tmp_path, capsys, CALLED + atoms("N") + bad(DIRECT), changed)
+    code, data, out = check(run, CALLED + atoms("N") + bad(DIRECT), changed)
     (word,) = data["reported"]
     assert (code, word["fits"], word["word"]) == (1, False, "d65f03c0")
     assert "decoder's image stale at vfs_read+0x24" in out
     assert "decode again with this image" in out
-    assert check(tmp_path, capsys, CALLED + bad(DIRECT), {"vfs_read+0x10": branch})[1]["reported"][0]["fits"]
+    assert check(run, CALLED + bad(DIRECT), {"vfs_read+0x10": branch})[1]["reported"][0]["fits"]
 
 
-def test_without_packets_a_later_branch_may_be_meant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, data, out = check(tmp_path, capsys, CALLED + bad(DIRECT))
+def test_without_packets_a_later_branch_may_be_meant(run: Run) -> None:
+    _, data, out = check(run, CALLED + bad(DIRECT))
     assert data["reported"][0]["exact"] is False
     assert "perhaps it is a branch after this one, for the text has no packets" in out
-    _, data, out = check(tmp_path, capsys, CALLED + bad(DIRECT), {"vfs_read+0x10": NOP, "vfs_read+0x18": NOP})
+    _, data, out = check(run, CALLED + bad(DIRECT), {"vfs_read+0x10": NOP, "vfs_read+0x18": NOP})
     (word,) = data["reported"]
     assert (word["vaddr"], word["after"], word["fits"]) == (hex(KERNEL.at("vfs_read+0xc")), True, False)
 
@@ -163,10 +157,11 @@ UNKNOWN = {
 
 @pytest.mark.parametrize("where", UNKNOWN)
 def test_an_address_that_is_not_said_is_not_guessed(
-    where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Run,
+    where: str,
 ) -> None:
     text, place, after = UNKNOWN[where]
-    code, data, _ = check(tmp_path, capsys, text + bad(DIRECT))
+    code, data, _ = check(run, text + bad(DIRECT))
     (word,) = data["reported"]
     assert (code, word["after"], word["fits"]) == (1, after, False)
     assert word["vaddr"] == (hex(KERNEL.at(place)) if place else None)
@@ -180,61 +175,57 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("whose", OTHERS)
-def test_only_reports_about_the_kernel_count(whose: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_reports_about_the_kernel_count(
+    run: Run,
+    whose: str,
+) -> None:
     level, count = OTHERS[whose]
     text = (
         SYNC + ran("vfs_read", "vfs_read+0xc", "N BR   <cond>") + ran("vfs_read+0x10", "vfs_read+0x10", "E BR  b+link ")
     )
     other = element(f"PE_CONTEXT((ISA=A64) {level}; 64-bit; )") + ran("read_zero", "read_zero+0x10", "N BR   <cond>")
-    code, data, _ = check(tmp_path, capsys, text + other + bad(BROKEN))
+    code, data, _ = check(run, text + other + bad(BROKEN))
     assert (code, len(data["reported"])) == (count, count)
 
 
-def test_other_errors_are_gaps_with_their_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_errors_are_gaps_with_their_text(run: Run) -> None:
     text = (
         SYNC + ran("vfs_read", "vfs_read+0xc", "N BR   <cond>") + ran("vfs_read+0x10", "vfs_read+0x10", "E BR  b+link ")
     )
     text += error("OCSD_ERR_BAD_DECODE_PKT", "Unknown packet type.") + element("NO_SYNC( [bad-packet])")
-    code, data, _ = check(tmp_path, capsys, text + ran("vfs_read", "vfs_read+0xc", "N BR   <cond>"))
+    code, data, _ = check(run, text + ran("vfs_read", "vfs_read+0xc", "N BR   <cond>"))
     assert (code, data["reported"], data["gaps"]) == (0, [], 1)
     assert (
         data["not_used"]["errors of the decoder on trace ID 0x10: OCSD_ERR_BAD_DECODE_PKT, Unknown packet type."] == 1
     )
 
 
-def test_a_failed_transaction_accuses_no_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_transaction_accuses_no_word(run: Run) -> None:
     text = SYNC + ran("vfs_read", "vfs_read+0x8", "E TSTART") + element("MEMTRANS(Start)")
     text += ran("vfs_read+0xc", "vfs_read+0xc", "N BR   <cond>")
     again = ran("vfs_read+0xc", "vfs_read+0xc", "E BR   <cond>")
-    assert check(tmp_path, capsys, text + element("MEMTRANS(Fail)") + again)[0] == 0
-    assert check(tmp_path, capsys, text + element("MEMTRANS(Commit)") + again)[0] == 1
+    assert check(run, text + element("MEMTRANS(Fail)") + again)[0] == 0
+    assert check(run, text + element("MEMTRANS(Commit)") + again)[0] == 1
 
 
-def test_a_text_of_perf_says_what_newer_ones_hide(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    vmlinux, trace = KERNEL.write(tmp_path / "vmlinux"), tmp_path / "trace"
-    command = ["trace", "check", str(trace), "--vmlinux", str(vmlinux)]
+def test_a_text_of_perf_says_what_newer_ones_hide(run: Run) -> None:
     hint = "perf after 6.12, with OpenCSD 1.5.4 or later, leaves a gap (trace on)"
-    trace.write_text(perf_text([(0, "vfs_read"), *STEPS[1:]]))
-    assert main(command) == 0
-    assert hint not in capsys.readouterr().err
-    trace.write_text(perf_text([*STEPS, (0, "vfs_read"), *STEPS[1:]]))
-    assert main(command) == 0
-    assert hint in capsys.readouterr().err
+    assert hint not in run("check", perf_text([(0, "vfs_read"), *STEPS[1:]])).err
+    assert hint in run("check", perf_text([*STEPS, (0, "vfs_read"), *STEPS[1:]])).err
 
 
 @pytest.mark.parametrize("action", ["disasm", "stats"])
 def test_other_commands_warn_once_of_what_the_decoder_reports(
-    action: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Run,
+    action: str,
 ) -> None:
-    vmlinux, trace = KERNEL.write(tmp_path / "vmlinux"), tmp_path / "trace"
-    trace.write_text(CALLED + bad(DIRECT) + CALLED + later(bad(DIRECT)))
-    assert main(["trace", action, str(trace), "--vmlinux", str(vmlinux)]) == 0
-    (warning,) = (line for line in capsys.readouterr().err.splitlines() if "warning" in line)
+    printed = run(action, CALLED + bad(DIRECT) + CALLED + later(bad(DIRECT)))
+    (warning,) = (line for line in printed.err.splitlines() if "warning" in line)
     assert warning.startswith("warning: the decoder reports 1 word of its image that cannot be what ran: ")
 
 
-def test_a_word_that_is_reported_on_several_ways_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_word_that_is_reported_on_several_ways_is_one(run: Run) -> None:
     again = SYNC + ran("vfs_read+0x8", "vfs_read+0xc", "N BR   <cond>") + bad(DIRECT)
-    code, data, out = check(tmp_path, capsys, CALLED + bad(DIRECT) + later(again))
+    code, data, out = check(run, CALLED + bad(DIRECT) + later(again))
     assert (code, [word["count"] for word in data["reported"]]) == (1, [2])
     assert "the decoder reports 1 word of its image" in out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import struct
 from pathlib import Path
@@ -12,13 +11,13 @@ import numpy as np
 import pytest
 import zstandard
 
-from prologue.cli.main import main
 from prologue.errors import UNDECIDED, InputError
 from prologue.insn import a64
 from prologue.trace.ranges import OTHER_WORLD, UNKNOWN_CYCLES, count_instructions
 from prologue.trace.readers.sources import open_trace
 from tests.support.cases import kept_where
-from tests.support.snapshots import needs_decoded_snapshots, needs_kernel_dump, needs_snapshot
+from tests.support.snapshots import needs_kernel_dump, needs_snapshot
+from tests.support.tool import Tool
 from tests.trace.made import KERNEL, MadeKernel
 
 pytestmark = pytest.mark.thorough
@@ -87,11 +86,6 @@ _JUNO: Final = 0xFFFF000008080000
 _RANGE: Final = re.compile(rb"OCSD_GEN_TRC_ELEM_INSTR_RANGE\(exec range=0x\w+:\[0x\w+\] num_i\((\d+)\)")
 
 
-@pytest.fixture(scope="module")
-def texts() -> dict[str, Path]:
-    return needs_decoded_snapshots()
-
-
 def _read(path: Path) -> tuple[int, int, dict[str, int]]:
     """How many ranges and instructions there are, and what else was counted."""
     count = instructions = 0
@@ -145,14 +139,12 @@ def test_snapshots_of_later_releases(texts: dict[str, Path]) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(name for name in RANGES if not name.startswith(LARGEST)))
-def test_no_command_fails_on_them(
-    name: str, texts: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_command_fails_on_them(name: str, texts: dict[str, Path], tmp_path: Path, tool: Tool) -> None:
     vmlinux = KERNEL.write(tmp_path / "vmlinux")
     for action in ("check", "stats"):
-        code = main(["trace", action, str(texts[name]), "--vmlinux", str(vmlinux)])
-        said = capsys.readouterr().err
-        assert code in (0, 2, UNDECIDED), said
+        printed = tool("trace", action, texts[name], "--vmlinux", vmlinux, status=None)
+        said = printed.err
+        assert printed.status in (0, 2, UNDECIDED), said
         assert "internal error" not in said
 
 
@@ -180,7 +172,7 @@ def test_transactions_that_failed_are_gaps(texts: dict[str, Path]) -> None:
 
 
 def test_a_stale_return_stack_accuses_no_word_of_the_kernel_that_ran(
-    texts: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    texts: dict[str, Path], tmp_path: Path, tool: Tool
 ) -> None:
     """A Juno board whose decoder has no memory for a part of the kernel, and does not know the calls there."""
     text = needs_kernel_dump("snapshots/juno-ret-stck").read_bytes()
@@ -193,14 +185,13 @@ def test_a_stale_return_stack_accuses_no_word_of_the_kernel_that_ran(
         kernel.words = list(struct.unpack(f"<{len(words) // 4}I", words))
         vmlinux = kernel.write(tmp_path / "vmlinux")
         command = ["trace", "check", str(texts["snapshots/juno-ret-stck/ETB_0"]), "--vmlinux", str(vmlinux), "--json"]
-        assert main(command) == (1 if changed else 0)
-        said = json.loads(capsys.readouterr().out)
+        said = tool(*command, status=1 if changed else 0).json
         assert {int(word["vaddr"], 16): word["count"] for word in said["stale"]} == changed
         assert sum(said["steps_not_judged"].values()) == 34
 
 
 def test_a_decoder_that_does_not_know_an_instruction_accuses_no_word(
-    texts: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    texts: dict[str, Path], tmp_path: Path, tool: Tool
 ) -> None:
     """RETAASPPC and RETABSPPC, which OpenCSD follows from 1.5.1 on; Debian 12 has 1.3.3."""
     data = (needs_snapshot("snapshots-ete/pauth_lr") / "bindir_64" / "VAL_TEST_CODE_exec").read_bytes()
@@ -210,8 +201,7 @@ def test_a_decoder_that_does_not_know_an_instruction_accuses_no_word(
     ignored = 0
     for name in ("ETB_1", "ETB_2", "ETB_3"):
         text = texts[f"snapshots-ete/pauth_lr/{name}"]
-        main(["trace", "check", str(text), "--vmlinux", str(vmlinux), "--json"])
-        said = json.loads(capsys.readouterr().out)
+        said = tool("trace", "check", text, "--vmlinux", vmlinux, "--json", status=None).json
         assert said["stale"] == []
         ignored += len(said["decoder"])
         assert all(re.search("does not know reta[ab]sppc", word["message"]) for word in said["decoder"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,22 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prologue.cli.main import main
 from prologue.trace.path.kernel_images import HostImage, open_kernels
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.readers.recording import RecordingHeader
 from prologue.trace.readers.sources import open_trace
 from prologue.trace.views.times import FunctionTimes
-from tests.trace.made import KERNEL, recording
+from tests.trace.made import KERNEL, Run, recording
 
 
-def functions(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, *options: str
-) -> dict[str, dict[str, Any]]:
-    trace, vmlinux = tmp_path / "trace", KERNEL.write(tmp_path / "vmlinux")
-    trace.write_bytes(content)
-    assert main(["trace", "stats", str(trace), "--vmlinux", str(vmlinux), "--times", "--json", *options]) == 0
-    return {one["name"]: one for one in json.loads(capsys.readouterr().out)["images"][0]["functions"]}
+def functions(run: Run, content: bytes, *options: str) -> dict[str, dict[str, Any]]:
+    (image,) = run("stats", content, "--times", "--json", *options).json["images"]
+    return {one["name"]: one for one in image["functions"]}
 
 
 def rows(*ranges: tuple[str, int, int]) -> list[dict[str, int]]:
@@ -35,67 +29,60 @@ def rows(*ranges: tuple[str, int, int]) -> list[dict[str, int]]:
 CALL = (("vfs_read", 5, 1000), ("read_zero", 5, 1000), ("read_zero+24", 1, 1600), ("vfs_read+20", 2, 1900))
 
 
-def test_time_is_divided_by_instructions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    use = functions(tmp_path, capsys, recording(rows(*CALL)))
+def test_time_is_divided_by_instructions(run: Run) -> None:
+    use = functions(run, recording(rows(*CALL)))
     # 600 ns for five instructions of each, then 300 of the return; after the last timestamp nothing is known.
     assert (use["vfs_read"]["ns"], use["read_zero"]["ns"]) == (300, 600)
     assert [use["vfs_read"][name] for name in ("first_ns", "last_ns")] == [1000, 1900]
     assert [use["read_zero"][name] for name in ("first_ns", "last_ns")] == [1000, 1600]
 
 
-def test_a_page_has_the_times(tmp_path: Path) -> None:
-    trace, vmlinux, out = tmp_path / "trace", KERNEL.write(tmp_path / "vmlinux"), tmp_path / "out.html"
-    trace.write_bytes(recording(rows(*CALL)))
-    command = ["trace", "stats", str(trace), "--vmlinux", str(vmlinux), "--format", "html", "-o", str(out)]
-    assert main([*command, "--times"]) == 0
+def test_a_page_has_the_times(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out.html"
+    options = ("--format", "html", "-o", out)
+    run("stats", recording(rows(*CALL)), *options, "--times")
     text = out.read_text()
     assert '<th scope="col" class="number">last s</th>' in text
     cells = {"us": "0.600", "first s": "0.000001000", "last s": "0.000001600"}
     assert "".join(f'<td class="number" data-head="{head}">{cell}</td>' for head, cell in cells.items()) in text
-    assert main(command) == 0
+    run("stats", recording(rows(*CALL)), *options)
     assert "last s" not in out.read_text()
 
 
-def test_no_time_over_a_gap_and_none_that_goes_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_time_over_a_gap_and_none_that_goes_back(run: Run) -> None:
     made = rows(*CALL[:2])
     lost = [*made, {"flags": 17}, *rows(*CALL[2:])]
-    assert functions(tmp_path, capsys, recording(lost))["vfs_read"]["ns"] == 0
-    assert functions(tmp_path, capsys, recording(lost))["read_zero"]["ns"] == 300
+    assert functions(run, recording(lost))["vfs_read"]["ns"] == 0
+    assert functions(run, recording(lost))["read_zero"]["ns"] == 300
     late = [*made, {"flags": 17}, *rows(("vfs_read", 5, 1000), ("read_zero", 5, 5000), ("read_zero+24", 1, 5100))]
-    use = functions(tmp_path, capsys, recording(late))
+    use = functions(run, recording(late))
     assert (use["vfs_read"]["ns"], use["read_zero"]["ns"]) == (0, 100)  # the clock was not read before 5000
     back = [*made, *rows(("read_zero+24", 1, 900), ("vfs_read+20", 2, 950))]
-    assert functions(tmp_path, capsys, recording(back))["read_zero"]["ns"] == 50
+    assert functions(run, recording(back))["read_zero"]["ns"] == 50
 
 
-def test_what_is_left_out_takes_its_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    use = functions(tmp_path, capsys, recording(rows(*CALL)), "--symbols", "read_zero")
+def test_what_is_left_out_takes_its_time(run: Run) -> None:
+    use = functions(run, recording(rows(*CALL)), "--symbols", "read_zero")
     assert {name: one["ns"] for name, one in use.items()} == {"read_zero": 600}
 
 
 @pytest.mark.parametrize("header", [RecordingHeader(), RecordingHeader(clocked=False)])
-def test_a_trace_without_times(tmp_path: Path, capsys: pytest.CaptureFixture[str], header: RecordingHeader) -> None:
-    trace, vmlinux = tmp_path / "trace", KERNEL.write(tmp_path / "vmlinux")
+def test_a_trace_without_times(run: Run, header: RecordingHeader) -> None:
     made = [{**row, "time": row["time"] if not header.clocked else 0} for row in rows(*CALL)]
-    trace.write_bytes(recording(made, header))
-    assert main(["trace", "stats", str(trace), "--vmlinux", str(vmlinux), "--times"]) == 0
-    said = capsys.readouterr()
+    said = run("stats", recording(made, header), "--times")
     assert "--times: the trace has no times" in said.err
     assert "first s" not in said.out
 
 
-def test_the_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    trace, vmlinux = tmp_path / "trace", KERNEL.write(tmp_path / "vmlinux")
-    trace.write_bytes(recording(rows(*CALL)))
-    assert main(["trace", "stats", str(trace), "--vmlinux", str(vmlinux), "--times", "--top", "1"]) == 0
-    head, row = capsys.readouterr().out.splitlines()[1:]
+def test_the_columns(run: Run) -> None:
+    head, row = run("stats", recording(rows(*CALL)), "--times", "--top", "1").out.splitlines()[1:]
     assert head.split() == ["instructions", "%", "entries", "us", "first", "s", "last", "s", "function"]
     assert row.split() == ["7", "53.85", "1", "0.300", "0.000001000", "0.000001900", "vfs_read"]
 
 
-def test_a_range_without_a_time_is_of_no_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_range_without_a_time_is_of_no_time(run: Run) -> None:
     made = rows(("vfs_read", 5, 0), *CALL[1:])
-    use = functions(tmp_path, capsys, recording(made), "--time", ",0.0000016")
+    use = functions(run, recording(made), "--time", ",0.0000016")
     assert {name: one["instructions"] for name, one in use.items()} == {"read_zero": 6}
 
 
@@ -120,8 +107,8 @@ def elements(counted: Sequence[tuple[str, str, int, str]]) -> str:
     return "".join(f"{ELEMENT % (number, line)}\n" for number, line in enumerate(lines, 1))
 
 
-def test_cycles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    use = functions(tmp_path, capsys, elements(COUNTED).encode())
+def test_cycles(run: Run) -> None:
+    use = functions(run, elements(COUNTED).encode())
     # 600 for four instructions of each, 50 before the return and 40 after it.
     assert {name: one["cycles"] for name, one in use.items()} == {"vfs_read": 340, "read_zero": 350}
     assert "ns" not in use["vfs_read"]
@@ -143,7 +130,7 @@ def test_the_first_count_is_of_all_batches_before_it(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_no_cycles_over_a_gap(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_cycles_over_a_gap(run: Run) -> None:
     lost = (*COUNTED[:4], ("TRACE_ON( [begin or filter])", "vfs_read+32", 1, ""), *COUNTED[4:])
-    use = functions(tmp_path, capsys, elements(lost).encode())
+    use = functions(run, elements(lost).encode())
     assert {name: one["cycles"] for name, one in use.items()} == {"vfs_read": 390, "read_zero": 300}

@@ -6,24 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
-from tests.trace.made import KERNEL, perf_text, recording
+from tests.trace.made import KERNEL, Run, perf_text, recording
 
-ROWS = [
+TRACE = recording([
     {"start": KERNEL.at("vfs_read"), "count": 2, "cpu": 0, "level": 1, "time": 10**9},
     {"start": KERNEL.at("vfs_read+0x8"), "count": 1, "cpu": 0, "level": 1, "time": 2 * 10**9},
     {"start": KERNEL.at("vectors+0x80"), "count": 1, "cpu": 1, "level": 2, "time": 3 * 10**9},
-]
-
-
-def run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, *options: object, trace: str | bytes = b""
-) -> tuple[int, str]:
-    vmlinux, path = KERNEL.write(tmp_path / "vmlinux"), tmp_path / "trace"
-    content = trace or recording(ROWS)
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    code = main(["trace", command, str(path), "--vmlinux", str(vmlinux), *map(str, options)])
-    return code, capsys.readouterr().err
+])  # fmt: skip
 
 
 UNMATCHED = {
@@ -45,38 +34,30 @@ UNMATCHED = {
 
 @pytest.mark.parametrize("what", UNMATCHED)
 @pytest.mark.parametrize("command", ["disasm", "stats"])
-def test_a_filter_that_matches_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, what: str
-) -> None:
+def test_a_filter_that_matches_nothing(run: Run, command: str, what: str) -> None:
     options, line = UNMATCHED[what]
-    code, err = run(tmp_path, capsys, command, *options)
-    assert code == 0
-    assert err.splitlines()[0] == f"note: {line}"
-    assert run(tmp_path, capsys, command, "--cpu", 0, "--level", 1, "--time", "1,2", "--symbols", "vfs_read")[1] == (
-        "note: 2 ranges (2 distinct), 3 instructions, 1 CPU, 0 gaps\n"
-    )
+    assert run(command, TRACE, *options).err.splitlines()[0] == f"note: {line}"
+    printed = run(command, TRACE, "--cpu", 0, "--level", 1, "--time", "1,2", "--symbols", "vfs_read")
+    assert printed.err == "note: 2 ranges (2 distinct), 3 instructions, 1 CPU, 0 gaps\n"
 
 
-def test_what_a_trace_does_not_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_trace_does_not_say(run: Run) -> None:
     text = perf_text([("vfs_read+0x10", "read_zero"), ("read_zero+0x10", "read_zero+0x18")])
-    assert (
-        "--level 1: nothing ran at it (it says no levels)"
-        in run(tmp_path, capsys, "stats", "--level", 1, trace=text)[1]
-    )
+    assert "--level 1: nothing ran at it (it says no levels)" in run("stats", text, "--level", 1).err
     untimed = recording([{"start": KERNEL.at("vfs_read"), "count": 2}])
-    assert "(it has no times)" in run(tmp_path, capsys, "stats", "--time", "1,2", trace=untimed)[1]
+    assert "(it has no times)" in run("stats", untimed, "--time", "1,2").err
 
 
-def test_a_root_that_was_not_entered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, err = run(tmp_path, capsys, "disasm", "--from", "read_zero", "--from", "vfs_read")
-    assert (code, err.count("was not entered")) == (0, 1)
+def test_a_root_that_was_not_entered(run: Run) -> None:
+    err = run("disasm", TRACE, "--from", "read_zero", "--from", "vfs_read").err
+    assert err.count("was not entered") == 1
     assert "--from read_zero: it was not entered" in err
 
 
-def test_a_guest_of_which_no_range_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_guest_of_which_no_range_is(run: Run, tmp_path: Path) -> None:
     guest = KERNEL.write(tmp_path / "guest")
     for command in ("check", "disasm", "stats"):
-        err = run(tmp_path, capsys, command, "--guest-vmlinux", f"{guest}@7")[1]
+        err = run(command, TRACE, "--guest-vmlinux", f"{guest}@7", status=None).err
         assert f"--guest-vmlinux {guest}@7: the trace has no range of that guest" in err
 
 
@@ -88,10 +69,7 @@ def test_a_guest_of_which_no_range_is(tmp_path: Path, capsys: pytest.CaptureFixt
         ("disasm", ("--from", "vfs_read", "--format", "perf"), "--from prints call trees"),
     ],
 )
-def test_an_option_without_effect(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, options: tuple[object, ...], why: str
-) -> None:
-    code, err = run(tmp_path, capsys, command, *options)
-    assert code == 2
+def test_an_option_without_effect(run: Run, command: str, options: tuple[object, ...], why: str) -> None:
+    err = run(command, TRACE, *options, status=2).err
     assert why in err
     assert len(err.splitlines()) == 1

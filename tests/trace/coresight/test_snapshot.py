@@ -13,7 +13,7 @@ from prologue.trace.coresight.snapshot import read_snapshot
 from prologue.trace.ranges import RANGE, UNSURE
 from prologue.trace.readers.sources import Trace, open_trace
 from tests.support.cases import kept_where
-from tests.support.snapshots import needs_decoded_snapshots, snapshot_directories
+from tests.support.snapshots import snapshot_directories
 from tests.trace.test_snapshots import LARGEST, RANGES
 
 thorough = pytest.mark.thorough
@@ -35,11 +35,6 @@ def _columns(trace: Trace) -> dict[str, list[Any]]:
     except InputError as error:
         assert "has no instruction ranges" in str(error)  # noqa: PT017 - and then there are none
     return found
-
-
-@pytest.fixture(scope="module")
-def texts() -> dict[str, Path]:
-    return needs_decoded_snapshots()
 
 
 @thorough
