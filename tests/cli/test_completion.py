@@ -122,7 +122,7 @@ def test_zsh(script: Path) -> None:
         print COMPLETE
     """
     done = subprocess.run(
-        ["zsh", "-f", "-c", program], capture_output=True, text=True, check=True, cwd=script.parent, timeout=300
+        ["zsh", "-f", "-c", program], capture_output=True, text=True, check=True, cwd=script.parent, timeout=600
     )
     assert done.stdout.endswith("COMPLETE\n")
 

@@ -99,7 +99,7 @@ def run_script(
     command = start(shell, text, programs)
     variables = {"PATH": path_of(shell, programs), "PROLOGUE_ROOT": str(root), **(environment or {})}
     return subprocess.run(
-        command, env=variables, capture_output=True, text=True, errors="replace", timeout=120, check=False
+        command, env=variables, capture_output=True, text=True, errors="replace", timeout=600, check=False
     )
 
 
