@@ -61,28 +61,22 @@ def audit_module(module: RunningModule, facts: KernelFacts) -> Audited:
 def _linked(module: RunningModule, plts: Plts, section: LiveSection) -> U32:
     """Return the words of the file; calls by a PLT entry, and ADRPs for erratum 843419, are as the loader made them."""
     words: U32 = section.linked.copy()
-    for place, target in module.placed.far.items():
+    placed = module.placed
+    for place in (*placed.far, *placed.late_adrps):
         at = (place - section.section.addr) // 4
-        if 0 <= at < len(words):
-            live = int(section.words[at])
-            entry = a64.branch_target(live, place)
-            if live >> 26 != int(words[at]) >> 26 or entry is None:
-                continue
-            if plts.targets.get(entry) == target:
-                words[at] = live
-            elif any(entry in part for part in plts.unread):
-                words[at] = live
-                plts.hidden_calls.add(place)
-    for place, (register, page) in module.placed.late_adrps.items():
-        at = (place - section.section.addr) // 4
-        if 0 <= at < len(words):
-            live = int(section.words[at])
-            entry = a64.branch_target(live, place) if a64.classify(live) == "B" else None
-            if _is_adr(live, place, register, page) or plts.veneers.get(entry) == place:
-                words[at] = live
-            elif any(entry in part for part in plts.unread):
-                words[at] = live
-                plts.hidden_calls.add(place)
+        if not 0 <= at < len(words):
+            continue
+        live, linked = int(section.words[at]), int(words[at])
+        entry = a64.branch_target(live, place)
+        if place in placed.far:
+            entry = entry if live >> 26 == linked >> 26 else None
+            is_right = entry is not None and plts.targets.get(entry) == placed.far[place]
+        else:
+            entry = entry if a64.classify(live) == "B" else None
+            is_right = _is_adr(live, place, *placed.late_adrps[place]) or plts.veneers.get(entry) == place
+        if is_right or any(entry in part for part in plts.unread):
+            words[at] = live
+            plts.hidden_calls.update([] if is_right else [place])
     return words
 
 
