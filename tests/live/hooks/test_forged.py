@@ -137,3 +137,27 @@ def test_memory_of_the_loader_of_modules_without_an_owner(
 ) -> None:
     data, code = report(vmlinux, LOADED | changes, tool, ("orphan_text",))
     assert ([one["code"] for one in data["findings"]], code) == (["PL511"] * found, status)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "status"),
+    [
+        pytest.param({"init_free_wq": 1}, {}, 1, id="later at rest"),
+        pytest.param({}, {"idle_worker+8": "init_free_wq"}, 1, id="earlier at rest"),
+        pytest.param({"init_free_wq": 1}, {"loaded+8": 1}, UNDECIDED, id="both while modules came or went"),
+    ],
+)
+def test_another_memory_of_the_boot_decides_whose_that_is(
+    vmlinux: Path, earlier: Values, later: Values, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each memory is judged by itself. Both open is no proof: the loader gets the same addresses again and again."""
+    elf, sources = ElfEdit(vmlinux), []
+    for name, changes in (("earlier", earlier), ("later", later)):
+        numbers = {k: address(elf, v) if isinstance(v, str) else v for k, v in (LOADED | changes).items()}
+        core = saved(vmlinux, numbers, ("module_text", "orphan_text"))
+        sources.append(str(core.rename(core.with_name(name))))
+    command = ["live", "audit", str(vmlinux), *sources, "--select", "PL511", "--json"]
+    capsys.readouterr()
+    assert main(command) == status
+    data = json.loads(capsys.readouterr().out)
+    assert {one["code"] for one in data["findings"]} == ({"PL511"} if status == 1 else set())
