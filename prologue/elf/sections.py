@@ -69,15 +69,15 @@ class Section:
 
 
 class Extent(Protocol):
-    """Anything that has addresses: a section, a piece of text."""
+    """Extent of a section, or of a piece of text."""
 
     @property
     def addr(self) -> int:
-        """The first."""
+        """Address of its first byte."""
 
     @property
     def size(self) -> int:
-        """How many, in bytes."""
+        """Bytes of it."""
 
 
 _E = TypeVar("_E", bound=Extent)
@@ -94,13 +94,8 @@ class SectionMap(Generic[_E]):
 
     def find(self, vaddr: int) -> _E | None:
         """Return the section whose addresses contain ``vaddr``."""
-        at = self.index(vaddr)
-        return self.sections[at] if at >= 0 else None
-
-    def index(self, vaddr: int) -> int:
-        """Return the index in ``sections`` of an address's section, or -1: for one address, faster than ``indices``."""
         at = bisect_right(self._low, vaddr) - 1
-        return at if at >= 0 and vaddr - self._low[at] < self.sections[at].size else -1
+        return self.sections[at] if at >= 0 and vaddr - self._low[at] < self.sections[at].size else None
 
     def indices(self, vaddrs: U64) -> I64:
         """Return the index in ``sections`` of each address's section, -1 if there is none; shape of ``vaddrs``."""

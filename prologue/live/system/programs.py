@@ -85,7 +85,7 @@ class Program:
         self.pieces = self._map.sections
         self._names: dict[int, str] = {}
         self._data: dict[int, tuple[str, int]] = {}
-        self._tables: dict[int, tuple[U64, U64]] = {}
+        self._tables: dict[int, tuple[U64, U64]] = {}  # by the first address of a piece
         self._owners = tuple({id(piece.owner): piece.owner for piece in self.pieces}.values())
 
     def piece_of(self, starts: U64, ends: U64) -> I64:
@@ -131,7 +131,7 @@ class Program:
         starts = np.zeros(len(vaddrs), np.uint64)
         for row in np.unique(rows[rows >= 0]).tolist():
             inside = rows == row
-            bounds, places = self._table(row)
+            bounds, places = self._table(self.pieces[row])
             at = np.searchsorted(bounds, vaddrs[inside], side="right") - 1
             if len(bounds):
                 starts[inside] = np.where(at >= 0, (places if whole else bounds)[np.maximum(at, 0)], 0)
@@ -139,30 +139,29 @@ class Program:
 
     def starts_within(self, start: int, end: int) -> list[int]:
         """Return addresses in a range where another symbol names what follows, ascending."""
-        row = self._map.index(start)
-        bounds = self._table(row)[0] if row >= 0 else np.zeros(0, np.uint64)
+        piece = self._map.find(start)
+        bounds = np.zeros(0, np.uint64) if piece is None else self._table(piece)[0]
         low, high = np.searchsorted(bounds, np.array([start, end], np.uint64))
         return [int(vaddr) for vaddr in bounds[low:high]]
 
     def extents(self, place: int) -> tuple[U64, U64]:
         """Return where what a symbol names begins and ends, ascending: several parts if other symbols are inside."""
-        row = self._map.index(place)
-        if row < 0:
+        piece = self._map.find(place)
+        if piece is None:
             return np.zeros(0, np.uint64), np.zeros(0, np.uint64)
-        bounds, places = self._table(row)
+        bounds, places = self._table(piece)
         own = places == np.uint64(place)
-        return bounds[own], np.append(bounds[1:], np.uint64(self.pieces[row].addr + self.pieces[row].size))[own]
+        return bounds[own], np.append(bounds[1:], np.uint64(piece.addr + piece.size))[own]
 
-    def _table(self, row: int) -> tuple[U64, U64]:
+    def _table(self, piece: TextPiece) -> tuple[U64, U64]:
         """Return addresses in a piece where another symbol names what follows, ascending, and where each begins."""
-        if row not in self._tables:
-            piece = self.pieces[row]
+        if piece.addr not in self._tables:
             base, size = np.uint64(piece.addr), np.uint64(piece.size)
             bounds, places = (each + np.uint64(piece.owner.slide & TOP) for each in piece.owner.symbols.place_bounds)
             inside = bounds - base < size
             order = np.flatnonzero(inside)[np.argsort(bounds[inside], kind="stable")]
-            self._tables[row] = bounds[order], np.where(places - base < size, places, np.uint64(0))[order]
-        return self._tables[row]
+            self._tables[piece.addr] = bounds[order], np.where(places - base < size, places, np.uint64(0))[order]
+        return self._tables[piece.addr]
 
     def name_at(self, place: int) -> str:
         """Return the symbol that begins at an address; of a module as perf has it: ``sym [module]``."""
