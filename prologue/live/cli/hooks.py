@@ -10,12 +10,18 @@ from prologue.cli.arguments import require_html, shell_words
 from prologue.cli.reports import is_wanted, put_report
 from prologue.errors import UNDECIDED
 from prologue.live.audit.run import LIVE_RULES
-from prologue.live.hooks.expected import expected_by, load_expected
+from prologue.live.hooks.expected import Expected, expected_by, load_expected
 from prologue.live.hooks.judge import OF_LISTENERS
-from prologue.live.hooks.listing import HookListing
 from prologue.live.hooks.run import REPORTED, findings_of, read_hooks
 from prologue.live.memory.sources import open_memory
-from prologue.live.report.hooks import finding_lines, hooks_closing, hooks_data, hooks_text, unknown_lines
+from prologue.live.report.hooks import (
+    HookListing,
+    finding_lines,
+    hooks_closing,
+    hooks_data,
+    hooks_text,
+    unknown_lines,
+)
 from prologue.live.system.running_kernel import RunningKernel, open_running
 from prologue.outputs import require_other
 from prologue.rules.base import FAILING
@@ -28,9 +34,7 @@ def run(args: Namespace) -> int:
     require_other(args.output, *inputs)
     entries = None if args.expect is None else load_expected(args.expect)
     memory = open_memory(args.source, shell_words("--ssh-options", args.ssh_options), args.timeout)
-    listing = _listing(RunningKernel(open_running(args.vmlinux, memory), memory))
-    if entries is not None:
-        listing = listing.compared(entries, expected_by(listing.inventory, entries))
+    listing = _listing(RunningKernel(open_running(args.vmlinux, memory), memory), entries)
     wrong = any(finding.severity in FAILING for finding in listing.findings) or bool(listing.new)
     status = 1 if wrong else UNDECIDED if listing.not_known else 0
     if not is_wanted(args, passes=not wrong):
@@ -45,15 +49,18 @@ def run(args: Namespace) -> int:
     return status
 
 
-def _listing(kernel: RunningKernel) -> HookListing:
-    """Read what is attached, and judge it as an audit does."""
+def _listing(kernel: RunningKernel, entries: tuple[Expected, ...] | None) -> HookListing:
+    """Read what is attached, and judge it as an audit does; with ``entries``, also by what is expected."""
     inventory, judged = read_hooks(kernel, OF_LISTENERS)
     rules = {rule.code: rule for rule in LIVE_RULES if rule.code in REPORTED}
     findings, undecided = findings_of(inventory, judged, rules)
     # Of a list that was being changed, the inventory says it.
     gaps = [gap for gap in judged.not_known if gap.is_open and gap.what == OF_LISTENERS[0][0]]
     not_known = dict.fromkeys([*map(str, inventory.not_known), *map(str, gaps), *undecided])
-    return HookListing(inventory=inventory, findings=tuple(findings), not_known=tuple(not_known))
+    return HookListing(
+        inventory=inventory, findings=tuple(findings), not_known=tuple(not_known), entries=entries or (),
+        expected=None if entries is None else expected_by(inventory, entries),
+    )  # fmt: skip
 
 
 def _rendered(args: Namespace, listing: HookListing) -> str:

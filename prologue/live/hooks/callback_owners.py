@@ -1,4 +1,7 @@
-"""Callbacks that lead to code without an owner or of a kind that never listens there, and BPF programs that hide."""
+"""Callbacks that lead to code without an owner, of a kind that never listens there, or of a tainted module.
+
+And BPF programs that hide.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,9 @@ _OF_BPF: Final = {
     ("direct call", "trampoline"): "trampoline",
     ("ftrace_ops", "direct call"): "trampoline",
 }
+
+# TAINT_FORCED_MODULE, TAINT_OOT_MODULE, TAINT_UNSIGNED_MODULE (include/linux/panic.h, 5.10-7.3).
+_TAINTS: Final = {13: "unsigned", 12: "out-of-tree", 1: "loaded by force"}
 
 
 def without_owner(inventory: Inventory) -> Iterator[Hit]:
@@ -43,7 +49,8 @@ def without_owner(inventory: Inventory) -> Iterator[Hit]:
             else:
                 doubtful.append(f"{message} ({owners.name(place)})")
         for role, vaddr in listener.callbacks:
-            if not vaddr or (is_hidden and _is_of_bpf(owners, vaddr)):
+            # No list has the code of a program that left them all.
+            if not vaddr or (is_hidden and owners.memory_of_bpf(vaddr) is not None):
                 continue
             if wrong := _wrong(inventory, listener, role, vaddr):
                 message = f"{called(listener)}: its {role} is {owners.name(vaddr)}, {wrong}"
@@ -52,7 +59,8 @@ def without_owner(inventory: Inventory) -> Iterator[Hit]:
                 doubtful.append(f"{called(listener)}: its {role} {owners.name(vaddr)} is on no list of BPF")
         # While a direct call is moved, an ftrace_ops for that has one (``__modify_ftrace_direct``).
         is_moving = inventory.objects.variables.is_held("direct_mutex")
-        if _calls_directly(listener) and "DIRECT" not in listener.flags and not is_moving:
+        calls_directly = any(role == "direct call" for role, _ in listener.callbacks)
+        if calls_directly and "DIRECT" not in listener.flags and not is_moving:
             yield Hit(place, f"{called(listener)} has a direct call, and is not DIRECT")
     yield from _events(inventory.objects, owners)
     if doubtful:
@@ -64,7 +72,10 @@ def _wrong(inventory: Inventory, listener: Listener, role: str, vaddr: int) -> s
     owners = inventory.owners
     owner, part = owners.of(vaddr), owners.part(vaddr)
     if owner is None:
-        return f"which has no owner{_whose(inventory, vaddr)}"
+        module = next((module for module in inventory.unlisted if module.has(vaddr)), None)
+        return (
+            f"which has no owner{f': in the module {module.name}, which the list of modules lacks' if module else ''}"
+        )
     if owners.is_inside_function(vaddr):  # of a handler that was freed, something else may have the memory
         return "inside of a function"
     if owner == KERNEL:
@@ -77,10 +88,6 @@ def _wrong(inventory: Inventory, listener: Listener, role: str, vaddr: int) -> s
     if owner != BPF and of_bpf == "program":
         return f"which is no code of BPF, and of {owner}"
     return ""
-
-
-def _calls_directly(listener: Listener) -> bool:
-    return any(role == "direct call" for role, _ in listener.callbacks)
 
 
 def _events(objects: Objects, owners: Owners) -> Iterator[Hit]:
@@ -108,13 +115,6 @@ def _is_hidden_program(owners: Owners, listener: Listener) -> bool:
     )
 
 
-def _is_of_bpf(owners: Owners, vaddr: int) -> bool:
-    """Return whether BPF got the memory: no list has the code of a program that left them all."""
-    return any(pack.start <= vaddr < pack.end for pack in owners.packs or ()) or any(
-        area.start <= vaddr < area.end and owners.is_area_of_bpf(area) for area in owners.areas or ()
-    )
-
-
 def called(listener: Listener) -> str:
     """Say what a listener is, and where it listens, for messages."""
     name = f" {listener.name}" if listener.name else ""
@@ -129,6 +129,18 @@ def called(listener: Listener) -> str:
     return f"{listener.kind}{name} at {listener.at:#x}{where}"
 
 
-def _whose(inventory: Inventory, vaddr: int) -> str:
-    module = next((module for module in inventory.unlisted if module.has(vaddr)), None)
-    return f": in the module {module.name}, which the list of modules lacks" if module else ""
+def of_tainted_modules(inventory: Inventory) -> Iterator[Hit]:
+    """Yield listeners with code of a module that is unsigned, out of tree, or was loaded by force: one for each."""
+    tainted = {
+        module: words
+        for module in inventory.owners.modules
+        if (words := [word for bit, word in _TAINTS.items() if module.taints >> bit & 1])
+    }
+    for listener in inventory.listeners if tainted else ():
+        for role, vaddr in listener.callbacks:
+            module = next((each for each in tainted if any(vaddr in part for part in each.text)), None)
+            if module is not None:
+                why = f"of the module {module.name}, which is {' and '.join(tainted[module])}"
+                message = f"{called(listener)}: its {role} is {inventory.owners.name(vaddr)}, {why}"
+                yield Hit(place_of_listener(listener), message)
+                break

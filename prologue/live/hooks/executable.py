@@ -13,11 +13,10 @@ from typing import Final
 import numpy as np
 
 from prologue.arrays import Bool, runs_of
-from prologue.live.hooks.areas import Pack, VmapArea
+from prologue.live.hooks.areas import VmapArea
 from prologue.live.hooks.contents import unlisted_code
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.modules import MODULES_CHANGE
-from prologue.live.hooks.modules_leaving import InitText, init_text_leaving
 from prologue.live.hooks.owners import Owners
 from prologue.live.hooks.page_tables import ExecutablePages, PageTables
 from prologue.live.structs.ftrace_lists import read_records
@@ -29,6 +28,9 @@ from prologue.words import counted
 # Functions of which one is the caller of an area of a module, depending on what the compiler inlines (6.1-7.3).
 _LOADERS: Final = ("load_module+", "move_module+", "layout_and_allocate", "module_alloc+", "module_memory_alloc",
                    "execmem_alloc+", "execmem_vmalloc")  # fmt: skip
+_PENDING: Final = 1  # WORK_STRUCT_PENDING (include/linux/workqueue.h)
+_LIVE: Final = 0  # MODULE_STATE_LIVE
+_FREED_BASES: Final = ("mod_initfree.init_text", "mod_initfree.module_init")  # since 6.4, and before
 _MASK: Final = (1 << 64) - 1
 
 
@@ -58,21 +60,21 @@ def unowned(inventory: Inventory) -> Iterator[Hit]:
     free, unlisted = list[int](), 0
     for page, linear in zip(pages.vaddrs[is_free].tolist(), is_linear[is_free].tolist(), strict=True):
         if linear or not owners.owns_page(page, pages.size):
-            area = None if linear else _area_of_bpf(owners, page)
+            area = None if linear else owners.memory_of_bpf(page)
             if area is None:
                 free.append(page)
             elif isinstance(area, VmapArea) and not any(owners.ranges_in(area.start, area.end)):
                 unlisted += pages.size
-    leaving: InitText | None = None
+    leaving: tuple[frozenset[int], str] | None = None
     for run in runs_of(np.array(free, np.uint64), pages.size):
         start, end = int(run[0]), int(run[-1]) + pages.size
         area = next((candidate for candidate in owners.areas if candidate.start <= start < candidate.end), None)
         if area is not None and _may_be_init(objects, owners, area):
-            leaving = leaving or init_text_leaving(objects)
-            if leaving.has(area.start):
+            starts, why_open = leaving = leaving or _init_text_leaving(objects)
+            if area.start in starts:
                 continue
-            if leaving.why_open:
-                doubtful.append(f"{end - start:,} bytes at {start:#x}: {leaving.why_open}")
+            if why_open:
+                doubtful.append(f"{end - start:,} bytes at {start:#x}: {why_open}")
                 continue
         yield Hit(start, _message(owners, pages, start, end, area))
     for start, count in _filled_padding(kernel, objects, pages.size):
@@ -93,13 +95,6 @@ def _message(owners: Owners, pages: ExecutablePages, start: int, end: int, area:
     return f"{end - start:,} bytes at {start:#x} are executable{more}{by}, and have no owner"
 
 
-def _area_of_bpf(owners: Owners, page: int) -> Pack | VmapArea | None:
-    """Return the pack or area that BPF got for a page; None if it got none."""
-    packs = (pack for pack in owners.packs or () if pack.start <= page < pack.end)
-    areas = (area for area in owners.areas or () if area.start <= page < area.end and owners.is_area_of_bpf(area))
-    return next(packs, None) or next(areas, None)
-
-
 def _may_be_init(objects: Objects, owners: Owners, area: VmapArea) -> bool:
     """Return whether the loader of modules got the area, and ftrace has no record of a function in it.
 
@@ -113,6 +108,37 @@ def _may_be_init(objects: Objects, owners: Owners, area: VmapArea) -> bool:
     except NotKnownError:
         return True
     return not ((records.places >= np.uint64(area.start)) & (records.places < np.uint64(area.end))).any()
+
+
+def _init_text_leaving(objects: Objects) -> tuple[frozenset[int], str]:
+    """Return where areas of init text begin that will be freed, and why others may be freed soon, too (or "").
+
+    ``do_init_module`` puts it on ``init_free_list`` and queues ``init_free_wq``; ``do_free_init`` takes the whole list,
+    waits for RCU, and frees (kernel/module/main.c; kernel/module.c in 5.10). Whatever cannot be read leaves it open.
+    """
+    try:
+        path = next((path for path in _FREED_BASES if objects.knows(path)), _FREED_BASES[0])
+        entries = objects.hash_entries(objects.place("init_free_list"), "mod_initfree.node")
+        starts = frozenset(objects.get(entry, path) for entry in entries)
+        work = objects.place("init_free_wq")
+        if objects.get(work, "work_struct.data") & _PENDING or _runs(objects, work):
+            return starts, "init text of a module that is being freed"
+        modules = objects.entries(objects.place("modules"), "module.list")
+        if any(objects.get(module, "module.state", 4) != _LIVE for module in modules):
+            return starts, "text of a module that is being loaded or unloaded"
+    except NotKnownError as error:
+        return frozenset(), f"init text of a module that is about to be freed ({error})"
+    return starts, ""
+
+
+def _runs(objects: Objects, work: int) -> bool:
+    """Return whether a worker of any pool has the work in hand (kernel/workqueue_internal.h, 5.10-7.3)."""
+    pools = objects.place("worker_pool_idr") + objects.offset("idr.idr_rt")
+    return any(
+        objects.get(worker, "worker.current_work") == work
+        for pool in objects.array_entries(pools)
+        for worker in objects.entries(pool + objects.offset("worker_pool.workers"), "worker.node")
+    )
 
 
 def _of_image(kernel: RunningKernel, objects: Objects, pages: ExecutablePages) -> Bool:

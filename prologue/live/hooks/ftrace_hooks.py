@@ -44,7 +44,7 @@ def read_ops_hash(objects: Objects, ops: int) -> OpsHash:
     """Return both hashes of an ``ftrace_ops``; errors as ``read_hash``."""
     hashes = objects.get(ops, "ftrace_ops.func_hash")
     places = (objects.get(hashes, f"ftrace_ops_hash.{name}_hash") for name in ("filter", "notrace"))
-    return OpsHash(*(frozenset(read_hash(objects, place).functions) for place in places))
+    return OpsHash(*(frozenset(read_hash(objects, place)) for place in places))
 
 
 def read_one_ops(objects: Objects, ops: int) -> Listener:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from prologue.live.hooks.callback_owners import without_owner
+from prologue.live.hooks.callback_owners import of_tainted_modules, without_owner
 from prologue.live.hooks.contents import foreign_code
 from prologue.live.hooks.direct_views import disputed_direct_calls
 from prologue.live.hooks.executable import unowned
@@ -14,7 +14,6 @@ from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.livepatch_views import hidden_patches
 from prologue.live.hooks.module_views import hidden_modules
 from prologue.live.hooks.readonly import changed_data
-from prologue.live.hooks.tainted import of_tainted_modules
 from prologue.live.hooks.timers import timers_without_owner
 from prologue.live.structs.objects import NotKnown, noted
 from prologue.rules.base import Hit

@@ -20,7 +20,6 @@ from prologue.live.structs.objects import NotKnownError, NotReadError, Objects
 _NAME: Final = 56  # MODULE_NAME_LEN (64-bit kernels)
 _MEMORIES: Final = 7  # MOD_MEM_NUM_TYPES (6.4-7.3)
 _TEXT, _INIT_TEXT = 0, 4  # MOD_TEXT, MOD_INIT_TEXT
-_FIRST_INIT: Final = 4  # MOD_INIT_TEXT and what follows it are init
 _MOST_SYMBOLS: Final = 1 << 20
 _KIND = 15  # of st_info
 _STATES: Final = ("live", "coming", "going", "unformed")  # enum module_state

@@ -143,13 +143,19 @@ class Owners:
             return True
         if any(pack.start <= code.start < pack.end for pack in self.packs):
             return any(pack.uses(code.start, code.end) for pack in self.packs)
-        return any(area.start <= code.start < code.end <= area.end and self.is_area_of_bpf(area, long=True)
+        return any(area.start <= code.start < code.end <= area.end and self._is_area_of_bpf(area, long=True)
                    for area in self.areas)  # fmt: skip
 
-    def is_area_of_bpf(self, area: VmapArea, *, long: bool = False) -> bool:
+    def _is_area_of_bpf(self, area: VmapArea, *, long: bool = False) -> bool:
         """Return whether BPF allocated an area by its caller, also one for a ``long`` program; not one of a pack."""
         allocators = _OF_LONG_PROGRAMS if long else _BPF_ALLOCATORS
         return bool(area.caller) and self.name(area.caller).startswith(allocators)
+
+    def memory_of_bpf(self, vaddr: int) -> Pack | VmapArea | None:
+        """Return the pack or area that BPF got for an address; None if it got none."""
+        packs = (pack for pack in self.packs or () if pack.start <= vaddr < pack.end)
+        areas = (area for area in self.areas or () if area.start <= vaddr < area.end and self._is_area_of_bpf(area))
+        return next(packs, None) or next(areas, None)
 
     def _of_kprobes(self) -> Iterator[OwnedRange]:
         """Yield pages with the copies of instructions that kprobes stand on."""

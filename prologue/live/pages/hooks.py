@@ -12,11 +12,11 @@ from prologue.gate.identity import verification_date
 from prologue.live.audit.audited import OwnedWords
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.listener import Listener
-from prologue.live.hooks.listing import HookListing
 from prologue.live.pages.text_map import map_of_strips
 from prologue.live.report.hooks import (
     FUNCTION_HEAD,
     LISTENER_HEAD,
+    HookListing,
     finding_lines,
     function_rows,
     hooks_closing,

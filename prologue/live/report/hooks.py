@@ -2,21 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from prologue.live.hooks.by_function import EVERYWHERE, Called, CalledFunction, functions_of
+from prologue.live.hooks.expected import Expected
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.listener import Listener
-from prologue.live.hooks.listing import HookListing
 from prologue.report.findings import finding_data
 from prologue.report.findings import finding_lines as lines_of_findings
 from prologue.report.printable import printable
 from prologue.report.tables import table_lines
+from prologue.rules.base import Finding
 from prologue.words import counted
 
 SCHEMA: Final = "prologue.live-hooks/1"
 _FEW: Final = 3  # functions of a listener that a line names
 _LINES: Final = 40  # functions that the second table names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookListing:
+    """An inventory; ``not_known`` are its gaps, and what could not be decided.
+
+    ``expected`` has by number of the listener which of ``entries`` covers it, None if nothing was said to be expected.
+    """
+
+    inventory: Inventory
+    findings: tuple[Finding, ...] = ()
+    not_known: tuple[str, ...] = ()
+    entries: Sequence[Expected] = ()
+    expected: Mapping[int, Expected] | None = None
+
+    @property
+    def unused(self) -> list[Expected]:
+        """Entries that cover nothing."""
+        used = set((self.expected or {}).values())
+        return [entry for entry in self.entries if entry not in used]
+
+    @property
+    def new(self) -> tuple[Listener, ...]:
+        """Listeners that no entry covers; none if nothing was said to be expected."""
+        if self.expected is None:
+            return ()
+        return tuple(each for number, each in enumerate(self.inventory.listeners) if number not in self.expected)
 
 
 def hooks_data(listing: HookListing) -> dict[str, Any]:

@@ -32,13 +32,6 @@ class LiveRecords(NamedTuple):
     flags: U64
 
 
-class Hash(NamedTuple):
-    """An ``ftrace_hash``: functions by the run-time address of their second slot, ascending, and what each leads to."""
-
-    functions: tuple[int, ...]
-    direct: tuple[int, ...]
-
-
 def registered(objects: Objects) -> Iterator[int]:
     """Yield every ``ftrace_ops`` on the list, in the order in which they are called."""
     here, end, seen = objects.variable("ftrace_ops_list"), objects.place("ftrace_list_end"), set[int]()
@@ -72,23 +65,25 @@ def direct_targets(objects: Objects) -> dict[int, int]:
     Empty if the kernel has no such table.
     """
     table = objects.variable("direct_functions") if objects.has("direct_functions") else 0
-    return dict(zip(*read_hash(objects, table), strict=True))
+    return read_hash(objects, table)
 
 
-def read_hash(objects: Objects, place: int) -> Hash:
-    """Return every bucket of the hash at ``place``; empty for none.
+def read_hash(objects: Objects, place: int) -> dict[int, int]:
+    """Return the functions of the ``ftrace_hash`` at ``place``, by their second slots, and what each leads to.
+
+    Ascending run-time addresses; none if there is no hash.
 
     Raises:
         NotKnownError: memory or types do not have it, or its count is not that of its entries.
 
     """
     if not place:
-        return Hash((), ())
+        return {}
     bits, count = objects.get(place, "ftrace_hash.size_bits"), objects.get(place, "ftrace_hash.count")
     if bits > _MOST_BITS or count > MOST_PLACES:
         raise NotReadError(f"an ftrace_hash of 2^{bits} buckets and {count:,} entries at {place:#x}")
     if not count:
-        return Hash((), ())
+        return {}
     buckets = np.frombuffer(objects.read(objects.get(place, "ftrace_hash.buckets"), 8 << bits), "<u8")
     to_ip = objects.offset("ftrace_func_entry.ip")
     to_direct = objects.offset("ftrace_func_entry.direct") if objects.knows("ftrace_func_entry.direct") else None
@@ -103,8 +98,7 @@ def read_hash(objects: Objects, place: int) -> Hash:
                 raise NotReadError(f"the ftrace_hash at {place:#x} counts {count:,} entries, and has more")
     if len(entries) != count:
         raise NotReadError(f"the ftrace_hash at {place:#x} counts {count:,} entries, and has {len(entries):,}")
-    entries.sort()
-    return Hash(tuple(ip for ip, _ in entries), tuple(direct for _, direct in entries))
+    return dict(sorted(entries))
 
 
 def read_records(objects: Objects) -> LiveRecords:
