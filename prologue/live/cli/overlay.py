@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
 from prologue.cli.arguments import shell_words
 from prologue.cli.parallel import print_errors
+from prologue.elf.notes import gnu_build_id
 from prologue.errors import OutputError, UsageError
+from prologue.live.memory.base import KernelInfo
 from prologue.live.memory.sources import open_memory
-from prologue.live.overlay.overlay_bare import OverlaidBare, overlay_bare
-from prologue.live.overlay.overlay_kernel import OverlaidKernel, overlay_kernel
-from prologue.live.overlay.overlay_module import OverlaidModule, OverlaidModules, overlay_modules
-from prologue.live.overlay.overlay_text import SectionText
+from prologue.live.overlay.overlay_kernel import overlay_kernel
+from prologue.live.overlay.overlay_module import OverlaidModules, overlay_modules
+from prologue.live.overlay.overlay_text import OverlaidFile, SectionText
+from prologue.live.system.bare_kernel import BareKernel, read_bare_kernel
 from prologue.live.system.module_files import module_files
 from prologue.live.system.running_system import RunningSystem
+from prologue.outputs import new_file, require_other
 from prologue.report.terminal import warn
 from prologue.words import counted
 
@@ -40,12 +44,13 @@ def run(args: Namespace) -> int:
         kernel = overlay_kernel(system, args.output / "vmlinux", runtime=runtime)
         modules = overlay_modules(system, args.output)
     if args.json:
-        data = {"schema": SCHEMA, "source": args.source, **_kernel_data(kernel)}
+        data = {"schema": SCHEMA, "source": args.source, **_kernel_data(system, kernel, runtime=runtime)}
         print(json.dumps(data | ({} if modules is None else _modules_data(modules)), indent=2))
     elif not args.quiet:
-        print(_kernel_text(kernel))
-        if modules is not None:
-            _print_modules(modules)
+        print(_kernel_text(system, kernel, runtime=runtime))
+        for module in () if modules is None else modules.written:
+            words, changed = (sum(getattr(s, name) for s in module.sections) for name in ("words", "changed"))
+            print(f"{module.path}: {changed:,} of {words:,} {_differ(words)} from the file")
     _warn(args.source, kernel, modules)
     errors = () if modules is None else modules.errors
     print_errors([(error.message, str(error)) for error in errors])
@@ -61,62 +66,65 @@ def _require_no_file(args: Namespace) -> None:
 
 
 def _run_bare(args: Namespace) -> int:
+    """Write text and symbols of memory, readable by its owner only: run-time addresses say where the kernel is."""
     _require_no_file(args)
-    source = args.without_vmlinux
+    source, out = args.without_vmlinux, args.output
     memory = open_memory(source, shell_words("--ssh-options", args.ssh_options), args.timeout)
-    written = overlay_bare(memory, args.output)
+    require_other(out, Path(memory.name))
+    kernel = read_bare_kernel(memory)
+    with new_file(out, mode=0o600) as temporary:
+        temporary.write_bytes(kernel.image.content)
     if args.json:
-        print(json.dumps({"schema": SCHEMA, "source": source, **_bare_data(written)}, indent=2))
+        print(json.dumps({"schema": SCHEMA, "source": source, **_bare_data(out, memory.info, kernel)}, indent=2))
     elif not args.quiet:
-        print(_bare_text(written))
-    for what, size in written.kernel.missing.items():
+        print(_bare_text(out, memory.info, kernel))
+    for what, size in kernel.missing.items():
         words = counted(size // 4, "word") + (" or more" if what.startswith("[") else "")
-        warn(f"{source}: has no memory for {words} of {what}: not in {written.path}")
-    if written.kernel.unlisted:
-        warn(f"{source}: {written.kernel.unlisted}: text of modules and of BPF programs is not in {written.path}")
-    for text in written.kernel.texts:
+        warn(f"{source}: has no memory for {words} of {what}: not in {out}")
+    if kernel.unlisted:
+        warn(f"{source}: {kernel.unlisted}: text of modules and of BPF programs is not in {out}")
+    for text in kernel.texts:
         if text.zeros:
             zeros = counted(text.zeros, "word")
             warn(f"{source}: has pages of zeros for {zeros} of {text.name}: wiped, or not read")
     return 0
 
 
-def _bare_data(written: OverlaidBare) -> dict[str, Any]:
+def _bare_data(out: Path, info: KernelInfo, kernel: BareKernel) -> dict[str, Any]:
     return {
-        "output": str(written.path),
-        "release": written.release or None,
-        "build_id": written.build_id,
+        "output": str(out),
+        "release": info.release or None,
+        "build_id": info.build_id,
         "at": "runtime",
-        "symbols": written.kernel.symbols,
+        "symbols": kernel.symbols,
         "sections": [
             {"name": text.name, "vaddr": hex(text.vaddr), "words": len(text.data) // 4, "zeros": text.zeros,
              "unstable": text.unstable}
-            for text in written.kernel.texts
+            for text in kernel.texts
         ],
-        "missing": {name: size // 4 for name, size in written.kernel.missing.items()},
-        "unlisted": written.kernel.unlisted or None,
+        "missing": {name: size // 4 for name, size in kernel.missing.items()},
+        "unlisted": kernel.unlisted or None,
     }  # fmt: skip
 
 
-def _bare_text(written: OverlaidBare) -> str:
-    release = f"{written.release}, " if written.release else ""
-    lines = [f"{written.path}: {release}{counted(written.kernel.symbols, 'symbol')}, run-time addresses"]
-    words: dict[str, int] = {}
-    for text in written.kernel.texts:
-        words[text.name] = words.get(text.name, 0) + len(text.data) // 4
+def _bare_text(out: Path, info: KernelInfo, kernel: BareKernel) -> str:
+    release = f"{info.release}, " if info.release else ""
+    lines = [f"{out}: {release}{counted(kernel.symbols, 'symbol')}, run-time addresses"]
+    words = Counter[str]()
+    for text in kernel.texts:
+        words[text.name] += len(text.data) // 4
     lines += [f"  {name:<16}{count:>9,} {'word' if count == 1 else 'words'}" for name, count in words.items()]
-    unstable = sum(text.unstable for text in written.kernel.texts)
+    unstable = sum(text.unstable for text in kernel.texts)
     return "\n".join(
         lines + ([f"  {counted(unstable, 'word')} still changed after several readings"] if unstable else [])
     )
 
 
-def _warn(source: str, kernel: OverlaidKernel, modules: OverlaidModules | None) -> None:
+def _warn(source: str, kernel: OverlaidFile, modules: OverlaidModules | None) -> None:
     """Say, also if the report is not wanted, where a copy may not have what runs, or where there is none."""
     if modules and modules.missing:
         warn(f"{source}: loaded, but without a file there: {', '.join(modules.missing)}")
-    written: list[OverlaidKernel | OverlaidModule] = [kernel, *(modules.written if modules else ())]
-    for copy in written:
+    for copy in (kernel, *(modules.written if modules else ())):
         for section in copy.sections:
             missing, zeros = (counted(count, "word") for count in (section.missing, section.zeros))
             if section.missing:
@@ -135,13 +143,13 @@ def _make_directory(path: Path) -> None:
         raise OutputError(reason, path=path) from error
 
 
-def _kernel_data(kernel: OverlaidKernel) -> dict[str, Any]:
+def _kernel_data(system: RunningSystem, kernel: OverlaidFile, *, runtime: bool) -> dict[str, Any]:
     return {
         "output": str(kernel.path),
-        "release": kernel.release or None,
-        "build_id": kernel.build_id,
-        "slide": hex(kernel.slide),
-        "at": "runtime" if kernel.runtime else "link",
+        "release": system.memory.info.release or None,
+        "build_id": gnu_build_id(system.image),
+        "slide": hex(system.kernel.slide),
+        "at": "runtime" if runtime else "link",
         "sections": [_section_data(section) for section in kernel.sections],
     }
 
@@ -160,15 +168,10 @@ def _modules_data(modules: OverlaidModules) -> dict[str, Any]:
     return {"modules": written, "missing": list(modules.missing), "failed": len(modules.errors)}
 
 
-def _print_modules(modules: OverlaidModules) -> None:
-    for module in modules.written:
-        words, changed = (sum(getattr(s, name) for s in module.sections) for name in ("words", "changed"))
-        print(f"{module.path}: {changed:,} of {words:,} {_differ(words)} from the file")
-
-
-def _kernel_text(kernel: OverlaidKernel) -> str:
-    release = f"{kernel.release}, " if kernel.release else ""
-    slide = f"slide {kernel.slide:#x}" + (", added to all addresses" if kernel.runtime and kernel.slide else "")
+def _kernel_text(system: RunningSystem, kernel: OverlaidFile, *, runtime: bool) -> str:
+    release, distance = system.memory.info.release, system.kernel.slide
+    release = f"{release}, " if release else ""
+    slide = f"slide {distance:#x}" + (", added to all addresses" if runtime and distance else "")
     return "\n".join([f"{kernel.path}: {release}{slide}", *map(_section_text, kernel.sections)])
 
 

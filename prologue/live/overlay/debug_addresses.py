@@ -57,7 +57,11 @@ def _in_section(image: ElfImage, section: Section, low: int, high: int) -> I64:
         places.append(start + _in_bytes(image.read(start, size), low, high))
         page = start & -4096
         image.drop_pages(page, _CHUNK)
-    return _drop_overlapping(np.concatenate(places))
+    offsets = np.concatenate(places)
+    # Two that overlap cannot both be addresses, and one must not spoil the other: the first counts.
+    while len(near := np.flatnonzero(np.diff(offsets) < 8)):
+        offsets = np.delete(offsets, near[0] + 1)
+    return offsets
 
 
 def _in_bytes(data: bytes, low: int, high: int) -> I64:
@@ -71,10 +75,3 @@ def _in_bytes(data: bytes, low: int, high: int) -> I64:
         values: U64 = unaligned(data, 8)[index]
         places.append(index[(values >= np.uint64(low)) & (values <= np.uint64(high))])
     return np.sort(np.concatenate(places))
-
-
-def _drop_overlapping(offsets: I64) -> I64:
-    """Drop offsets inside of the address before: both cannot be addresses, and one must not spoil the other."""
-    while len(near := np.flatnonzero(np.diff(offsets) < 8)):
-        offsets = np.delete(offsets, near[0] + 1)
-    return offsets

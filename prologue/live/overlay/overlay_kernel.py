@@ -5,30 +5,16 @@ Addresses are those of the file, or those of the running kernel (``live/overlay/
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
-from prologue.elf.notes import gnu_build_id
-from prologue.live.overlay.overlay_text import SectionText, section_text
+from prologue.live.overlay.overlay_text import OverlaidFile, section_text
 from prologue.live.overlay.runtime import carry_out, find_moves
 from prologue.live.system.running_system import RunningSystem
 from prologue.outputs import new_file, require_other
 from prologue.patching.copying import copied_meanwhile
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OverlaidKernel:
-    """A vmlinux that was written; ``slide`` in bytes, ``runtime`` if its addresses have it."""
-
-    path: Path
-    release: str
-    build_id: str
-    slide: int
-    runtime: bool
-    sections: tuple[SectionText, ...]
-
-
-def overlay_kernel(system: RunningSystem, out: Path, *, runtime: bool = False) -> OverlaidKernel:
+def overlay_kernel(system: RunningSystem, out: Path, *, runtime: bool = False) -> OverlaidFile:
     """Write a copy of the vmlinux whose executable sections hold what memory has.
 
     Its addresses stay, or become those at which the kernel runs (``runtime``).
@@ -39,8 +25,8 @@ def overlay_kernel(system: RunningSystem, out: Path, *, runtime: bool = False) -
         OutputError: ``out`` is an input, a link or no regular file, or cannot be written.
 
     """
-    image, memory, vmlinux = system.image, system.memory, system.image.path
-    require_other(out, vmlinux, Path(memory.name))
+    image, vmlinux = system.image, system.image.path
+    require_other(out, vmlinux, Path(system.memory.name))
     with new_file(out, like=vmlinux) as temporary, copied_meanwhile(vmlinux, temporary) as wait:
         slide = system.kernel.slide
         sections = tuple(section_text(image, live, slide) for live in system.kernel.live_text.live.values())
@@ -55,11 +41,4 @@ def overlay_kernel(system: RunningSystem, out: Path, *, runtime: bool = False) -
             stream.flush()
             if moves is not None:
                 carry_out(moves, stream.fileno())
-    return OverlaidKernel(
-        path=out,
-        release=memory.info.release,
-        build_id=gnu_build_id(image),
-        slide=slide,
-        runtime=runtime,
-        sections=sections,
-    )
+    return OverlaidFile("kernel", out, sections)

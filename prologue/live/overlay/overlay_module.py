@@ -13,7 +13,7 @@ from typing import NamedTuple
 from prologue.elf.sections import SHF_ALLOC, SHF_EXECINSTR, Section
 from prologue.elf.structs import PHDR, SHDR
 from prologue.errors import PrologueError
-from prologue.live.overlay.overlay_text import SectionText, section_text
+from prologue.live.overlay.overlay_text import OverlaidFile, SectionText, section_text
 from prologue.live.system.module_files import ModuleFile
 from prologue.live.system.running_module import RunningModule
 from prologue.live.system.running_system import RunningSystem
@@ -24,23 +24,15 @@ _E_PHOFF, _E_SHOFF, _E_PHENTSIZE = 32, 40, 54
 _PT_LOAD, _SHT_NOBITS = 1, 8
 
 
-class OverlaidModule(NamedTuple):
-    """A module that was written."""
-
-    name: str
-    path: Path
-    sections: tuple[SectionText, ...]
-
-
 class OverlaidModules(NamedTuple):
     """Modules that were written, names of loaded ones that have no file, and what went wrong with others."""
 
-    written: tuple[OverlaidModule, ...]
+    written: tuple[OverlaidFile, ...]
     missing: tuple[str, ...]
     errors: tuple[PrologueError, ...]
 
 
-def overlay_module(module: RunningModule, out: Path) -> OverlaidModule:
+def overlay_module(module: RunningModule, out: Path) -> OverlaidFile:
     """Write a module as it runs.
 
     Raises:
@@ -56,13 +48,13 @@ def overlay_module(module: RunningModule, out: Path) -> OverlaidModule:
     _add_segments(content, len(module.image.sections))
     with new_file(out) as temporary:
         temporary.write_bytes(content)
-    return OverlaidModule(module.placed.loaded.name, out, tuple(sections))
+    return OverlaidFile(module.placed.loaded.name, out, tuple(sections))
 
 
 def overlay_modules(system: RunningSystem, out: Path) -> OverlaidModules:
     """Write every loaded module that has a file to ``out``/NAME.ko."""
 
-    def overlay(file: ModuleFile) -> OverlaidModule:
+    def overlay(file: ModuleFile) -> OverlaidFile:
         name = file.loaded.name
         path = out / f"{name}.ko"
         require_other(path, Path(system.memory.name), *(system.files or {}).get(name, ()))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,6 +38,14 @@ class SectionText:
     def taken(self) -> int:
         """Words that are memory's."""
         return self.words - self.kept
+
+
+class OverlaidFile(NamedTuple):
+    """A vmlinux or module that was written."""
+
+    name: str
+    path: Path
+    sections: tuple[SectionText, ...]
 
 
 def section_text(image: ElfImage, live: LiveSection, slide: int, relocated: U64 | None = None) -> SectionText:
