@@ -15,7 +15,8 @@ from prologue.kernel.kernel import Kernel
 from prologue.live.audit.breakpoints import find_breakpoints
 from prologue.live.audit.ftrace_state import registered_ops
 from prologue.live.memory.base import Memory
-from prologue.live.memory.ranges import KERNEL_HALF, UnmappedError
+from prologue.live.memory.ranges import KERNEL_HALF
+from prologue.live.memory.reading import read_if_there
 from prologue.live.memory.state import BTF_BEGIN, BTF_END, FTRACE_CALLER, LIST_HEADS
 from prologue.live.memory.take import Structures
 from prologue.live.structs.ftrace_lists import LiveRecords, direct_call_offset, direct_targets, read_records
@@ -61,19 +62,12 @@ def starts_by_kernel(memory: Memory) -> ListStarts:
     anchors = state.anchors()
     heads: Mapping[str, int] = {name: anchors[name] for name in LIST_HEADS if name in anchors}
     begin, end = anchors.get(BTF_BEGIN, 0), anchors.get(BTF_END, 0)
-    btf = _read(memory, begin, end - begin) if begin and 0 < end - begin <= _MOST_BTF and heads else None
+    btf = read_if_there(memory, begin, end - begin) if begin and 0 < end - begin <= _MOST_BTF and heads else None
     layouts = _by_btf(btf, memory.name) or by_release(version_of(memory.info.release or state.release), realtime=False)
     place = anchors.get(FTRACE_CALLER)
     return ListStarts(
-        heads, layouts, _direct_offsets(layouts, _read(memory, place, _CALLER) if place and heads else None)
+        heads, layouts, _direct_offsets(layouts, read_if_there(memory, place, _CALLER) if place and heads else None)
     )
-
-
-def _read(memory: Memory, vaddr: int, size: int) -> bytes | None:
-    try:
-        return memory.read(vaddr, size)
-    except UnmappedError:
-        return None
 
 
 def _by_btf(data: bytes | None, name: str) -> Layouts | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from prologue.errors import InputError
 from prologue.live.memory.ranges import Range
@@ -72,13 +72,6 @@ class Memory(Protocol):
             InputError: this source does not say, or hides addresses.
 
         """
-
-
-class SecondReading(NamedTuple):
-    """A range that was read again; ``unstable`` if its bytes differed a moment ago, and are as before now."""
-
-    data: bytes
-    unstable: bool
 
 
 def read_vmcoreinfo(text: bytes, name: str) -> KernelInfo:

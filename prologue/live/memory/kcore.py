@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from prologue.errors import InputError
-from prologue.live.memory.base import SecondReading
 from prologue.live.memory.blocks import GET, KCORE, SUM, SUMMED, SUMS, chunks, get_commands, is_sum, sum_command
 from prologue.live.memory.core import CoreFile, CoreMemory
 from prologue.live.memory.ranges import PAGE, Range
@@ -134,8 +133,13 @@ class RemoteKcore(AskedMemory):
         places = [(self.core.place_of(*piece), piece.size) for piece in ranges]
         return self._dd_all([Range(offset, size) for offset, size in places])
 
-    def read_again(self, ranges: Sequence[Range], before: Sequence[bytes]) -> list[SecondReading]:
-        """Read the present memory; only pieces whose checksum is not that of ``before`` are sent."""
+    def read_again(self, ranges: Sequence[Range], before: Sequence[bytes]) -> list[tuple[bytes, bool]]:
+        """Read the present memory; only pieces whose checksum is not that of ``before`` are sent.
+
+        Returns:
+            The bytes of each range, and whether they differed a moment ago, and are as before now.
+
+        """
         wanted: list[tuple[int, Range, bool]] = []  # number of the range, place in the file, whether its sum differed
         unstable = [False] * len(ranges)
         readings = [bytearray(data) for data in before]
@@ -154,7 +158,7 @@ class RemoteKcore(AskedMemory):
             where = slice(piece.vaddr - places[k], piece.end - places[k])
             unstable[k] |= differed and data == before[k][where]
             readings[k][where] = data
-        return [SecondReading(bytes(data), changed) for data, changed in zip(readings, unstable, strict=True)]
+        return list(zip(map(bytes, readings), unstable, strict=True))
 
     def _same(self, pieces: Sequence[tuple[Range, bytes]]) -> list[bool | None]:
         """Return whether each piece of the file still has those bytes; None if there is no sum that says so."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from prologue.live.memory.base import Memory, SecondReading
+from prologue.live.memory.base import Memory
 from prologue.live.memory.kcore import RemoteKcore
 from prologue.live.memory.ranges import PAGE, Range, UnmappedError
 
@@ -70,14 +71,14 @@ def read_until_stable(
 
 def _read_again(
     memory: Memory, ranges: Sequence[Range], before: Sequence[bytes]
-) -> tuple[list[SecondReading], list[Bool]]:
+) -> tuple[list[tuple[bytes, bool]], list[Bool]]:
     if isinstance(memory, RemoteKcore):
         try:
             return memory.read_again(ranges, before), [_all_of(piece) for piece in ranges]
         except UnmappedError:
             pass
     contents, there = _read_present(memory, ranges)
-    return [SecondReading(data, unstable=False) for data in contents], there
+    return [(data, False) for data in contents], there
 
 
 def _read_present(memory: Memory, ranges: Sequence[Range]) -> tuple[list[bytes], list[Bool]]:
@@ -108,15 +109,14 @@ def _read_parts(memory: Memory, piece: Range, data: bytearray, there: Bool) -> N
         if _read_part(memory, part, piece, data, there) or part.size <= 4:
             continue
         # Of a page that is missing as a whole, one look at each end says so.
-        if _has(memory, part.vaddr) or _has(memory, part.end - 4):
+        if any(read_if_there(memory, vaddr, 4) for vaddr in (part.vaddr, part.end - 4)):
             half = part.size // 8 * 4
             todo += [Range(part.vaddr, half), Range(part.vaddr + half, part.size - half)]
 
 
 def _read_part(memory: Memory, part: Range, piece: Range, data: bytearray, there: Bool) -> bool:
-    try:
-        content = memory.read(*part)
-    except UnmappedError:
+    content = read_if_there(memory, *part)
+    if content is None:
         return False
     at = part.vaddr - piece.vaddr
     data[at : at + part.size] = content
@@ -124,12 +124,11 @@ def _read_part(memory: Memory, part: Range, piece: Range, data: bytearray, there
     return True
 
 
-def _has(memory: Memory, vaddr: int) -> bool:
-    try:
-        memory.read(vaddr, 4)
-    except UnmappedError:
-        return False
-    return True
+def read_if_there(memory: Memory, vaddr: int, size: int) -> bytes | None:
+    """Read bytes; None unless memory has all of them."""
+    with suppress(UnmappedError):
+        return memory.read(vaddr, size)
+    return None
 
 
 def zero_pages(data: bytes, vaddr: int) -> Bool:

@@ -14,6 +14,7 @@ from prologue.elf.symbols import Symbols
 from prologue.live.memory.base import Memory
 from prologue.live.memory.capture import Capture
 from prologue.live.memory.ranges import KERNEL_HALF, PAGE, Range, UnmappedError
+from prologue.live.memory.reading import read_if_there
 from prologue.live.structs.layouts import Layouts, layouts_of
 from prologue.live.system.running_kernel import RunningKernel
 from prologue.releases import version_of
@@ -95,17 +96,11 @@ class Variables:
         parts = [self._pages[page] for page in pages]
         if not self._unread.isdisjoint(pages):
             return None
-        if any(part is None for part in parts):
-            return self._read_in_part(Range(vaddr, size))
+        if any(part is None for part in parts):  # captures have no more of the heap than its structures
+            inside = KERNEL_HALF <= vaddr < vaddr + size < 1 << 64
+            return read_if_there(self._memory, vaddr, size) if inside else None
         start = vaddr % PAGE
         return b"".join(part for part in parts if part is not None)[start : start + size]
-
-    def _read_in_part(self, part: Range) -> bytes | None:
-        """Read bytes of pages that are there in part: captures have no more of the heap than its structures."""
-        try:
-            return self._memory.read(*part) if KERNEL_HALF <= part.vaddr < part.end < 1 << 64 else None
-        except UnmappedError:
-            return None
 
     def is_held(self, mutex: str) -> bool:
         """Return whether a mutex has an owner: what it protects may be half written. No if it cannot be read."""
@@ -173,14 +168,12 @@ class Variables:
         return False
 
     def _read_by_page(self, run: Range) -> None:
-        try:
-            self._keep(run, self._memory.read(*run))
-        except UnmappedError:
-            if run.size == PAGE:
-                self._keep(run, None)
-                return
-            for vaddr in range(run.vaddr, run.end, PAGE):
-                self._read_by_page(Range(vaddr, PAGE))
+        data = read_if_there(self._memory, *run)
+        if data is not None or run.size == PAGE:
+            self._keep(run, data)
+            return
+        for vaddr in range(run.vaddr, run.end, PAGE):
+            self._read_by_page(Range(vaddr, PAGE))
 
     def fetch_named(self, names: Sequence[str]) -> None:
         """Read the pages of several variables at once."""

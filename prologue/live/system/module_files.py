@@ -12,7 +12,7 @@ from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
 from prologue.kernel.load import find_modules, open_binary
 from prologue.live.memory.base import Memory
-from prologue.live.memory.ranges import UnmappedError
+from prologue.live.memory.reading import read_if_there
 from prologue.live.memory.state import KernelState, LoadedModule
 
 _BUILD_ID: Final = ".note.gnu.build-id"
@@ -58,13 +58,10 @@ def _has_same_build_id(loaded: LoadedModule, image: ElfImage, memory: Memory) ->
     section, vaddr = image.section(_BUILD_ID), loaded.sections.get(_BUILD_ID)
     if section is None or vaddr is None:
         return False
-    try:
-        live = memory.read(vaddr, section.size)
-    except UnmappedError:
-        return False
-    if live != image.data(section):
+    live = read_if_there(memory, vaddr, section.size)
+    if live is not None and live != image.data(section):
         raise another_build(loaded, image)
-    return True
+    return live is not None
 
 
 def another_build(loaded: LoadedModule, image: ElfImage) -> InputError:
