@@ -12,7 +12,7 @@ from zlib import compress, crc32, decompress
 
 from prologue.live.memory.capture import NOTE, write_capture
 from prologue.live.memory.state import KernelState
-from prologue.live.pokes.write_perf_data import write_perf_data
+from prologue.live.pokes.perf_data import write_perf_data
 from prologue.trace.readers.recording import RecordingHeader
 from tests.fuzz.edits import Edit, edit_elf, edit_json, edit_numbers, edit_text
 from tests.live.pokes.made import ORIGIN, recording_of, write_recording

@@ -7,9 +7,9 @@ from argparse import Namespace
 from typing import Final
 
 from prologue.live.pokes.convert import pokes_of
+from prologue.live.pokes.perf_data import write_perf_data
 from prologue.live.pokes.recording import Recording, longest_interval
 from prologue.live.pokes.sources import read_any
-from prologue.live.pokes.write_perf_data import write_perf_data
 from prologue.outputs import require_other
 from prologue.words import counted
 

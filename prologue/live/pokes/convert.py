@@ -35,7 +35,7 @@ def writes_of(perf: PokeRecording) -> Recording:
         InputError: the machine is an arm64 one, but changes are not of whole words.
 
     """
-    odd = next((poke for poke in perf.pokes if not _is_whole(poke)), None)
+    odd = next((p for p in perf.pokes if any(n % _WORD for n in (p.address, len(p.old), len(p.new)))), None)
     machine = perf.machine or ("unknown" if odd else ARM64)
     if machine == ARM64 and odd:
         raise InputError(
@@ -81,10 +81,6 @@ def pokes_of(recording: Recording) -> PokeRecording:
         path=recording.path, pokes=tuple(pokes), machine=origin.machine, release=origin.release,
         build_id=origin.build_id, cpus=origin.cpus,
     )  # fmt: skip
-
-
-def _is_whole(poke: TextPoke) -> bool:
-    return not any(value % _WORD for value in (poke.address, len(poke.old), len(poke.new)))
 
 
 def _rows(perf: PokeRecording) -> Rows:

@@ -1,14 +1,28 @@
-"""Text pokes of a perf.data file."""
+"""Text pokes of a perf.data file: read, and written for perf and for decoders that follow text through time."""
 
 from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import Final
 
+from prologue.errors import OutputError
 from prologue.live.pokes.text_poke import PokeRecording, TextPoke
 from prologue.perf.container import PerfFile, open_perf_data
-from prologue.perf.layout import CPU_MODE, HOST_KERNEL, TEXT_POKE, RecordKind
+from prologue.perf.layout import (
+    CPU_MODE,
+    DUMMY,
+    HOST_KERNEL,
+    RECORD,
+    SOFTWARE,
+    TEXT_POKE,
+    WANTS_TEXT_POKE,
+    RecordKind,
+)
 from prologue.perf.records import PerfRecord
+from prologue.perf.writing import EventAttributes, machine_features, record, sample_id, write_perf_file
+
+_MOST_BYTES: Final = 0xFFFF - RECORD.size - TEXT_POKE.size - 7 - 32  # of one poke, old and new
 
 
 def read_perf_data(path: Path) -> PokeRecording:
@@ -21,12 +35,12 @@ def read_perf_data(path: Path) -> PokeRecording:
     pokes: list[TextPoke] = []
     lost = guests = 0
     with open_perf_data(path) as file:
-        for record in file.records():
-            if record.kind == RecordKind.LOST:
-                lost += struct.unpack_from("<QQ", record.body)[1]
-            elif record.kind == RecordKind.TEXT_POKE:
-                poke = _poke(file, record)
-                if record.misc & CPU_MODE != HOST_KERNEL:
+        for perf_record in file.records():
+            if perf_record.kind == RecordKind.LOST:
+                lost += struct.unpack_from("<QQ", perf_record.body)[1]
+            elif perf_record.kind == RecordKind.TEXT_POKE:
+                poke = _read(file, perf_record)
+                if perf_record.misc & CPU_MODE != HOST_KERNEL:
                     guests += 1
                 else:
                     pokes.append(poke)
@@ -42,12 +56,12 @@ def read_perf_data(path: Path) -> PokeRecording:
         )
 
 
-def _poke(file: PerfFile, record: PerfRecord) -> TextPoke:
-    address, old, new = TEXT_POKE.unpack_from(record.body)
-    sample = file.samples.of(record.body)
-    changed = record.body[TEXT_POKE.size : TEXT_POKE.size + old + new]
-    if TEXT_POKE.size + old + new > len(record.body) - sample.size:
-        raise ValueError(f"the text poke at byte {record.at:,} is shorter than its {old} + {new} bytes of text")
+def _read(file: PerfFile, perf_record: PerfRecord) -> TextPoke:
+    address, old, new = TEXT_POKE.unpack_from(perf_record.body)
+    sample = file.samples.of(perf_record.body)
+    changed = perf_record.body[TEXT_POKE.size : TEXT_POKE.size + old + new]
+    if TEXT_POKE.size + old + new > len(perf_record.body) - sample.size:
+        raise ValueError(f"the text poke at byte {perf_record.at:,} is shorter than its {old} + {new} bytes of text")
     return TextPoke(
         address=address,
         old=changed[:old],
@@ -57,3 +71,30 @@ def _poke(file: PerfFile, record: PerfRecord) -> TextPoke:
         pid=sample.pid,
         tid=sample.tid,
     )
+
+
+def write_perf_data(out: Path, recording: PokeRecording) -> None:
+    """Write a file with one event, a dummy, whose text pokes are all that it has.
+
+    Raises:
+        OutputError: ``out`` cannot be written, or a poke is too long for a record.
+
+    """
+    records = [_packed(poke, out) for poke in recording.pokes]
+    if not records:
+        raise OutputError("there is nothing to write: no change of text was recorded", path=out)
+    event = EventAttributes(type=SOFTWARE, config=DUMMY, flags=WANTS_TEXT_POKE)
+    features = machine_features(
+        build_id=recording.build_id, release=recording.release, machine=recording.machine, cpus=recording.cpus
+    )
+    write_perf_file(out, event, records, features)
+
+
+def _packed(poke: TextPoke, out: Path) -> bytes:
+    changed = poke.old + poke.new
+    if len(changed) > _MOST_BYTES:
+        raise OutputError(f"{len(changed):,} bytes at {poke.address:#x} are too many for one record", path=out)
+    body = TEXT_POKE.pack(poke.address, len(poke.old), len(poke.new)) + changed
+    body += b"\0" * (-len(body) % 8)
+    sample = sample_id(pid=max(poke.pid, 0), tid=max(poke.tid, 0), time=poke.time, cpu=max(poke.cpu, 0))
+    return record(RecordKind.TEXT_POKE, HOST_KERNEL, body + sample)

@@ -172,7 +172,9 @@ class _Reader:
             row["pc"] = chain[0] if chain else 0
             callers = chain[1 : 1 + CALLERS]
             row["callers"][: len(callers)] = callers
-            row["flags"] = write.flags | (Flag.CUT_CHAIN if _is_cut(write.hit) else 0)
+            # Callers after a zero are left from older events.
+            is_cut = all(write.hit.fields[f"c{k}"] for k in range(1, 11))
+            row["flags"] = write.flags | (Flag.CUT_CHAIN if is_cut else 0)
         for row, change in zip(rows[len(writes) :], unseen, strict=True):
             row["time"], row["cpu"] = self._output.marks["end"], NO_CPU
             row["address"], row["old"], row["new"], row["flags"] = *change, Flag.CUT_CHAIN
@@ -327,11 +329,6 @@ def _unmap_times(hits: Iterable[ProbeHit]) -> dict[tuple[int, int], int]:
         elif hit.name == "unmap" and hit.cpu in mapped:
             times[hit.cpu, mapped.pop(hit.cpu)] = hit.time
     return times
-
-
-def _is_cut(hit: ProbeHit) -> bool:
-    """Return whether there may be more callers; those after a zero are left from older events."""
-    return all(hit.fields[f"c{k}"] for k in range(1, 11))
 
 
 def _functions(lines: list[str]) -> tuple[Function, ...]:

@@ -106,7 +106,8 @@ def read_recording(path: Path) -> Recording:
             for block in blocks:
                 if block.kind == _ENDING:
                     ending = _ending(_parsed(block.payload, path), path)
-                    _require_end(stream, path)
+                    if stream.read(1):
+                        raise _damaged(path, "there is more after its end")
                     rows = np.concatenate(pieces) if pieces else empty_rows(0)
                     _check(rows, path)
                     return Recording(str(path), origin, ending, rows)
@@ -222,11 +223,6 @@ def _ending(ending: dict[str, Any], path: Path) -> Trailer:
 
 def _number(value: Any) -> int | None:
     return None if value is None else int(value)
-
-
-def _require_end(stream: BinaryIO, path: Path) -> None:
-    if stream.read(1):
-        raise _damaged(path, "there is more after its end")
 
 
 def _json(data: dict[str, Any]) -> bytes:

@@ -12,8 +12,8 @@ import pytest
 from prologue.errors import InputError
 from prologue.insn import a64
 from prologue.live.pokes.judge import JudgedWrites, judge_writes
-from prologue.live.pokes.maintenance import missing_maintenance
 from prologue.live.pokes.recording import NO_CPU, Capability, Flag, Function, Loss, Maintenance, Trailer
+from prologue.live.pokes.violations import missing_maintenance
 from prologue.live.report.writes import render_writes, table_of, unseen
 from tests.live.pokes.made import recording_of, write_recording
 from tests.rules.recorded import CALLERS, FUNCTIONS, PLACE, STORE, SWITCHED

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from prologue.errors import InputError
-from prologue.live.pokes.perf_data import read_perf_data
+from prologue.live.pokes.perf_data import read_perf_data, write_perf_data
 from prologue.live.pokes.sources import read_any
-from prologue.live.pokes.write_perf_data import write_perf_data
 from tests.live.pokes.made import recording_of, write_recording
 from tests.live.pokes.test_perf_script import SAID
 from tests.perf.made import ARM64, X86
