@@ -9,7 +9,7 @@ from prologue.live.audit.audit_kernel import KernelFacts
 from prologue.live.audit.audit_module import audit_module
 from prologue.live.audit.audited import Audited
 from prologue.live.audit.exports import symbols_of_others
-from prologue.live.memory.state import KernelState, LoadedModule
+from prologue.live.memory.state import KernelState
 from prologue.live.system.module_files import ModuleFile, another_build
 from prologue.live.system.placed_module import PlacedModule, undefined_names
 from prologue.live.system.running_module import RunningModule
@@ -50,8 +50,9 @@ def audit_modules(system: RunningSystem, facts: KernelFacts) -> AuditedModules:
     done = []
     for file in chosen:
         try:
-            percpu = _percpu(facts, to_percpu, file.loaded)
-            placed = PlacedModule(file.loaded, file.image, others, percpu=percpu)
+            struct = file.loaded.sections.get(_STRUCT)
+            place = None if to_percpu is None or struct is None else facts.variables.quad(struct + to_percpu)
+            placed = PlacedModule(file.loaded, file.image, others, percpu=place or 0)
             module = RunningModule(placed, system.memory, kernel)
             if not file.same_build and module.is_other_text():
                 raise another_build(file.loaded, file.image)
@@ -60,12 +61,6 @@ def audit_modules(system: RunningSystem, facts: KernelFacts) -> AuditedModules:
             errors.append(error)
             unlooked.append(f"{file.loaded.name}: all of its text ({error.message})")
     return AuditedModules(tuple(done), tuple(unlooked), tuple(errors))
-
-
-def _percpu(facts: KernelFacts, offset: int | None, loaded: LoadedModule) -> int:
-    """Read where a module has its data of each CPU, from its ``struct module``; 0 if nothing says it."""
-    place = loaded.sections.get(_STRUCT)
-    return 0 if offset is None or place is None else facts.variables.quad(place + offset) or 0
 
 
 def _without_text(file: ModuleFile, state: KernelState) -> PrologueError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -49,16 +49,8 @@ class MechanismCount:
 
     def plus(self, other: MechanismCount) -> MechanismCount:
         """Add the counts of another file."""
-        return MechanismCount(
-            mechanism=self.mechanism,
-            words=self.words + other.words,
-            changed=self.changed + other.changed,
-            wrong=self.wrong + other.wrong,
-            unsure=self.unsure + other.unsure,
-            unstable=self.unstable + other.unstable,
-            unknown=self.unknown + other.unknown,
-            agreed=self.agreed + other.agreed,
-        )
+        counts = (each.name for each in fields(self) if each.name != "mechanism")
+        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in counts})
 
 
 class Agreement(NamedTuple):

@@ -67,7 +67,8 @@ def _transitions(old: Audit, new: Audit) -> tuple[list[Transition], list[str]]:
     before = {file.name: file.binary for file in old.files}
     for file in new.files:
         name, binary, earlier = file.name, file.binary, before.pop(file.name, None)
-        if earlier is None or binary is None or not _same_places(earlier, binary):
+        places = [[s.addr for s in each.image.text_sections] if each else [] for each in (earlier, binary)]
+        if earlier is None or binary is None or places[0] != places[1]:
             notes.append(f"{name}: loaded between the two, so that nothing of it can be compared")
             continue
         for transition in _changes(earlier, binary, file.audited):
@@ -75,10 +76,6 @@ def _transitions(old: Audit, new: Audit) -> tuple[list[Transition], list[str]]:
             counts[key] = counts.get(key, 0) + transition.words
     notes += [f"{name}: unloaded between the two, so that nothing of it can be compared" for name in before]
     return [replace(key, words=words) for key, words in counts.items()], notes
-
-
-def _same_places(first: RunningBinary, second: RunningBinary) -> bool:
-    return [s.addr for s in first.image.text_sections] == [s.addr for s in second.image.text_sections]
 
 
 def _changes(before: RunningBinary, after: RunningBinary, audited: Audited) -> list[Transition]:

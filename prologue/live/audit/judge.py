@@ -31,7 +31,7 @@ class TextJudge:
         self._text = text
         self._sections = tuple(text.live.values())
         self._lifted = lifted
-        self._describer = describer
+        self._insn = describer.insn
         self._not_known = not_known
         # Words of which only the breakpoint on them is known.
         covered = [vaddr for vaddr, point in lifted.items() if point.original is None]
@@ -101,9 +101,6 @@ class TextJudge:
                 kind=kind, vaddr=vaddr, found=(live,), expected=(expected,), message=message, mechanism=part.mechanism
             )
 
-    def _insn(self, word: int, vaddr: int) -> str:
-        return self._describer.insn(word, vaddr)
-
     def _breakpoints(self) -> Iterator[LiveWord]:
         """Yield wrong copies that kprobes execute instead of the words that they cover."""
         for vaddr, point in self._lifted.items():
@@ -132,9 +129,8 @@ class TextJudge:
             vaddr, live, was = section.section.addr + 4 * first, int(section.words[first]), int(section.linked[first])
             more = f" ({len(run):,} words from here on)" if len(run) > 1 else ""
             why = _owned_by_several(vaddr, claims) if owner[first] == _TWICE else _nearest(owner, first, claims)
-            message = (
-                f"holds {self._insn(live, vaddr)}, linked {self._insn(was, vaddr)}{more}: {_breakpoint_note(live)}{why}"
-            )
+            note = "a breakpoint that is in no table; " if a64.classify(live) == "BRK" else ""
+            message = f"holds {self._insn(live, vaddr)}, linked {self._insn(was, vaddr)}{more}: {note}{why}"
             yield LiveWord(
                 kind="unexplained", vaddr=vaddr, found=(live,), expected=(was,), message=message, words=len(run)
             )
@@ -205,11 +201,6 @@ def without_verdict(word: LiveWord, not_known: str) -> LiveWord:
     if word.kind == "unknown":
         return word
     return replace(word, kind="unknown", message=f"{word.message}; {not_known}")
-
-
-def _breakpoint_note(word: int) -> str:
-    """Say that a word is a breakpoint; empty if it is none."""
-    return "a breakpoint that is in no table; " if a64.classify(word) == "BRK" else ""
 
 
 def _owned_by_several(vaddr: int, claims: Sequence[Claims]) -> str:

@@ -30,10 +30,12 @@ def read_programs(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterat
     if not objects.has("prog_idr"):
         return
     listed = set(objects.array_entries(objects.place("prog_idr") + objects.offset("idr.idr_rt")))
-    attached = _attached(objects, modules)
+    attached: dict[int, dict[str, list[Attachment]]] = {}  # by the struct of a program and by the way
+    for each in attachments(objects, modules):
+        attached.setdefault(each.program, {}).setdefault(each.way, []).append(each)
     # ``dummy_bpf_prog`` replaces one that could not be detached from an event (kernel/bpf/core.c); it is no program.
     hidden = attached.keys() - listed - {objects.maybe_place("dummy_bpf_prog")}
-    for place in (*sorted(listed, key=lambda each: _number(objects, each)), *sorted(hidden)):
+    for place in (*sorted(listed, key=lambda program: _number(objects, program)), *sorted(hidden)):
         for way, places in sorted(attached.get(place, {"": []}).items()):
             yield _listener(objects, place, way, places, () if place in listed else (UNLISTED,))
 
@@ -63,11 +65,3 @@ def _listener(objects: Objects, program: int, way: str, places: list[Attachment]
             *([(ATTACHED, way)] if way else []),
         ),
     )
-
-
-def _attached(objects: Objects, modules: tuple[ListedModule, ...]) -> dict[int, dict[str, list[Attachment]]]:
-    """Return all places by the struct of a program and by the way."""
-    attached: dict[int, dict[str, list[Attachment]]] = {}
-    for each in attachments(objects, modules):
-        attached.setdefault(each.program, {}).setdefault(each.way, []).append(each)
-    return attached

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from prologue.live.hooks.inventory import Inventory, take_inventory
+from prologue.live.hooks.inventory import take_inventory
 from prologue.live.hooks.judge import OF_LISTS, judge
 from prologue.live.memory.base import Memory
 from prologue.live.structs.objects import Objects
@@ -49,19 +49,14 @@ class FollowHooks:
             variables.fetch(self._pages)
             inventory = take_inventory(kernel, Objects(variables))
             judged = judge(inventory, OF_LISTS)
-            _name_all(inventory)
+            for listener in inventory.listeners:  # what names code and places: a report of the capture does
+                for place in (*(vaddr for _, vaddr in listener.callbacks), *(listener.functions or ())):
+                    inventory.owners.name(place)
             self._pages = variables.pages
             gaps = (*judged.not_known, *inventory.not_known)
             if not (gaps or judged.suspects) or (look >= _LOOKS and not any(gap.is_open for gap in gaps)):
                 break
         return variables.pieces(_NEAR)
-
-
-def _name_all(inventory: Inventory) -> None:
-    """Read what names listeners' code and places: a report of the capture does."""
-    for listener in inventory.listeners:
-        for place in (*(vaddr for _, vaddr in listener.callbacks), *(listener.functions or ())):
-            inventory.owners.name(place)
 
 
 class _Followed(KeptVariables):

@@ -114,9 +114,9 @@ class Vmcore:
             raise InputError("a dump needs its vmlinux to be searched for modules", path=self.name)
         self._load_types(vmlinux, "modules")
         try:
-            modules = tuple(
-                sorted(_loaded(module) for module, _ in self._program.loaded_modules() if _is_loadable(module))
-            )
+            loaded = (module for module, _ in self._program.loaded_modules())
+            # The kernel itself has no addresses of sections.
+            modules = tuple(sorted(_loaded(module) for module in loaded if hasattr(module, "section_addresses")))
         except (self._drgn.MissingDebugInfoError, LookupError, self._drgn.FaultError) as error:
             reason = f"modules cannot be found ({_first_line(error)}): needs the vmlinux with its DWARF"
             raise InputError(reason, path=self.name) from error
@@ -190,11 +190,6 @@ def _texts(path: Path) -> Iterator[bytes]:
             if all(key in text for key in _NEEDED):
                 yield text
             at = data.find(_BEGIN, at + 1)
-
-
-def _is_loadable(module: Any) -> bool:
-    """Return whether it is a module and not the kernel itself."""
-    return hasattr(module, "section_addresses")
 
 
 def _loaded(module: Any) -> LoadedModule:

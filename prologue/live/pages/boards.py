@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 
 from prologue.errors import PrologueError
 from prologue.gate.identity import verification_date
@@ -32,13 +33,16 @@ def boards_page(
     rows += [(str(error.path or ""), "not audited", error.message) for error in unread]
     parts: list[PagePart] = [Table(title="Machines", head=("memory", "outcome", "report"), rows=rows)]
     parts.append(causes_part(finding for audit in audits for finding in findings_of(audit)))
-    for title, lines_of in (("Not decided", _undecided), ("What was not checked", _unchecked)):
-        lines = Counter(line for audit in audits for line in lines_of(audit))
+    undecided = [[*why_undecided(audit), *unknown_lines(audit, show_all=False)] for audit in audits]
+    unchecked = [[*map(str, all_errors(audit)), *not_looked_at(audit)] for audit in audits]
+    for title, of_audits in (("Not decided", undecided), ("What was not checked", unchecked)):
+        lines = Counter(chain.from_iterable(of_audits))
         if lines:
             parts.append(
                 BulletList(title=title, lines=[f"{line} ({counted(n, 'machine')})" for line, n in lines.items()])
             )
-    worst: Badge = "failed" if unread or "failed" in outcomes else max(outcomes, key=_badness, default="passed")
+    badness: tuple[Badge, ...] = ("failed", "not decided", "passed")
+    worst: Badge = "failed" if unread else next((outcome for outcome in badness if outcome in outcomes), "passed")
     return Page(
         title="prologue live audit",
         subject=counted(len(rows), "machine"),
@@ -54,21 +58,9 @@ def boards_page(
     )
 
 
-def _undecided(audit: Audit) -> list[str]:
-    return [*why_undecided(audit), *unknown_lines(audit, show_all=False)]
-
-
-def _unchecked(audit: Audit) -> list[str]:
-    return [*map(str, all_errors(audit)), *not_looked_at(audit)]
-
-
 def counted_outcomes(audits: Sequence[Audit], unread: Sequence[PrologueError], *, lacking_allowed: bool) -> str:
     """Return a line such as ``10 machines: 1 failed, 2 not decided, 7 passed``."""
     counts: Counter[str] = Counter(outcome_of(audit, lacking_allowed=lacking_allowed) for audit in audits)
     counts["not audited"] = len(unread)
     parts = [f"{counts[what]:,} {what}" for what in ("not audited", "failed", "not decided", "passed") if counts[what]]
     return f"{counted(len(audits) + len(unread), 'machine')}: {', '.join(parts)}"
-
-
-def _badness(outcome: Badge) -> int:
-    return ("passed", "", "not decided", "failed").index(outcome)

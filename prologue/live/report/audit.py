@@ -259,5 +259,4 @@ def _file(audited_file: AuditedFile) -> dict[str, Any]:
 
 
 def _mechanism(row: MechanismCount) -> dict[str, Any]:
-    counts = asdict(row)
-    return {"restless" if name == "unstable" else name: value for name, value in counts.items()}
+    return {"restless" if name == "unstable" else name: value for name, value in asdict(row).items()}

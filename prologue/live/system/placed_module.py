@@ -135,7 +135,8 @@ class PlacedModule:
         self.late_adrps: dict[int, tuple[int, int | None]] = {}
         self._relocate_all(for_debuggers=for_debuggers)
         self._place_headers()
-        self._place_symbols()
+        section = next(s for s in file.sections if s.type == "SHT_SYMTAB")
+        np.frombuffer(self._content, SYM, len(self._symbols.table), section.offset)["value"] = self._values
         self.image = ElfImage(file.path, bytes(self._content))
         # PLTs of init text are free again with it, and may be another module's text by now.
         self.plts = {
@@ -176,15 +177,12 @@ class PlacedModule:
                 for part in (sections[:at][::-1], sections[at + 1 :])
             )
             if before is not None:
-                align = self._alignment(section)
+                headers = struct.unpack_from("<Q", self._content, _E_SHOFF)[0]
+                align = max(int(SHDR.unpack_from(self._content, headers + section.index * SHDR.size)[8]), 1)
                 places[section.index] = -(-(self._placed[before.index] + before.size) // align) * align
             elif after is not None:
                 places[section.index] = self._placed[after.index]
         return places
-
-    def _alignment(self, section: Section) -> int:
-        start = struct.unpack_from("<Q", self._content, _E_SHOFF)[0]
-        return max(int(SHDR.unpack_from(self._content, start + section.index * SHDR.size)[8]), 1)
 
     def _symbol_values(self, others: Mapping[str, int], percpu: int) -> tuple[U64, Bool]:
         """Return the run-time value of each symbol, in table order, and whether it is known."""
@@ -244,7 +242,9 @@ class PlacedModule:
         elif kind in _BRANCHES:
             low, width, shift = _BRANCHES[kind]
             if kind in _CALLS:
-                self._note_calls(places, values, distance)
+                self.calls.update(values.tolist())
+                far = np.flatnonzero((distance < -a64.BL_REACH) | (distance >= a64.BL_REACH))
+                self.far |= dict(zip(places[far].tolist(), values[far].tolist(), strict=True))
             self._insert(at, distance >> shift, low, width)
         elif kind in _LOW12:
             self._insert(at, (values & np.uint64(0xFFF)).astype(np.int64) >> _LOW12[kind], 10, 12)
@@ -256,11 +256,6 @@ class PlacedModule:
         elif kind:
             for place in places.tolist():
                 self.unknown |= _bits(place, kind)
-
-    def _note_calls(self, places: U64, values: U64, distance: I64) -> None:
-        self.calls.update(values.tolist())
-        far = np.flatnonzero((distance < -a64.BL_REACH) | (distance >= a64.BL_REACH))
-        self.far |= dict(zip(places[far].tolist(), values[far].tolist(), strict=True))
 
     def _note_late_adrps(self, at: I64, places: U64, values: U64, has_value: Bool) -> None:
         registers = (self._words(at) & np.uint64(31)).tolist()
@@ -302,8 +297,3 @@ class PlacedModule:
                 header[1], header[2], header[6], header[7], header[9] = _SHT_PROGBITS, 0, 0, 0, 0
             SHDR.pack_into(self._content, at, *header)
         struct.pack_into("<H", self._content, _E_TYPE, _ET_EXEC)
-
-    def _place_symbols(self) -> None:
-        section = next(s for s in self._file.sections if s.type == "SHT_SYMTAB")
-        table = np.frombuffer(self._content, SYM, len(self._symbols.table), section.offset)
-        table["value"] = self._values

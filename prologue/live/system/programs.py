@@ -241,7 +241,8 @@ def linked_program(vmlinux: Path, slide: int) -> Program:
     image = ElfImage(vmlinux)
     if image.relocatable:
         raise InputError("is a module: name the vmlinux", path=vmlinux)
-    _require_pages(slide, vmlinux)
+    if slide % PAGE:  # ADRP's immediates are pages
+        raise InputError(f"cannot run with slide {slide:#x}: not a multiple of {PAGE} bytes", path=vmlinux)
     owner = Owner("", image, Symbols(image), slide)
     pieces = [
         TextPiece(section.addr + slide & TOP, image.view(section, "<u4"), owner) for section in image.text_sections
@@ -270,12 +271,6 @@ def decoder_text(program: Program, memory: Memory | None) -> list[tuple[int, U32
             whole = np.frombuffer(memory.read(start, end - start), "<u4")
             pieces = [*compress(pieces, apart), (start, whole)]
     return pieces
-
-
-def _require_pages(slide: int, path: Path) -> None:
-    """Refuse a slide that is no multiple of a page: ADRP's immediates are pages, so linked code could not run."""
-    if slide % PAGE:
-        raise InputError(f"cannot run with slide {slide:#x}: not a multiple of {PAGE} bytes", path=path)
 
 
 def _trampoline(owner: Owner, pieces: list[TextPiece]) -> list[TextPiece]:
