@@ -10,6 +10,7 @@ from typing import Any
 from prologue.trace.ranges import Batch
 from prologue.trace.readers.recording import RECORD, RecordingHeader
 from tests.support.assembler import assemble
+from tests.support.cs_etm import CsTrace, write
 from tests.support.tool import Printed, Tool
 
 BASE = 0xFFFF800080010000
@@ -85,19 +86,22 @@ KERNEL = MadeKernel(
 
 
 class Run:
-    """``prologue trace`` on one trace and the made kernel, at the same two places for each command."""
+    """``prologue trace`` on a trace and the made kernel, which are at the same two places for each command."""
 
     def __init__(self, directory: Path, tool: Tool, kernel: MadeKernel = KERNEL) -> None:
         self._tool, self._kernel = tool, kernel
         self.vmlinux, self.trace = directory / "vmlinux", directory / "trace"
 
     def __call__(
-        self, command: str, trace: str | bytes, *options: object, changed: dict[str, int] | None = None,
+        self, command: str, trace: str | bytes | CsTrace, *options: object, changed: dict[str, int] | None = None,
         status: int | None = 0,
     ) -> Printed:  # fmt: skip
-        """One command on these bytes; ``changed`` words stand in the vmlinux."""
+        """One command on such a file; ``changed`` words stand in the vmlinux."""
         self._kernel.write(self.vmlinux, changed)
-        self.trace.write_bytes(trace.encode() if isinstance(trace, str) else trace)
+        if isinstance(trace, CsTrace):
+            write(self.trace, trace)
+        else:
+            self.trace.write_bytes(trace.encode() if isinstance(trace, str) else trace)
         return self._tool("trace", command, self.trace, "--vmlinux", self.vmlinux, *options, status=status)
 
 

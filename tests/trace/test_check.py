@@ -143,10 +143,7 @@ WORLDS = {
 
 
 @pytest.mark.parametrize("which", WORLDS)
-def test_what_ran_is_said_where_no_step_could_be_judged(
-    run: Run,
-    which: str,
-) -> None:
+def test_what_ran_is_said_where_no_step_could_be_judged(run: Run, which: str) -> None:
     context, start, message = WORLDS[which]
     begin = element("TRACE_ON( [begin or filter])") + element(_CONTEXT.format(context))
     text = begin + range_(start, 3) + (begin if which == "gaps" else "") + range_(start + 12, 2)

@@ -284,10 +284,7 @@ OTHER_STATES = {
 
 
 @pytest.mark.parametrize("state", OTHER_STATES)
-def test_text_of_another_world_is_no_kernels(
-    run: Run,
-    state: str,
-) -> None:
+def test_text_of_another_world_is_no_kernels(run: Run, state: str) -> None:
     """OP-TEE and an RMM have text at addresses of the kernel's."""
     context = element(f"PE_CONTEXT((ISA=A64) {OTHER_STATES[state]}; 64-bit; )")
     said = run("disasm", context + range_(KERNEL.at("vfs_read"), 3))
@@ -298,11 +295,7 @@ def test_text_of_another_world_is_no_kernels(
 @pytest.mark.parametrize(
     ("context", "process"), [("EL2N; 64-bit; VMID=0x4d2; ", " 1234/1234 "), ("EL2N; 64-bit; ", "   -1/-1   ")]
 )
-def test_a_process_that_is_not_said_has_no_number(
-    run: Run,
-    context: str,
-    process: str,
-) -> None:
+def test_a_process_that_is_not_said_has_no_number(run: Run, context: str, process: str) -> None:
     out = run("disasm", element(f"PE_CONTEXT((ISA=A64) {context})") + range_(KERNEL.at("vfs_read"), 3)).out
     assert process in out
     assert "4294967295" not in out

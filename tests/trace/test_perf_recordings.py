@@ -16,8 +16,7 @@ from prologue.trace.ranges import Tally
 from prologue.trace.readers.decoding import DecodedTrace, open_perf_trace
 from tests.support.cs_etm import CsTrace, record, sample, write
 from tests.support.cs_recording import ROUND, stream, trace, with_process
-from tests.support.tool import Tool
-from tests.trace.made import KERNEL
+from tests.trace.made import KERNEL, Run
 
 pytestmark = pytest.mark.usefixtures("opencsd")
 
@@ -42,70 +41,65 @@ def made(*recordings: bytes, configr: int = TIMES, extra: tuple[bytes, ...] = ()
     return built
 
 
-def ranges(tmp_path: Path, content: CsTrace, tool: Tool) -> list[dict[str, Any]]:
-    path, vmlinux = write(tmp_path / "perf.data", content), KERNEL.write(tmp_path / "vmlinux")
-    return [
-        json.loads(line)
-        for line in tool("trace", "disasm", path, "--vmlinux", vmlinux, "--format", "jsonl").out.splitlines()[1:]
-    ]
+def ranges(run: Run, content: CsTrace) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in run("disasm", content, "--format", "jsonl").out.splitlines()[1:]]
 
 
-def test_a_recording_does_not_begin_at_the_last_time_of_the_one_before(tmp_path: Path, tool: Tool) -> None:
+def test_a_recording_does_not_begin_at_the_last_time_of_the_one_before(run: Run) -> None:
     """What ran before its first timestamp has no time, and so no task of that time."""
     content = made(timed(stream(3)), stream(3), extra=(record(14, 0, sample(77, 100, 0)),), comms={77: "cat"})
-    rows, count = ranges(tmp_path, content, tool), len(ROUND) * 3
+    rows, count = ranges(run, content), len(ROUND) * 3
     assert [row.get("time", 0) for row in rows] == [2500] * count + [0] * count
     assert [row.get("comm", "") for row in rows] == ["cat"] * count + [""] * count
 
 
 @pytest.mark.parametrize("before", [[], [timed(stream(3), 900)]], ids=["the first recording", "another one before it"])
-def test_a_context_has_the_name_of_its_time(before: list[bytes], tmp_path: Path, tool: Tool) -> None:
+def test_a_context_has_the_name_of_its_time(run: Run, before: list[bytes]) -> None:
     """A trace unit writes the context first, then the time; by the end of the file the task is another program."""
     executed = struct.pack("<ii", 77, 77) + b"dd".ljust(8, b"\0") + sample(77, 3000, 0)
     recordings = [*before, timed(with_process(stream(3), 77)), timed(with_process(stream(3), 77), 2000)]
     content = made(*recordings, configr=TIMES | CONTEXTS, extra=(record(3, 1 << 13, executed),), comms={77: "sh"})
-    rows = ranges(tmp_path, content, tool)
+    rows = ranges(run, content)
     assert {(row["time"], row["comm"]) for row in rows if row.get("comm")} == {(2500, "sh"), (4500, "dd")}
 
 
 @pytest.mark.parametrize("vhe", [False, True])
-def test_the_idle_task_is_process_0(vhe: bool, tmp_path: Path, tool: Tool) -> None:
+def test_the_idle_task_is_process_0(run: Run, vhe: bool) -> None:
     """As perf has it; a trace without context IDs names no task."""
     idle = with_process(stream(3), 0, vhe=vhe)
     configr = 1 << 7 | 1 << 15 if vhe else CONTEXTS
-    rows = ranges(tmp_path, made(idle, configr=configr, idr2=0x1088 if vhe else 0x888), tool)
+    rows = ranges(run, made(idle, configr=configr, idr2=0x1088 if vhe else 0x888))
     assert {(row["comm"], row["pid"], row["tid"]) for row in rows} == {("swapper", 0, 0)}
-    assert {row.get("comm") for row in ranges(tmp_path, made(stream(3)), tool)} == {None}
+    assert {row.get("comm") for row in ranges(run, made(stream(3)))} == {None}
 
 
-def test_a_cpu_that_did_not_trace_has_no_trace_id(tmp_path: Path, tool: Tool) -> None:
+def test_a_cpu_that_did_not_trace_has_no_trace_id(run: Run, tmp_path: Path) -> None:
     """perf 6.2-6.11 marks the ID that it made up with bit 31, later ones do not mark it."""
     for unused in (1 << 31 | 0x10, 0x10):
         content = trace(3, cpus=[1, 0], hardware_ids=True)
         content.streams = {0: stream(3)}
-        path, vmlinux = write(tmp_path / "perf.data", content), KERNEL.write(tmp_path / "vmlinux")
         described = struct.pack("<QQ", 0x7F, 0x28000EA1)
-        path.write_bytes(path.read_bytes().replace(described, struct.pack("<QQ", unused, 0x28000EA1), 1))
-        out, err, _ = tool("trace", "disasm", path, "--vmlinux", vmlinux, "--format", "jsonl")
+        data = write(tmp_path / "perf.data", content).read_bytes()
+        data = data.replace(described, struct.pack("<QQ", unused, 0x28000EA1), 1)
+        out, err, _ = run("disasm", data, "--format", "jsonl")
         assert {json.loads(line)["cpu"] for line in out.splitlines()[1:]} == {0}
         assert "whose trace ID another one has" not in err
 
 
-def test_a_task_of_switches_has_the_name_of_each_range_s_time(tmp_path: Path, tool: Tool) -> None:
+def test_a_task_of_switches_has_the_name_of_each_range_s_time(run: Run) -> None:
     """Between its switch and the next one it executes a program, at 3000 ns."""
     executed = record(3, 1 << 13, struct.pack("<ii", 77, 77) + b"dd".ljust(8, b"\0") + sample(77, 3000, 0))
     switch = record(14, 0, sample(77, 100, 0))
     content = made(timed(stream(3)), timed(stream(3), 2000), extra=(switch, executed), comms={77: "sh"})
-    rows = ranges(tmp_path, content, tool)
+    rows = ranges(run, content)
     assert {(row["time"], row["comm"], row["tid"]) for row in rows} == {(2500, "sh", 77), (4500, "dd", 77)}
 
 
-def test_times_without_their_conversion_are_said(tmp_path: Path, tool: Tool) -> None:
+def test_times_without_their_conversion_are_said(run: Run) -> None:
     for conversion, said in (((), True), ((CONVERSION,), False)):
         content = trace(3, configr=TIMES, raw=True, timed=1, extra=conversion)
         content.streams = {0: timed(stream(3))}
-        path, vmlinux = write(tmp_path / "perf.data", content), KERNEL.write(tmp_path / "vmlinux")
-        assert ("times are left out" in tool("trace", "check", path, "--vmlinux", vmlinux).err) == said
+        assert ("times are left out" in run("check", content).err) == said
 
 
 def test_several_buffers_have_the_same_names(tmp_path: Path) -> None:
@@ -125,15 +119,14 @@ def test_several_buffers_have_the_same_names(tmp_path: Path) -> None:
     assert Counter(names) == {"t77": 3 * len(ROUND), "t78": 3 * len(ROUND)}
 
 
-def test_trace_of_a_unit_that_is_not_described_is_said(tmp_path: Path, tool: Tool) -> None:
+def test_trace_of_a_unit_that_is_not_described_is_said(run: Run) -> None:
     """CPU 1 came online after perf wrote which trace units there are."""
     content = trace(3, cpus=[0], ids={0: 0x10, 1: 0x12})
     content.streams[0] *= 2
     size = len(content.streams[1])
-    rows = ranges(tmp_path, content, tool)
+    rows = ranges(run, content)
     assert {row["cpu"] for row in rows} == {0}
-    out, err, _ = tool("trace", "check", tmp_path / "perf.data", "--vmlinux", tmp_path / "vmlinux")
+    out, err, _ = run("check", content)
     assert "1 recording with bytes of a trace ID that no decoder here takes (0x12): left out\n" in err
     assert out.endswith(f"none impossible; {size} of {3 * size} bytes of trace (33.33%) were not decoded\n")
-    ranges(tmp_path, trace(3), tool)
-    assert "no decoder" not in tool("trace", "check", tmp_path / "perf.data", "--vmlinux", tmp_path / "vmlinux").err
+    assert "no decoder" not in run("check", trace(3)).err

@@ -27,7 +27,7 @@ from tests.support.cs_etm import CsTrace, record, sample, write
 from tests.support.cs_recording import expected, stream, trace, with_process
 from tests.support.needs import needs_tools
 from tests.support.tool import Tool
-from tests.trace.made import KERNEL, perf_text, spans
+from tests.trace.made import KERNEL, Run, perf_text, spans
 
 pytestmark = pytest.mark.usefixtures("opencsd")
 FORMS: list[dict[str, Any]] = [
@@ -87,18 +87,11 @@ def test_perf_decodes_the_same(form: dict[str, Any], tmp_path: Path, vmlinux: Pa
         assert len(taken) - len(perfs) <= 1  # perf leaves out what follows the last branch of a recording
 
 
-def run(tool: Tool, *arguments: str) -> tuple[int, str, str]:
-    printed = tool(*arguments, status=None)
-    return printed.status, printed.out, printed.err
-
-
 @pytest.mark.thorough
-def test_check_and_disasm_are_one_command(tmp_path: Path, vmlinux: Path, tool: Tool) -> None:
-    path = write(tmp_path / "perf.data", trace(20, comms={77: "cat"}))
-    code, out, err = run(tool, "trace", "check", str(path), "--vmlinux", str(vmlinux))
-    assert (code, out) == (0, "238 steps, none impossible\n"), err
-    code, out, _ = run(tool, "trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "jsonl")
-    assert code == 0
+def test_check_and_disasm_are_one_command(run: Run) -> None:
+    made = trace(20, comms={77: "cat"})
+    assert run("check", made).out == "238 steps, none impossible\n"
+    out = run("disasm", made, "--format", "jsonl").out
     assert json.loads(out.splitlines()[0])["kind"] == "coresight"
     assert len(out.splitlines()) == 1 + 2 * 20 * 6
 
@@ -130,17 +123,17 @@ def with_kcore(directory: Path, made: CsTrace) -> Path:
 
 def test_kaslr_is_known_from_the_map_of_the_kernel(tmp_path: Path, tool: Tool) -> None:
     path = write(tmp_path / "perf.data", trace(5))
-    code, out, err = run(tool, "trace", "check", str(path), "--vmlinux", str(linked(tmp_path / "vmlinux")))
-    assert (code, out) == (0, "58 steps, none impossible\n"), err
+    out, err, _ = tool("trace", "check", path, "--vmlinux", linked(tmp_path / "vmlinux"))
+    assert out == "58 steps, none impossible\n", err
     assert "record with perf record --kcore" in err
 
 
 @pytest.mark.thorough
 def test_kcore_is_what_is_decoded_with(tmp_path: Path, tool: Tool) -> None:
     path, vmlinux = with_kcore(tmp_path, trace(5)), linked(tmp_path / "vmlinux")
-    code, out, err = run(tool, "trace", "check", str(path), "--vmlinux", str(vmlinux))
+    out, err, _ = tool("trace", "check", path, "--vmlinux", vmlinux)
     said = "decoded with the file, no instruction would be another\n58 steps, none impossible\n"
-    assert (code, out) == (0, said), err
+    assert out == said, err
     assert "--kcore" not in err
 
 
@@ -150,16 +143,13 @@ def test_the_file_that_did_not_run_is_named(raw: bool, tmp_path: Path, tool: Too
     """Its BL is a NOP: each step of a decoder that follows it is possible, and nothing of it is true."""
     path = with_kcore(tmp_path, trace(20, raw=raw))
     stale = linked(tmp_path / "stale", {"vfs_read+0x10": 0xD503201F, "vfs_read": 0xAA1E03E9})
-    code, out, err = run(tool, "trace", "check", str(path), "--vmlinux", str(stale))
-    assert code == 1, err
-    lines = out.splitlines()
+    lines = tool("trace", "check", path, "--vmlinux", stale, status=1).out.splitlines()
     place = f"vfs_read+0x10 ({KERNEL.at('vfs_read+0x10'):#x})"
     assert lines[0].startswith(f"file diverges at {place}: it has nop, bl read_zero ran")
     assert "(2 times the first after a synchronisation, cpus 0, 1)" in lines[0]
     assert lines[1].startswith("decoded with the file, ")
     assert lines[-1] == "238 steps, none impossible"
-    code, out, _ = run(tool, "trace", "check", str(path), "--vmlinux", str(stale), "--json")
-    data = json.loads(out)["divergence"]
+    data = tool("trace", "check", path, "--vmlinux", stale, "--json", status=1).json["divergence"]
     assert [(word["symbol"], word["cpus"]) for word in data["words"]] == [("vfs_read", [0, 1])]
     assert all(0 < one["missed"] <= one["instructions"] == 300 for one in data["cpus"])
 
@@ -174,13 +164,8 @@ def test_the_file_that_did_not_run_is_named(raw: bool, tmp_path: Path, tool: Too
     ],
     ids=str,
 )
-def test_what_cannot_be_decoded_is_one_line(
-    changed: dict[str, Any], said: str, tmp_path: Path, vmlinux: Path, tool: Tool
-) -> None:
-    path = write(tmp_path / "perf.data", trace(5, **changed))
-    code, _, err = run(tool, "trace", "check", str(path), "--vmlinux", str(vmlinux))
-    assert code == 2
-    assert said in err
+def test_what_cannot_be_decoded_is_one_line(run: Run, changed: dict[str, Any], said: str) -> None:
+    assert said in run("check", trace(5, **changed), status=2).err
 
 
 def test_wrong_trace_ids_invent_nothing(tmp_path: Path, vmlinux: Path) -> None:
@@ -199,11 +184,10 @@ def test_wrong_trace_ids_invent_nothing(tmp_path: Path, vmlinux: Path) -> None:
     assert joined(found, 1) == expected(5)
 
 
-def test_truncated_recordings_and_losses_are_said(tmp_path: Path, vmlinux: Path, tool: Tool) -> None:
+def test_truncated_recordings_and_losses_are_said(run: Run) -> None:
     lost = record(2, 0, (1).to_bytes(8, "little") + (7).to_bytes(8, "little") + sample(0, 0, 0))
     away = record(11, 0, bytes(8) + (99999).to_bytes(8, "little") + bytes(8) + sample(0, 1, 5))
-    path = write(tmp_path / "perf.data", trace(5, flags=1, extra=[lost, away]))
-    _, _, err = run(tool, "trace", "check", str(path), "--vmlinux", str(vmlinux))
+    err = run("check", trace(5, flags=1, extra=[lost, away]), status=None).err
     assert "2 recordings cut short, as perf says (the buffer was full): a gap" in err
     assert "7 records that perf lost" in err
     assert "1 recording whose bytes are not in the file: a gap" in err
@@ -218,17 +202,14 @@ def test_many_damaged_files_are_one_line_or_clean(tmp_path: Path, vmlinux: Path,
         for _ in range(chance.randrange(1, 6)):
             data[chance.randrange(len(data))] = chance.randrange(256)
         path.write_bytes(data[: chance.randrange(len(data))] if chance.random() < 0.2 else data)
-        code, _, err = run(tool, "trace", "check", str(path), "--vmlinux", str(vmlinux))
+        _, err, code = tool("trace", "check", path, "--vmlinux", vmlinux, status=None)
         assert code in (0, 1, 2, 5), err
         assert "internal error" not in err
         assert "Traceback" not in err
 
 
-def test_virtual_machines_are_refused(tmp_path: Path, vmlinux: Path, tool: Tool) -> None:
-    path = write(tmp_path / "perf.data", trace(5))
-    code, _, err = run(tool, "trace", "check", str(path), "--vmlinux", str(vmlinux), "--guest-vmlinux", str(vmlinux))
-    assert code == 2
-    assert "perf script" in err
+def test_virtual_machines_are_refused(run: Run) -> None:
+    assert "perf script" in run("check", trace(5), "--guest-vmlinux", run.vmlinux, status=2).err
 
 
 def test_no_trace_in_it(tmp_path: Path) -> None:
@@ -244,28 +225,24 @@ CONTEXT = {"configr": 1 << 6}
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("vhe", [False, True])
-def test_tasks_and_their_filters(vhe: bool, tmp_path: Path, vmlinux: Path, tool: Tool) -> None:
+def test_tasks_and_their_filters(run: Run, vhe: bool) -> None:
     made = trace(10, comms={77: "cat", 78: "dd"}, **(VHE if vhe else CONTEXT))
     made.streams = {cpu: with_process(stream(10), 77 + cpu, vhe=vhe) for cpu in (0, 1)}
-    path = write(tmp_path / "perf.data", made)
-    arguments = ["trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "jsonl"]
-    code, out, err = run(tool, *arguments)
-    assert code == 0, err
+    out = run("disasm", made, "--format", "jsonl").out
     rows = [json.loads(line) for line in out.splitlines()[1:]]
     assert {(row["cpu"], row["comm"], row["tid"], row["level"]) for row in rows} == {
         (0, "cat", 77, 1 + vhe), (1, "dd", 78, 1 + vhe),
     }  # fmt: skip
     for option in (("--pid", "78"), ("--comm", "dd")):
-        _, out, _ = run(tool, *arguments, *option)
+        out = run("disasm", made, "--format", "jsonl", *option).out
         assert {json.loads(line)["cpu"] for line in out.splitlines()[1:]} == {1}
-    _, out, err = run(tool, *arguments, "--comm", "sh")
+    out, err, _ = run("disasm", made, "--format", "jsonl", "--comm", "sh")
     assert len(out.splitlines()) == 1
     assert "--comm sh: the trace has no such task (it has cat 77, dd 78)" in err
-    _, _, err = run(tool, *arguments, "--pid", "5")
-    assert "--pid 5: the trace has no such task" in err
+    assert "--pid 5: the trace has no such task" in run("disasm", made, "--pid", "5").err
 
 
-def test_times_are_those_of_perf(tmp_path: Path, vmlinux: Path, tool: Tool) -> None:
+def test_times_are_those_of_perf(run: Run) -> None:
     """A timestamp packet of 1000 ticks; perf's clock began at 500 and counts 2 ns for each."""
     conversion = record(79, 0, struct.pack("<QQQ", 1, 4, 500))
     data = stream(3)
@@ -273,31 +250,25 @@ def test_times_are_those_of_perf(tmp_path: Path, vmlinux: Path, tool: Tool) -> N
     at = data.index(b"\x85") + 10
     made = trace(3, configr=1 << 11, extra=[conversion], raw=True, timed=1)
     made.streams = {0: data[:at] + ticks + data[at:]}
-    path = write(tmp_path / "perf.data", made)
-    code, out, err = run(tool, "trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "jsonl")
-    assert code == 0, err
+    out, err, _ = run("disasm", made, "--format", "jsonl")
     assert {json.loads(line)["time"] for line in out.splitlines()[1:]} == {2500}
     assert "not perf's clock" not in err
 
 
-def test_perf_decodes_where_the_library_is_missing(
-    tmp_path: Path, vmlinux: Path, tool: Tool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_perf_decodes_where_the_library_is_missing(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs_tools("perf")
-    path = write(tmp_path / "perf.data", trace(20))
     monkeypatch.setattr(library, "NAME", "libopencsd_c_api.so.none")
-    code, out, err = run(tool, "trace", "check", str(path), "--vmlinux", str(vmlinux))
-    assert (code, out.endswith("none impossible\n")) == (0, True), err
+    out, err, _ = run("check", trace(20))
+    assert out.endswith("none impossible\n"), err
     assert "decoded by perf, for OpenCSD's library is not here" in err
     monkeypatch.setenv("PATH", str(tmp_path))
-    code, _, err = run(tool, "trace", "check", str(path), "--vmlinux", str(vmlinux))
-    assert code == 2
+    err = run("check", trace(20), status=2).err
     assert err.endswith("(Debian: apt install libopencsd1)\n")
     assert err.count("\n") == 1
 
 
 def test_perf_that_fails_after_some_lines_is_no_whole_trace(
-    tmp_path: Path, vmlinux: Path, tool: Tool, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needs_tools("perf")
     (tools := tmp_path / "bin").mkdir()
@@ -305,21 +276,20 @@ def test_perf_that_fails_after_some_lines_is_no_whole_trace(
     (tools / "perf").chmod(0o755)
     monkeypatch.setenv("PATH", str(tools), prepend=os.pathsep)
     monkeypatch.setattr(library, "NAME", "libopencsd_c_api.so.none")
-    path = write(tmp_path / "perf.data", trace(20))
-    code, out, err = run(tool, "trace", "check", str(path), "--vmlinux", str(vmlinux))
-    assert (code, out) == (2, ""), err
-    assert err.endswith(f"{path}: perf script failed in the middle of it: it broke\n")
+    out, err, _ = run("check", trace(20), status=2)
+    assert out == "", err
+    assert err.endswith(f"{run.trace}: perf script failed in the middle of it: it broke\n")
 
 
 def test_another_kernel_is_refused(tmp_path: Path, tool: Tool) -> None:
     vmlinux = KERNEL.write(tmp_path / "vmlinux", build_id=bytes(range(20)))
     for number, code in ((bytes(range(20)), 0), (bytes(20), 2)):
         path = write(tmp_path / "perf.data", trace(5, build_id=number.hex()))
-        found, _, err = run(tool, "trace", "check", str(path), "--vmlinux", str(vmlinux))
-        assert (found, "was recorded of another kernel" in err) == (code, code == 2)
+        err = tool("trace", "check", path, "--vmlinux", vmlinux, status=code).err
+        assert ("was recorded of another kernel" in err) == (code == 2)
 
 
-def test_switches_name_tasks_without_context_ids(tmp_path: Path, vmlinux: Path, tool: Tool) -> None:
+def test_switches_name_tasks_without_context_ids(run: Run) -> None:
     """SWITCH records of CPU 0 at 100 and 5000 ns; the trace is of 2500."""
     conversion = record(79, 0, struct.pack("<QQQ", 1, 4, 500))
     switches = [record(14, 0, sample(77, 100, 0)), record(14, 1 << 13, sample(77, 200, 0)),
@@ -328,8 +298,7 @@ def test_switches_name_tasks_without_context_ids(tmp_path: Path, vmlinux: Path, 
     at = data.index(b"\x85") + 10
     made = trace(3, configr=1 << 11, extra=[conversion, *switches], raw=True, timed=1, comms={77: "cat"})
     made.streams = {0: data[:at] + b"\x02" + bytes([1000 & 0x7F | 0x80, 1000 >> 7]) + data[at:]}
-    path = write(tmp_path / "perf.data", made)
-    _, out, err = run(tool, "trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "jsonl")
+    out, err, _ = run("disasm", made, "--format", "jsonl")
     assert {json.loads(line).get("comm") for line in out.splitlines()[1:]} == {"cat"}, err
 
 
@@ -337,26 +306,24 @@ def test_switches_name_tasks_without_context_ids(tmp_path: Path, vmlinux: Path, 
 def test_an_output_does_not_replace_the_trace(name: str, tmp_path: Path, tool: Tool) -> None:
     path, vmlinux = with_kcore(tmp_path, trace(5)), linked(tmp_path / "vmlinux")
     before = (path / name).read_bytes()
-    code, _, err = run(tool, "trace", "disasm", str(path), "--vmlinux", str(vmlinux), "-o", str(path / name))
-    assert (code, (path / name).read_bytes() == before) == (2, True), err
+    err = tool("trace", "disasm", path, "--vmlinux", vmlinux, "-o", path / name, status=2).err
+    assert (path / name).read_bytes() == before, err
 
 
 def test_one_at_a_time(tmp_path: Path, vmlinux: Path, tool: Tool) -> None:
     path, text = write(tmp_path / "perf.data", trace(5)), tmp_path / "text"
     text.write_text(perf_text([("vfs_read+0x10", "read_zero")] * 3))
     for more in ([str(path)], [str(text)]):
-        code, _, err = run(tool, "trace", "check", str(path), *more, "--vmlinux", str(vmlinux))
-        assert (code, "read one at a time" in err) == (2, True)
+        err = tool("trace", "check", path, *more, "--vmlinux", vmlinux, status=2).err
+        assert "read one at a time" in err
 
 
-def test_ticks_of_an_unknown_clock(tmp_path: Path, vmlinux: Path, tool: Tool) -> None:
+def test_ticks_of_an_unknown_clock(run: Run) -> None:
     data = stream(3)
     at = data.index(b"\x85") + 10
     made = trace(3, configr=1 << 11, raw=True)
     made.streams = {0: data[:at] + b"\x02" + bytes([1000 & 0x7F | 0x80, 1000 >> 7]) + data[at:]}
-    path = write(tmp_path / "perf.data", made)
-    arguments = ("trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "jsonl")
-    _, out, err = run(tool, *arguments)
+    out, err, _ = run("disasm", made, "--format", "jsonl")
     assert {json.loads(line)["time"] for line in out.splitlines()[1:]} == {0}, err
 
 
@@ -374,13 +341,12 @@ def test_what_the_file_s_decoder_did_not_finish_accuses_nothing(
         return whole(self, part, base)
 
     monkeypatch.setattr(process._Child, "_decode", crash)
-    code, out, _ = run(tool, "trace", "check", str(path), "--vmlinux", str(stale), "--json")
-    data = json.loads(out)["divergence"]
-    assert (code, data["not_compared"], [one["cpu"] for one in data["cpus"]]) == (1, 1, [1])
+    data = tool("trace", "check", path, "--vmlinux", stale, "--json", status=1).json["divergence"]
+    assert (data["not_compared"], [one["cpu"] for one in data["cpus"]]) == (1, [1])
 
 
 def test_a_compressed_file_is_one_line(tmp_path: Path, vmlinux: Path, tool: Tool) -> None:
     path = tmp_path / "perf.data.gz"
     path.write_bytes(gzip.compress(write(tmp_path / "perf.data", trace(5)).read_bytes()))
-    code, _, err = run(tool, "trace", "check", str(path), "--vmlinux", str(vmlinux))
-    assert (code, "name the file itself" in err) == (2, True), err
+    err = tool("trace", "check", path, "--vmlinux", vmlinux, status=2).err
+    assert "name the file itself" in err, err

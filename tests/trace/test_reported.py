@@ -54,10 +54,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize("where", PLACES)
-def test_the_word_is_found_in_the_image(
-    run: Run,
-    where: str,
-) -> None:
+def test_the_word_is_found_in_the_image(run: Run, where: str) -> None:
     text, place, start = PLACES[where]
     code, data, out = check(run, text)
     (word,) = data["reported"]
@@ -101,10 +98,7 @@ FOLLOWED = {
 
 
 @pytest.mark.parametrize("which", FOLLOWED)
-def test_packets_say_which_branch_is_meant(
-    run: Run,
-    which: str,
-) -> None:
+def test_packets_say_which_branch_is_meant(run: Run, which: str) -> None:
     """The ranges of one packet's atoms before the report are not printed."""
     text, place = FOLLOWED[which]
     code, data, out = check(run, text + bad(DIRECT))
@@ -156,10 +150,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("where", UNKNOWN)
-def test_an_address_that_is_not_said_is_not_guessed(
-    run: Run,
-    where: str,
-) -> None:
+def test_an_address_that_is_not_said_is_not_guessed(run: Run, where: str) -> None:
     text, place, after = UNKNOWN[where]
     code, data, _ = check(run, text + bad(DIRECT))
     (word,) = data["reported"]
@@ -175,10 +166,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("whose", OTHERS)
-def test_only_reports_about_the_kernel_count(
-    run: Run,
-    whose: str,
-) -> None:
+def test_only_reports_about_the_kernel_count(run: Run, whose: str) -> None:
     level, count = OTHERS[whose]
     text = (
         SYNC + ran("vfs_read", "vfs_read+0xc", "N BR   <cond>") + ran("vfs_read+0x10", "vfs_read+0x10", "E BR  b+link ")
@@ -215,10 +203,7 @@ def test_a_text_of_perf_says_what_newer_ones_hide(run: Run) -> None:
 
 
 @pytest.mark.parametrize("action", ["disasm", "stats"])
-def test_other_commands_warn_once_of_what_the_decoder_reports(
-    run: Run,
-    action: str,
-) -> None:
+def test_other_commands_warn_once_of_what_the_decoder_reports(run: Run, action: str) -> None:
     printed = run(action, CALLED + bad(DIRECT) + CALLED + later(bad(DIRECT)))
     (warning,) = (line for line in printed.err.splitlines() if "warning" in line)
     assert warning.startswith("warning: the decoder reports 1 word of its image that cannot be what ran: ")

@@ -67,10 +67,7 @@ CALLED = [("vfs_read", 5, 1), ("read_zero", 5, 1), ("read_zero+24", 1, 1), ("vfs
     ],
 )
 def test_what_is_left_out_still_called(
-    run: Run,
-    tmp_path: Path,
-    option: tuple[str, object],
-    stacks: dict[str, str],
+    run: Run, tmp_path: Path, option: tuple[str, object], stacks: dict[str, str]
 ) -> None:
     """Filters say what is counted; the stacks are those of the whole trace."""
     out = tmp_path / "stacks"

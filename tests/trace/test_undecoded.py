@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -15,11 +14,11 @@ import pytest
 from prologue.trace.coresight import process
 from prologue.trace.etm.snapshot import write_snapshot
 from prologue.trace.etm.stream import ProgramText
-from tests.support.cs_etm import CsTrace, write
+from tests.support.cs_etm import CsTrace
 from tests.support.cs_recording import ROUND, stream, walk
 from tests.support.needs import needs_tools
 from tests.support.tool import Tool
-from tests.trace.made import KERNEL
+from tests.trace.made import KERNEL, Run
 
 pytestmark = pytest.mark.usefixtures("opencsd")
 
@@ -31,56 +30,47 @@ def content(data: bytes, **how: Any) -> CsTrace:
     return CsTrace(streams={0: data}, text=(KERNEL.base, 4 * len(KERNEL.words)), **how)
 
 
-def check(tmp_path: Path, trace: CsTrace, tool: Tool, *options: str) -> tuple[int, str, str]:
-    path, vmlinux = write(tmp_path / "perf.data", trace), KERNEL.write(tmp_path / "vmlinux")
-    printed = tool("trace", "check", path, "--vmlinux", vmlinux, *options, status=None)
-    return printed.status, printed.out, printed.err
-
-
 @FRAMED
-def test_a_whole_trace_has_no_such_bytes(raw: bool, tmp_path: Path, tool: Tool) -> None:
-    code, out, err = check(tmp_path, content(stream(ROUNDS), raw=raw), tool)
-    assert (code, out) == (0, f"{ROUNDS * len(ROUND) - 1:,} steps, none impossible\n")
+def test_a_whole_trace_has_no_such_bytes(run: Run, raw: bool) -> None:
+    out, err, _ = run("check", content(stream(ROUNDS), raw=raw))
+    assert out == f"{ROUNDS * len(ROUND) - 1:,} steps, none impossible\n"
     assert "not decoded" not in err
 
 
 @FRAMED
-def test_records_that_begin_in_mid_stream(raw: bool, tmp_path: Path, tool: Tool) -> None:
+def test_records_that_begin_in_mid_stream(run: Run, raw: bool) -> None:
     """As those after an overflow of TRBE: what comes before their first A-Sync is lost."""
     data = stream(ROUNDS)
-    code, out, err = check(tmp_path, content(data, raw=raw, parts=3), tool, "--json")
-    document = json.loads(out)
+    printed = run("check", content(data, raw=raw, parts=3), "--json")
+    document = printed.json
     (counts,) = document["bytes"]
-    assert (code, counts["cpu"], counts["bytes"]) == (0, 0, len(data))
+    assert (counts["cpu"], counts["bytes"]) == (0, len(data))
     assert 0 < counts["not_decoded"] < 2 * 4200
     assert document["steps_judged"] < ROUNDS * len(ROUND) * (1 - counts["not_decoded"] / len(data) / 2)
     share = 100 * counts["not_decoded"] / len(data)
     said = f"{counts['not_decoded']:,} of {len(data):,} bytes of trace ({share:.2f}%) were not decoded"
-    assert f"note: CPU 0: {said}\n" in err
-    code, out, err = check(tmp_path, content(data, raw=raw, parts=3), tool)
-    assert (code, out) == (0, f"{document['steps_judged']:,} steps, none impossible; {said}\n")
+    assert f"note: CPU 0: {said}\n" in printed.err
+    out = run("check", content(data, raw=raw, parts=3)).out
+    assert out == f"{document['steps_judged']:,} steps, none impossible; {said}\n"
 
 
 @FRAMED
-def test_below_half_nothing_is_decided(raw: bool, tmp_path: Path, tool: Tool) -> None:
+def test_below_half_nothing_is_decided(run: Run, raw: bool) -> None:
     """One A-Sync, and the stream cut in three: two thirds of it are lost."""
     data = stream(100)
-    code, out, _ = check(tmp_path, content(data, raw=raw, parts=3), tool)
-    assert code == 5
+    out = run("check", content(data, raw=raw, parts=3), status=5).out
     assert out.endswith("were not decoded: not decided\n")
     assert f" of {len(data):,} bytes of trace (6" in out
-    code, out, _ = check(tmp_path, content(data, raw=raw, parts=3), tool, "--format", "html")
-    assert (code, "not decided" in out) == (5, True)
+    assert "not decided" in run("check", content(data, raw=raw, parts=3), "--format", "html", status=5).out
 
 
 @FRAMED
-def test_after_an_error_until_the_next_a_sync(raw: bool, tmp_path: Path, tool: Tool) -> None:
+def test_after_an_error_until_the_next_a_sync(run: Run, raw: bool) -> None:
     data = stream(ROUNDS)
     at = data.index(b"\xf7\x9d", 6000) + 1
     until = data.index(bytes(11) + b"\x80", at)
     damaged = data[:at] + b"\x20" + data[at:]  # a reserved header
-    code, out, err = check(tmp_path, content(damaged, raw=raw), tool)
-    assert code == 0
+    out, err, _ = run("check", content(damaged, raw=raw))
     lost = int(out.split("; ")[1].split(" of ")[0].replace(",", ""))
     assert until - at <= lost <= until - at + 20
     assert "error of the decoder" in err
@@ -105,13 +95,7 @@ def test_text_of_the_packet_lister(tmp_path: Path, tool: Tool) -> None:
 
 @FRAMED
 @pytest.mark.parametrize("first", [2, 1], ids=["in the last third", "from the second third on"])
-def test_a_decoder_that_crashes(
-    raw: bool,
-    first: int,
-    tmp_path: Path,
-    tool: Tool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_decoder_that_crashes(run: Run, raw: bool, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = process._Child._decode
 
     def crash(self: Any, part: process.TracePart, base: int) -> str:
@@ -122,8 +106,7 @@ def test_a_decoder_that_crashes(
     monkeypatch.setattr(process._Child, "_decode", crash)
     data = stream(ROUNDS)
     data += b"\x70" * (-len(data) % (14 * 16))  # packets that say nothing, up to the end of frames
-    said, out, err = check(tmp_path, content(data * 3, raw=raw, parts=3), tool)
-    assert said == (0 if first == 2 else 5)
+    out, err, _ = run("check", content(data * 3, raw=raw, parts=3), status=0 if first == 2 else 5)
     assert f" of {3 * len(data):,} bytes of trace ({33 * (3 - first)}." in out
     assert "the decoder crashed (SIGSEGV)" in err
 
