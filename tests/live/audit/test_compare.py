@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -41,11 +40,6 @@ def captured(
     return out
 
 
-def compared(vmlinux: Path, *sources: Path, tool: Tool) -> tuple[int, dict[str, Any]]:
-    printed = tool(*AUDIT, vmlinux, *sources, "--json", status=None)
-    return printed.status, printed.json
-
-
 def call(elf: ElfEdit, vaddr: int, target: str) -> int:
     return a64.encode_b(vaddr, elf.value(target), link=True)
 
@@ -58,8 +52,7 @@ def test_what_changed_and_that_it_might(vmlinux: Path, tool: Tool) -> None:
     changes = {vaddr: call(elf, vaddr, "ftrace_caller") for vaddr in seconds} | {probe: BRK}
     first = captured(vmlinux, "first", {})
     second = captured(vmlinux, "second", changes, (f"{probe:016x}  k  work_empty+0x0    ",))
-    status, data = compared(vmlinux, first, second, tool=tool)
-    assert status == 0
+    data = tool(*AUDIT, vmlinux, first, second, "--json").json
     assert data["transitions"] == [
         {"mechanism": "second slots", "old": "NOP", "new": "BL", "words": 3, "verdict": "allowed", "allowed": True},
         {"mechanism": "breakpoints", "old": "MOV X9, X30", "new": "BRK", "words": 1,
@@ -90,8 +83,7 @@ def test_an_intruder_is_wrong_although_a_call_is_allowed(vmlinux: Path, which: i
     second = elf.value("work_leaf") + 4
     bad = captured(vmlinux, "bad", {second: call(elf, second, "work_add")})
     good = captured(vmlinux, "good", {})
-    status, data = compared(vmlinux, *((good, bad) if which else (bad, good)), tool=tool)
-    assert status == 1
+    data = tool(*AUDIT, vmlinux, *((good, bad) if which else (bad, good)), "--json", status=1).json
     (finding,) = data["findings"]
     assert (finding["code"], finding["symbol"]) == ("PL502", "work_leaf")
     assert finding["message"].startswith(f"in {bad}: ") == (which == 0)
@@ -102,17 +94,14 @@ def test_an_intruder_is_wrong_although_a_call_is_allowed(vmlinux: Path, which: i
 def test_a_turned_jump_label_is_wrong(vmlinux: Path, tool: Tool) -> None:
     label = ElfEdit(vmlinux).value("label_user")
     first, second = captured(vmlinux, "first", {}), captured(vmlinux, "second", {label: B_LABEL_TARGET})
-    status, data = compared(vmlinux, first, second, tool=tool)
-    assert status == 1
+    data = tool(*AUDIT, vmlinux, first, second, "--json", status=1).json
     assert [transition["verdict"] for transition in data["transitions"]] == ["wrong, see above"]
 
 
 def test_a_first_slot_that_was_written_late_was_not_allowed(vmlinux: Path, tool: Tool) -> None:
     leaf = ElfEdit(vmlinux).value("work_leaf")
-    status, data = compared(
-        vmlinux, captured(vmlinux, "first", {leaf: NOP}), captured(vmlinux, "second", {}), tool=tool
-    )
-    assert status == 1  # the first is wrong
+    first, second = captured(vmlinux, "first", {leaf: NOP}), captured(vmlinux, "second", {})
+    data = tool(*AUDIT, vmlinux, first, second, "--json", status=1).json  # the first is wrong
     (transition,) = data["transitions"]
     assert transition == {
         "mechanism": "first slots", "old": "NOP", "new": "MOV X9, X30", "words": 1, "verdict": "NOT ALLOWED live",

@@ -19,7 +19,7 @@ from tests.rules.fixture import AUDIT
 from tests.support.cores import NO_PADDR, SLIDE, core, image_of, vmcoreinfo
 from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_tools
-from tests.support.tool import Tool
+from tests.support.tool import Printed, Tool
 from tests.trace.made import perf_text
 
 PAGE = 0x1000
@@ -61,17 +61,11 @@ def half(vmlinux: Path, source: Path) -> int:
     return missing(vmlinux, source, 64)
 
 
-def audited(vmlinux: Path, source: Path, tool: Tool, *options: str) -> tuple[int, dict[str, Any]]:
-    printed = tool(*AUDIT[:2], *options, vmlinux, source, "--json", status=None)
-    return printed.status, printed.json
-
-
 def test_an_audit_finds_a_page_of_zeros_once(vmlinux: Path, tool: Tool) -> None:
     """Whichever mechanisms own its words: they were wiped together, or were not read."""
     source = vmlinux.with_name("core")
     words = zeros(vmlinux, source)
-    status, data = audited(vmlinux, source, tool)
-    assert status == 1
+    data = tool("live", "audit", vmlinux, source, "--json", status=1).json
     (finding,) = data["findings"]
     assert finding["code"] == "PL503"
     assert finding["vaddr"] == hex(Text(vmlinux).page)
@@ -95,9 +89,8 @@ def test_an_audit_does_not_pass_what_memory_lacks(vmlinux: Path, how: Callable[[
     """Nor does it accuse. Only init text may be missing, which the kernel gives away."""
     source = vmlinux.with_name("core")
     words = how(vmlinux, source)
-    status, data = audited(vmlinux, source, tool)
-    whole = audited(vmlinux, *running_core(vmlinux), tool)[1]["undecided"]["lacking"]
-    assert status == UNDECIDED
+    data = tool("live", "audit", vmlinux, source, "--json", status=UNDECIDED).json
+    whole = tool("live", "audit", vmlinux, *running_core(vmlinux), "--json", status=None).json["undecided"]["lacking"]
     assert data["findings"] == []
     assert f".text: {words:,} words that memory does not have" in data["not_looked_at"]
     assert data["undecided"]["lacking"] >= words
@@ -144,20 +137,18 @@ def test_an_overlay_says_what_is_the_files(vmlinux: Path, how: Callable[[Path, P
     assert said.count("\n") == 1
 
 
-def traced(vmlinux: Path, source: Path, tool: Tool, first: int) -> tuple[int, str, str]:
+def traced(vmlinux: Path, source: Path, tool: Tool, first: int, status: int | None = None) -> Printed:
     """A trace that runs three words from ``first`` on (a link-time address)."""
     place = first + SLIDE
     trace = vmlinux.with_name("trace")
     trace.write_text(perf_text([(place - 0x40, place), (place + 8, place - 0x40), (place - 0x40, place)]))
-    printed = tool("trace", "check", trace, "--vmlinux", vmlinux, "--memory", source, status=None)
-    return printed.status, printed.out, printed.err
+    return tool("trace", "check", trace, "--vmlinux", vmlinux, "--memory", source, status=status)
 
 
 def test_a_trace_does_not_believe_the_file_where_memory_has_zeros(vmlinux: Path, tool: Tool) -> None:
     source = vmlinux.with_name("core")
     words = zeros(vmlinux, source)
-    status, out, err = traced(vmlinux, source, tool, Text(vmlinux).page)
-    assert status == 1
+    out, err, _ = traced(vmlinux, source, tool, Text(vmlinux).page, status=1)
     assert "udf #0 did not trap" in out
     assert f"{words:,} words of .text in pages of zeros, wiped or not read" in err
 
@@ -177,7 +168,7 @@ def test_traces_name_the_memory_that_had_their_text(vmlinux: Path, command: str,
 def test_a_trace_says_what_is_the_files(vmlinux: Path, how: Callable[[Path, Path], int], tool: Tool) -> None:
     source = vmlinux.with_name("core")
     words = how(vmlinux, source)
-    _, _, err = traced(vmlinux, source, tool, Text(vmlinux).page)
+    err = traced(vmlinux, source, tool, Text(vmlinux).page).err
     assert f"{words:,} words of .text that memory does not have: those of the file" in err
 
 
@@ -190,8 +181,8 @@ def test_a_trace_of_init_text_says_that_memory_has_none(vmlinux: Path, tool: Too
     source = vmlinux.with_name("core")
     source.write_bytes(core([(start + SLIDE, NO_PADDR, bytes(image))], [vmcoreinfo()]))
     line = "1 range is in text that memory does not have: shown with the words of the file"
-    assert line in traced(vmlinux, source, tool, section["sh_addr"])[2]
-    assert "memory does not have" not in traced(vmlinux, source, tool, Text(vmlinux).start + 0x40)[2]
+    assert line in traced(vmlinux, source, tool, section["sh_addr"]).err
+    assert "memory does not have" not in traced(vmlinux, source, tool, Text(vmlinux).start + 0x40).err
 
 
 @pytest.mark.parametrize("symbol", ["__init_begin", "__init_end", "_stext"])
@@ -205,8 +196,7 @@ def test_init_text_is_freed_whatever_symbols_were_stripped(vmlinux: Path, symbol
     source = vmlinux.with_name("core")
     source.write_bytes(core([(start + SLIDE, NO_PADDR, bytes(image))], [vmcoreinfo()]))
     subprocess.run(["aarch64-linux-gnu-objcopy", "-N", symbol, str(vmlinux)], check=True)
-    status, data = audited(vmlinux, source, tool, "--allow-undecided")
-    assert (status, data["findings"]) == (0, [])
+    assert tool(*AUDIT, vmlinux, source, "--json").json["findings"] == []
 
 
 @pytest.mark.parametrize("there", [True, False])
