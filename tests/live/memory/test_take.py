@@ -37,6 +37,15 @@ from tests.support.tool import Tool
 BRK = struct.pack("<I", 0xD4202000)
 
 
+def captured(source: Path) -> Capture:
+    """What a capture of it has."""
+    out = source.with_name("out")
+    assert main(["live", "capture", str(source), "-o", str(out), "-q"]) == 0
+    memory = open_memory(str(out))
+    assert isinstance(memory, Capture)
+    return memory
+
+
 def test_what_a_capture_has(machine: Path, tmp_path: Path, tool: Tool) -> None:
     out = tmp_path / "out"
     data = tool("live", "capture", machine, "-o", out, "--json").json
@@ -62,15 +71,14 @@ def test_what_a_capture_has(machine: Path, tmp_path: Path, tool: Tool) -> None:
 
 
 @pytest.mark.parametrize("after", [ZERO, BRK * PAGE])
-def test_a_long_bpf_program(machine: Path, tmp_path: Path, after: bytes) -> None:
+def test_a_long_bpf_program(machine: Path, after: bytes) -> None:
     """It is there as a whole, up to a page that is not mapped, or that has only what BPF fills its memory with."""
     long = page("b") * 40 + after[:PAGE] + page("o")
     area = AREA.replace(page("b"), long)
     image = page("h") + page("A") + page("B") + page("r") + page("i") + page("z")
     segments = [(IMAGE, 0x40200000, image), (MODULES, NO_PADDR, area)]
     machine.write_bytes(core(segments, [vmcoreinfo(SLIDE, IMAGE + PAGE)]))
-    assert main(["live", "capture", str(machine), "-o", str(tmp_path / "out"), "-q"]) == 0
-    memory = open_memory(str(tmp_path / "out"))
+    memory = captured(machine)
     assert memory.read(MODULES + 8 * PAGE, 40 * PAGE) == page("b") * 40
     with pytest.raises(UnmappedError):
         memory.read(MODULES + 49 * PAGE, 4)
@@ -90,7 +98,7 @@ def test_structures_of_the_heap(traced: Path, tmp_path: Path, tool: Tool) -> Non
     assert found == {OPS: 512, RECORDS_PAGE: 20, RECORDS: 48}
 
 
-def test_what_lies_beside_an_ops_may_change(traced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_lies_beside_an_ops_may_change(traced: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain, count = kcore.Kcore._pread, 0
 
     def changing(self: kcore.Kcore, offset: int, size: int) -> bytes:
@@ -102,9 +110,7 @@ def test_what_lies_beside_an_ops_may_change(traced: Path, tmp_path: Path, monkey
         )
 
     monkeypatch.setattr(kcore.Kcore, "_pread", changing)
-    assert main(["live", "capture", str(traced), "-o", str(tmp_path / "out"), "-q"]) == 0
-    memory = open_memory(str(tmp_path / "out"))
-    assert isinstance(memory, Capture)
+    memory = captured(traced)
     assert (memory.one_moment, count) == (True, 2)
 
 
@@ -124,7 +130,7 @@ def test_without_addresses_of_variables(machine: Path, tmp_path: Path, tool: Too
     assert "this kernel's kallsyms does not say where they are; --vmlinux VMLINUX does" in printed.out
 
 
-def test_data_belong_to_the_text(traced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_belong_to_the_text(traced: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Text that changes once: data and records are read again after that, and both of the last text are kept."""
     plain, text_readings = kcore.Kcore._pread, 0
 
@@ -138,16 +144,13 @@ def test_data_belong_to_the_text(traced: Path, tmp_path: Path, monkeypatch: pyte
         return data.replace(struct.pack("<QQ", IMAGE + PAGE, 0), struct.pack("<Q", IMAGE + PAGE) + tag)
 
     monkeypatch.setattr(kcore.Kcore, "_pread", changing)
-    assert main(["live", "capture", str(traced), "-o", str(tmp_path / "out"), "-q"]) == 0
-    memory = open_memory(str(tmp_path / "out"))
+    memory = captured(traced)
     assert memory.read(IMAGE + PAGE, 4) == b"new "
     assert text_readings == 3
     assert memory.read(RECORDS + 8, 8) == b"\2" * 8
 
 
-def test_structures_that_change_while_the_text_does_not(
-    traced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_structures_that_change_while_the_text_does_not(traced: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if a tracer was on for a moment: all is read once more; if that does not help, the capture says so."""
     plain, walks = kcore.Kcore._pread, 0
 
@@ -161,14 +164,12 @@ def test_structures_that_change_while_the_text_does_not(
     monkeypatch.setattr(kcore.Kcore, "_pread", changing)
     for last, settled in ((0, True), (2, True), (99, False)):
         walks = 0
-        assert main(["live", "capture", str(traced), "-o", str(tmp_path / "out"), "-q"]) == 0
-        memory = open_memory(str(tmp_path / "out"))
-        assert isinstance(memory, Capture)
+        memory = captured(traced)
         assert (memory.one_moment, memory.unstable) == (settled, ())
         assert walks == (2 if last == 0 else 4)
 
 
-def test_an_ops_that_sends_its_calls_elsewhere(traced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ops_that_sends_its_calls_elsewhere(traced: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its sites are as they were, and their text as well, if it was moved back meanwhile."""
     plain, walks = kcore.Kcore._pread, 0
     sent = (IMAGE + PAGE + 8).to_bytes(8, "little")
@@ -185,9 +186,7 @@ def test_an_ops_that_sends_its_calls_elsewhere(traced: Path, tmp_path: Path, mon
     monkeypatch.setattr(kcore.Kcore, "_pread", changing)
     for last, settled in ((0, True), (99, False)):  # noqa: B007 - changing looks at it
         walks = 0
-        assert main(["live", "capture", str(traced), "-o", str(tmp_path / "out"), "-q"]) == 0
-        memory = open_memory(str(tmp_path / "out"))
-        assert isinstance(memory, Capture)
+        memory = captured(traced)
         assert memory.one_moment == settled
 
 
@@ -202,9 +201,7 @@ def test_what_was_attached_before_the_text_was_read_has_its_name(
     first = SAID.replace("==== sections", HEADS)
     later = first.replace("==== sections", f"{trampoline:x} t bpf_trampoline_1\t[bpf]\n==== sections")
     monkeypatch.setattr(kcore, "SCRIPT", f"if [ -e {asked} ]; then\n{later}\nelse\n>{asked}\n{first}\nfi\n")
-    assert main(["live", "capture", str(traced), "-o", str(tmp_path / "out"), "-q"]) == 0
-    memory = open_memory(str(tmp_path / "out"))
-    assert isinstance(memory, Capture)
+    memory = captured(traced)
     assert memory.one_moment
     names = [symbol.name for symbol in memory.state().symbols]
     assert (names.count("bpf_trampoline_1"), names.count("bpf_prog_6deef7357e7b4530")) == (1, 1)
@@ -217,20 +214,17 @@ def test_kprobes_that_were_armed_before_the_text_was_read_are_listed(
     probes, asked = [f"{IMAGE + PAGE + at:x}  k  f+{at:#x}    " for at in (0, 8)], tmp_path / "asked"
     first, later = (SAID.replace("==== end", f"{line}\n==== end") for line in probes)
     monkeypatch.setattr(kcore, "SCRIPT", f"if [ -e {asked} ]; then\n{later}\nelse\n>{asked}\n{first}\nfi\n")
-    assert main(["live", "capture", str(machine), "-o", str(tmp_path / "out"), "-q"]) == 0
-    assert list(open_memory(str(tmp_path / "out")).state().kprobes) == probes
+    assert list(captured(machine).state().kprobes) == probes
 
 
-def test_a_kernel_whose_kallsyms_has_no_data(machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_whose_kallsyms_has_no_data(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As 6.1's without KALLSYMS_ALL: init ends where its zeros do, and zeros after that are variables."""
     lines = [line for line in SAID.splitlines(keepends=True) if "__init_end" not in line and " B _end" not in line]
     monkeypatch.setattr(kcore, "SCRIPT", "".join(lines))
     image = page("h") + page("A") + page("B") + page("r") + ZERO + page("z") + ZERO
     segments = [(IMAGE, 0x40200000, image), (MODULES, NO_PADDR, AREA)]
     machine.write_bytes(core(segments, [vmcoreinfo(SLIDE, IMAGE + PAGE)]))
-    out = tmp_path / "out"
-    assert main(["live", "capture", str(machine), "-o", str(out), "-q"]) == 0
-    memory = open_memory(str(out))
+    memory = captured(machine)
     assert memory.read(IMAGE + 5 * PAGE, 2 * PAGE) == page("z") + ZERO
     with pytest.raises(UnmappedError):
         memory.read(IMAGE + 4 * PAGE, 1)
