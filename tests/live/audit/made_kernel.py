@@ -14,10 +14,18 @@ TEXT = 0xFFFF_8000_0800_1000  # where tests' VMCOREINFO has _stext
 NOP, MOVZ, MOVK = 0xD503201F, 0xD2800000, 0xF2800000
 POINTER = 0xFFFF_0000_0C12_3456
 
-_BODY = r"""
+_KERNEL = """
 	.text
-	.globl _stext, _etext
+	.globl	_stext, _etext
 _stext:
+TEXT
+_etext:
+	.section .rodata, "a"
+linux_banner: .asciz "Linux version RELEASE (made for a test)"
+	.size	linux_banner, . - linux_banner
+REST
+"""
+_TEXT = r"""
 	.type	plain, %function
 plain:	mov	x0, #1
 	mov	x0, #2
@@ -53,7 +61,8 @@ third:	movz	x2, #0xcdef
 	.rept	64
 	nop
 	.endr
-_etext:
+"""
+_REST = r"""
 	.section .altinstructions, "a"
 	.word	vector - ., kvm_patch_vector_branch - .
 	.hword	CALLBACK
@@ -63,9 +72,6 @@ _etext:
 	.byte	4, 0
 	.section "runtime_ptr_gone", "a"
 PLACES
-	.section .rodata, "a"
-linux_banner: .asciz "Linux version RELEASE (made for a test)"
-	.size	linux_banner, . - linux_banner
 	.data
 	.balign	8
 applied_alternatives: .quad 2
@@ -81,15 +87,16 @@ def make(directory: Path, release: str, *, places: int = 3, marked: bool = False
     The first two words of what is ``apart`` (a symbol) end a page.
     """
     names = ("first", "second", "third")[:places]
-    text = _BODY.replace("RELEASE", release).replace("CALLBACK", "0x8001" if marked else "62")
-    text = text.replace(f"\n{apart}:", f"\n\t.balign 4096\n\t.rept 1022\n\tnop\n\t.endr\n{apart}:") if apart else text
-    return link(directory, text.replace("PLACES", "\n".join(f"\t.word {name} - ." for name in names)))
+    before = f"\n\t.balign 4096\n\t.rept 1022\n\tnop\n\t.endr\n{apart}:"
+    text = _TEXT.replace(f"\n{apart}:", before) if apart else _TEXT
+    rest = _REST.replace("CALLBACK", "0x8001" if marked else "62")
+    return link(directory, text, rest.replace("PLACES", "\n".join(f"\t.word {name} - ." for name in names)), release)
 
 
-def link(directory: Path, assembly: str) -> Path:
-    """Assemble a kernel and link it where the tests' VMCOREINFO has it."""
+def link(directory: Path, text: str, rest: str = "", release: str = "5.10.223") -> Path:
+    """Assemble a kernel of this text and link it where the tests' VMCOREINFO has it; ``rest`` follows its banner."""
     source, made, out = (directory / name for name in ("running.S", "running.o", "vmlinux"))
-    source.write_text(assembly)
+    source.write_text(_KERNEL.replace("TEXT", text).replace("REST", rest).replace("RELEASE", release))
     run_command(["aarch64-linux-gnu-gcc", "-c", str(source), "-o", str(made)])
     run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "_stext", "-o", str(out), str(made)])
     return out

@@ -12,10 +12,7 @@ from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_mini_kernel_tools
 from tests.support.tool import Tool
 
-_BODY = """
-	.text
-	.globl	_stext, _etext
-_stext:
+_TEXT = """
 	.type	ftrace_caller, %function
 ftrace_caller: nop
 	.type	ftrace_call, %function
@@ -32,10 +29,8 @@ traces:	ret
 	.rept	64
 	nop
 	.endr
-_etext:
-	.section .rodata, "a"
-linux_banner: .asciz "Linux version 5.10.223 (made for a test)"
-	.size	linux_banner, . - linux_banner
+"""
+_VARIABLES = """
 	.data
 	.balign	8
 ftrace_trace_function: .quad 0
@@ -93,7 +88,7 @@ def judged(
 ) -> tuple[set[str], int]:
     """Symbols of what is wrong, and how many words are not decided."""
     needs_mini_kernel_tools()
-    out = link(directory, _BODY)
+    out = link(directory, _TEXT, _VARIABLES)
     elf = ElfEdit(out)
     functions = {name: elf.value(symbol) for name, symbol in (("stub", "ftrace_stub"), ("traces", "traces"),
                                                                         ("data", "linux_banner"))}  # fmt: skip

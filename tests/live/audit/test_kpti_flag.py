@@ -11,10 +11,7 @@ from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_mini_kernel_tools
 from tests.support.tool import Tool
 
-_BODY = """
-	.text
-	.globl	_stext, _etext
-_stext:
+_TEXT = """
 	.type	plain, %function
 plain:	ret
 __idmap_kpti_flag:
@@ -22,15 +19,11 @@ __idmap_kpti_flag:
 	.rept	64
 	nop
 	.endr
-_etext:
-	.section .rodata, "a"
-linux_banner: .asciz "Linux version 5.10.223 (made for a test)"
-	.size	linux_banner, . - linux_banner
 """
 
 
 @pytest.mark.parametrize(("value", "status"), [(1, 0), (0, 0), (2, 1)])
 def test_it_is_as_linked_or_zero(value: int, status: int, tmp_path: Path, tool: Tool) -> None:
     needs_mini_kernel_tools()
-    out = link(tmp_path, _BODY)
+    out = link(tmp_path, _TEXT)
     audit(tool, out, {ElfEdit(out).value("__idmap_kpti_flag"): value}, status=status)

@@ -11,10 +11,7 @@ from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_mini_kernel_tools
 from tests.support.tool import Tool
 
-_BODY = """
-	.text
-	.globl	_stext, _etext
-_stext:
+_TEXT = """
 	.type	plain, %function
 plain:	ret
 	.balign	0x800
@@ -27,10 +24,8 @@ __bp_harden_hyp_vecs:
 	.endr
 	.endr
 	.size	__bp_harden_hyp_vecs, . - __bp_harden_hyp_vecs
-_etext:
-	.section .rodata, "a"
-linux_banner: .asciz "Linux version 5.10.223 (made for a test)"
-	.size	linux_banner, . - linux_banner
+"""
+_TEMPLATES = """
 	.balign	4
 __spectre_bhb_loop_k8:
 	.word	0xd503221f, 0xd10043ff, 0xa90007e0
@@ -60,7 +55,7 @@ def test_slots(
     last: int, slots: tuple[tuple[int, ...], ...], more: dict[int, int], status: int, *, tmp_path: Path, tool: Tool
 ) -> None:
     needs_mini_kernel_tools()
-    out = link(tmp_path, _BODY)
+    out = link(tmp_path, _TEXT, _TEMPLATES)
     vectors = ElfEdit(out).value("__bp_harden_hyp_vecs")
     changes = {ElfEdit(out).value("arm64_el2_vector_last_slot"): last & 0xFFFFFFFF} | {
         vectors + 0x800 * slot + 0x80 * vector + 4 * k: word
