@@ -40,7 +40,17 @@ LINK = Link(
 LABELS = ("nop-nop", "nop-nop (A/A)", "build")
 
 
-class Machine:
+class MadeTarget:
+    """What every made-up machine says of itself."""
+
+    def facts(self) -> Mapping[str, str]:
+        return {"target": "made up"}
+
+    def measures(self, asked: tuple[Workload, ...]) -> tuple[Workload, ...]:
+        return asked
+
+
+class Machine(MadeTarget):
     """Does what ``failing`` says for its n-th boot: None, or what happens instead."""
 
     evidence: Evidence = "timing"
@@ -48,12 +58,6 @@ class Machine:
     def __init__(self, failing: Callable[[int], str | None] = lambda _: None) -> None:
         self.failing = failing
         self.attempts: list[Attempt] = []
-
-    def facts(self) -> Mapping[str, str]:
-        return {"target": "made up"}
-
-    def measures(self, asked: tuple[Workload, ...]) -> tuple[Workload, ...]:
-        return asked
 
     def boot(self, attempt: Attempt, task: Task) -> Recorded:
         self.attempts.append(attempt)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ from prologue.plan.variants import KINDS
 from prologue_bench.cli import run as run_command
 from prologue_bench.recorder.output import Recorded
 from prologue_bench.recorder.task import Task
-from prologue_bench.results.model import Evidence, Readback, Workload
+from prologue_bench.results.model import Evidence, Readback
 from prologue_bench.results.store import CAMPAIGN, read_results
 from prologue_bench.targets.base import Attempt
+from tests.bench.campaign.made import MadeTarget
 from tests.mini_kernel.build import Spec
 from tests.support.needs import needs_common_tools, needs_tools
 from tests.support.tool import Printed, Tool
@@ -26,18 +27,12 @@ Mini = Callable[[Spec], Path]
 
 
 @dataclass
-class Machine:
+class Machine(MadeTarget):
     """Boots what it is given, and another kernel at its boots of these numbers."""
 
     wrong: tuple[int, ...] = ()
     boots: list[str] = field(default_factory=list)
     evidence: Evidence = "smoke"
-
-    def facts(self) -> Mapping[str, str]:
-        return {"target": "made up"}
-
-    def measures(self, asked: tuple[Workload, ...]) -> tuple[Workload, ...]:
-        return asked
 
     def boot(self, attempt: Attempt, task: Task) -> Recorded:
         self.boots.append(attempt.label)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,9 +16,10 @@ from prologue_bench.errors import GuestLostError
 from prologue_bench.recorder.output import Recorded
 from prologue_bench.recorder.task import Task
 from prologue_bench.results.journal import hold
-from prologue_bench.results.model import Evidence, Workload
+from prologue_bench.results.model import Evidence
 from prologue_bench.results.store import CAMPAIGN, RESULTS, read_results
 from prologue_bench.targets.base import Attempt
+from tests.bench.campaign.made import MadeTarget
 from tests.support.kbuild_tree import kbuild_tree
 from tests.support.needs import needs_dev_module, needs_mini_kernel_tools
 from tests.support.result_sets import make
@@ -29,19 +29,13 @@ needs_dev_module("statsmodels")
 
 
 @dataclass
-class Board:
+class Board(MadeTarget):
     """Takes another time on each link and for each kind; lost at its boots of these numbers."""
 
     lost: tuple[int, ...] = ()
     evidence: Evidence = "timing"
     boots: list[str] = field(default_factory=list)
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(4))
-
-    def facts(self) -> Mapping[str, str]:
-        return {"target": "made up"}
-
-    def measures(self, asked: tuple[Workload, ...]) -> tuple[Workload, ...]:
-        return asked
 
     def boot(self, attempt: Attempt, task: Task) -> Recorded:
         link = attempt.image.parents[1].name
