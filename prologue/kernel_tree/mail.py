@@ -1,8 +1,10 @@
-"""A series as mail: what ``git send-email`` sends and ``git am`` takes."""
+"""A series as mail, what ``git send-email`` sends and ``git am`` takes, and the people and lists that it goes to."""
 
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from dataclasses import dataclass, replace
 from email.message import EmailMessage
 from email.policy import default
@@ -12,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 from prologue import __version__
 from prologue.errors import OutputError
 from prologue.kernel_tree.git import diffstat, head_commit
-from prologue.kernel_tree.recipients import Recipients, maintainers
 from prologue.outputs import new_file
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ _MBOX_LINE: Final = "From " + 40 * "0" + " Mon Sep 17 00:00:00 2001\n"
 _SIGNATURE: Final = f"-- \nprologue {__version__}\n\n"
 _COVER: Final = "0000-cover-letter.patch"
 _COUNTED_STEPS: Final = ("loop", "sorttable", "step")  # which the counts of a kernel, at boot and processed, are of
+_MAINTAINERS: Final = "scripts/get_maintainer.pl"
+# "Name <address> (role:SECTION)"; of a list, "address (role:SECTION)".
+_ROLE: Final = re.compile(r"(?m)^(.+?) \(([^()]*?)(?::.*)?\)$")
+_TO: Final = ("maintainer", "supporter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,7 @@ def cover_mail(series: KernelPatch, poster: Identity, subject: str, text: str, t
     commit = head_commit(tree) if tree else ""
     base = f"base-commit: {commit}\n" if commit else ""
     body = f"{text}\n{poster.name} ({count}):\n{subjects}\n{_stat(series.diff)}\n{base}{_SIGNATURE}"
-    recipients = maintainers(tree, series.diff) if tree else Recipients()
+    recipients = _recipients(tree, series.diff)
     return Mail(_COVER, _mail(poster, f"[PATCH {0:0{width}}/{count}] {subject}", body, recipients))
 
 
@@ -113,17 +118,33 @@ def _patch_mail(patch: Patch, number: int, count: int, poster: Identity, tree: P
     notes = f"{patch.notes}\n" if patch.notes else ""
     text = f"{patch.body}\n{poster.sign_off}\n---\n{notes}{_stat(patch.diff)}\n{patch.diff.decode()}{_SIGNATURE}"
     slug = re.sub(r"[^A-Za-z0-9._]+", "-", patch.subject).strip("-.")
-    recipients = maintainers(tree, patch.diff) if tree else Recipients()
+    recipients = _recipients(tree, patch.diff)
     return Mail(f"{number:04}-{slug[:52]}.patch", _mail(poster, f"[PATCH{place}] {patch.subject}", text, recipients))
 
 
-def _mail(poster: Identity, subject: str, text: str, recipients: Recipients) -> bytes:
+def _recipients(tree: Path | None, diff: bytes) -> dict[str, str]:
+    """Return To and Cc, as the tree's own script names the maintainers, then reviewers and lists, of what changes.
+
+    Empty without a tree or its script, and if that fails. Git's history is not asked: who changed a file once is no
+    maintainer of it.
+    """
+    perl = shutil.which("perl")
+    if tree is None or perl is None or not (tree / _MAINTAINERS).is_file():
+        return {}
+    command = [perl, _MAINTAINERS, "--nogit", "--nogit-fallback", "--roles", "--norolestats", "--nofixes"]
+    done = subprocess.run(command, cwd=tree, input=diff, capture_output=True, check=False)
+    addresses: dict[str, list[str]] = {"To": [], "Cc": []}
+    for address, role in _ROLE.findall(done.stdout.decode(errors="replace")):
+        addresses["To" if role.startswith(_TO) else "Cc"].append(address)
+    return {name: ", ".join(listed) for name, listed in addresses.items() if listed}
+
+
+def _mail(poster: Identity, subject: str, text: str, recipients: dict[str, str]) -> bytes:
     # Folded, a subject of 70 to 78 characters would begin on the line after its name.
     message = EmailMessage(default.clone(max_line_length=None))
     message["From"] = formataddr((poster.name, poster.email))
-    for name, addresses in (("To", recipients.to), ("Cc", recipients.cc)):
-        if addresses:
-            message[name] = ", ".join(addresses)
+    for name, addresses in recipients.items():
+        message[name] = addresses
     message["Date"] = poster.date
     message["Subject"] = subject
     message.set_content(text, cte="8bit")
