@@ -120,15 +120,11 @@ def _rule_names(*, groups: bool) -> list[str]:
     return [*(sorted({rule.code[:3] for rule in RULES}) if groups else ()), *names]
 
 
-def _kinds() -> list[str]:
-    from prologue.plan.variants import KINDS
-
-    return list(KINDS)
-
-
 def _words_by_metavar() -> Mapping[str, Callable[[], Sequence[str]]]:
     """Return what makes the words of a metavar: the tool's, and those of companions."""
-    words: dict[str, Callable[[], Sequence[str]]] = {"KIND,...": _kinds}
+    from prologue.plan.variants import KINDS
+
+    words: dict[str, Callable[[], Sequence[str]]] = {"KIND,...": lambda: KINDS}
     for companion in installed():
         words |= getattr(companion.load("cli.commands"), "WORDS", {}) if companion.commands else {}
     return words

@@ -162,7 +162,7 @@ def add_listed(commands: Commands, listed: Iterable[Command]) -> None:
     """Add commands of a table."""
     for each in listed:
         added = add_command(commands, each.name.split()[-1], each.handler, each.help, each.examples)
-        added.when_chosen(partial(_add_options, each.options))
+        added.when_chosen(partial(call, each.options))
 
 
 def add_of_companions(commands: Commands, group: str) -> None:
@@ -171,10 +171,6 @@ def add_of_companions(commands: Commands, group: str) -> None:
         if any(name.startswith(f"{group} ") for name in companion.commands):
             listed: Iterable[Command] = companion.load("cli.commands").COMMANDS
             add_listed(commands, (each for each in listed if each.name.startswith(f"{group} ")))
-
-
-def _add_options(place: str, command: Subcommand) -> None:
-    call(place, command)
 
 
 def call(place: str, argument: object) -> Any:

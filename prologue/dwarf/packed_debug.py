@@ -42,7 +42,8 @@ def unpack_debug(image: ElfImage) -> IO[bytes] | None:
         InputError: one is damaged or of an unknown form, or there is no room for the copy.
 
     """
-    packed = [s for s in image.sections if not s.allocated and s.has_bytes and _is_packed(s)]
+    stored = (s for s in image.sections if not s.allocated and s.has_bytes)
+    packed = [s for s in stored if s.flags & SHF_COMPRESSED or s.name.startswith(".zdebug_")]
     if not packed:
         return None
     try:
@@ -57,10 +58,6 @@ def unpack_debug(image: ElfImage) -> IO[bytes] | None:
             f"debug sections cannot be unpacked in {tempfile.gettempdir()}: {error.strerror}", path=image.path
         ) from error
     return spool
-
-
-def _is_packed(section: Section) -> bool:
-    return bool(section.flags & SHF_COMPRESSED) or section.name.startswith(".zdebug_")
 
 
 def _write_unpacked(spool: IO[bytes], image: ElfImage, packed: list[Section]) -> None:

@@ -92,8 +92,8 @@ class Prober:
         if not name:
             return self.kernel
         if name not in self._targets:
-            path = next((path for path in named_files(self._modules) if _module_name(path) == name), None)
-            if path is None:
+            names = {path.name.partition(".ko")[0].replace("-", "_"): path for path in named_files(self._modules)[::-1]}
+            if (path := names.get(name)) is None:
                 what = (
                     "is not among the given modules" if self._modules else "is a module: give --modules FILE|DIRECTORY"
                 )
@@ -227,7 +227,3 @@ def _with_unique_events(probes: list[Probe]) -> list[Probe]:
         same = "" if event or probe.event is None else events[seen[probe.event.definition]].full_name
         result.append(replace(probe, event=event, same_as=same))
     return result
-
-
-def _module_name(path: Path) -> str:
-    return path.name.partition(".ko")[0].replace("-", "_")

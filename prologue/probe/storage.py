@@ -145,7 +145,9 @@ def storage_at(dwarf: Any, entry: Any, vaddr: int, frame: StackFrame) -> Storage
     constant = entry.attributes.get("DW_AT_const_value")
     location = entry.attributes.get("DW_AT_location")
     if location is None:
-        return Constant(constant.value) if constant is not None and isinstance(constant.value, int) else _nowhere(entry)
+        if constant is not None and isinstance(constant.value, int):
+            return Constant(constant.value)
+        return Missing(DECLARED if "DW_AT_declaration" in entry.attributes else OPTIMISED_OUT)
     _, expression = _location_at(dwarf, entry, location, vaddr)
     if not expression:
         return Missing(OPTIMISED_OUT)
@@ -153,10 +155,6 @@ def storage_at(dwarf: Any, entry: Any, vaddr: int, frame: StackFrame) -> Storage
     # GCC (12) says of a parameter in two registers that it stays there, also if it overwrites them.
     is_fixed = location.form == "DW_FORM_exprloc" and entry.tag == "DW_TAG_formal_parameter"
     return Missing(ENTRY_ONLY) if is_fixed and isinstance(storage, Pieces) and not frame.begins(vaddr) else storage
-
-
-def _nowhere(entry: Any) -> Storage:
-    return Missing(DECLARED if "DW_AT_declaration" in entry.attributes else OPTIMISED_OUT)
 
 
 def _location_at(dwarf: Any, entry: Any, location: Any, vaddr: int) -> tuple[int, list[int]]:

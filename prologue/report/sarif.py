@@ -66,7 +66,8 @@ def findings_sarif(  # noqa: PLR0913  # what a report is made of
         # SARIF 3.27.23: once one result says whether it is suppressed, all must.
         known: list[Known | None] = [*(None for _ in findings), *(entry for _, entry in baselined)]
         for result, entry in zip(results, known, strict=True):
-            result["suppressions"] = [] if entry is None else [_suppression(entry)]
+            why = None if entry is None else printable(f"{entry.reason} ({entry.owner})")
+            result["suppressions"] = [] if why is None else [{"kind": "external", "justification": why}]
     unread = [_unread(error, path, paths[path]) for path, error in errors.items()]
     run: dict[str, Any] = {
         "tool": {"driver": _driver()},
@@ -219,10 +220,6 @@ def _fingerprints(findings: Iterable[Finding], memories: Iterable[str]) -> list[
         seen[identity] += 1
         prints.append(hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest())
     return prints
-
-
-def _suppression(entry: Known) -> dict[str, Any]:
-    return {"kind": "external", "justification": printable(f"{entry.reason} ({entry.owner})")}
 
 
 def _message(text: str) -> dict[str, str]:

@@ -8,7 +8,6 @@ from typing import Any, Final
 from prologue.kernel.binary import Binary
 from prologue.kernel.init_stub import LOOP
 from prologue.kernel.kernel import Kernel
-from prologue.kernel.marker import Marker
 from prologue.kernel.module import Module
 from prologue.report.printable import printable
 from prologue.rules.base import Subject
@@ -31,7 +30,7 @@ def scan_data(binary: Binary, vmlinux: Kernel | None = None) -> dict[str, Any]:
             marker = binary.marker
             data |= {
                 "contract": binary.contract,
-                "marker": _marker_data(marker) if marker else None,
+                "marker": marker and {"version": marker.version, "flags": marker.flags, "sites": marker.sites},
                 "init": binary.init_stub.state,
                 "boot_loop": binary.symbols.find(LOOP) is not None,
             }
@@ -48,10 +47,6 @@ def scan_data(binary: Binary, vmlinux: Kernel | None = None) -> dict[str, Any]:
         ).items()
     ]
     return data
-
-
-def _marker_data(marker: Marker) -> dict[str, Any]:
-    return {"version": marker.version, "flags": marker.flags, "sites": marker.sites}
 
 
 def _sites_data(binary: Binary) -> dict[str, Any]:

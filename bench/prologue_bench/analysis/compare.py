@@ -158,15 +158,11 @@ def _report(results: ResultSet, workload: Workload, margin: float) -> WorkloadRe
         replace(c, verdict="none", reason=reasons[c.variant]) if c is not control and c.variant in reasons else c
         for c in compared
     )
+    links = [log_medians(part, workload.name) for part in by_link(base).values()]
     return WorkloadReport(
         workload=workload, series=recorded, comparisons=compared, control=control,
-        base_spread=_base_spread(base, workload), trend=trend_of(recorded, workload.name),
+        base_spread=spread_between(links) if len(links) > 1 else None, trend=trend_of(recorded, workload.name),
     )  # fmt: skip
-
-
-def _base_spread(base: Series, workload: Workload) -> float | None:
-    parts = by_link(base)
-    return spread_between([log_medians(part, workload.name) for part in parts.values()]) if len(parts) > 1 else None
 
 
 def _exact(base: Series, series: Series, workload: Workload) -> Comparison:

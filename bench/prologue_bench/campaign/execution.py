@@ -179,7 +179,8 @@ class Execution:
         try:
             seen = self.target.boot(Attempt(self._image(place), log, self.plan.timeout, place.variant), self.plan.task)
         except GuestLostError as error:
-            return replace(blank, void=f"{LOST}{_first_words(error)}"), error
+            happened = error.message.splitlines()[0].partition("; console in ")[0]
+            return replace(blank, void=LOST + re.sub(r"^\w+ lost: ", "", happened)), error
         judged = _judged(seen.added_to(blank), self.campaign, self._wrong_kernel(place, seen))
         return void_unlike((*self.journal.boots, judged))[-1], None
 
@@ -200,11 +201,6 @@ class Execution:
         """Return the Image at a place; the control's is the base's."""
         (wanted,) = (v.image_sha256 for v in self.campaign.variants if v.label == place.variant)
         return next(image.path for image in self.link.images if image.variant.image_sha256 == wanted)
-
-
-def _first_words(error: GuestLostError) -> str:
-    """Shorten a message to what happened, without where the rest of it stands."""
-    return re.sub(r"^\w+ lost: ", "", error.message.splitlines()[0].partition("; console in ")[0])
 
 
 def _judged(boot: Boot, campaign: Campaign, wrong: str | None) -> Boot:

@@ -173,7 +173,9 @@ def run(args: Namespace) -> int:
                 stack.enter_context(_opened(each, _planned(each.vmlinux, kinds), workloads, (target, None), link))
                 for each, target, link in _over_links(args)
             ]
-        _warn_few(args.boots * len(executions), executions[0].campaign.evidence)
+        boots = args.boots * len(executions)
+        if executions[0].campaign.evidence == "timing" and boots < LEAST:
+            warn(f"{counted(boots, 'boot')} of each variant: no verdict is possible below {LEAST}; ten is normal")
         left = _record(executions, args)
     return _report(args.output, left)
 
@@ -341,8 +343,3 @@ def _command(args: Namespace) -> str:
             option = f"--{name.replace('_', '-')}"
             words += [option] if value is True else [f"{option}={value}"]
     return shlex.join(map(str, [*words, "-o", args.output]))
-
-
-def _warn_few(boots: int, evidence: str) -> None:
-    if evidence == "timing" and boots < LEAST:
-        warn(f"{counted(boots, 'boot')} of each variant: no verdict is possible below {LEAST}; ten is normal")

@@ -58,7 +58,10 @@ def from_lists(
 def fetch_all(private: apt.PrivateApt, packages: Sequence[apt.Package], report: Progress) -> tuple[Path, ...]:
     """Return the .deb files of packages of the lists; raises as ``download`` does."""
     return tuple(
-        cache.produce(_deb_key(private.suite, package), partial(fetch, private, package, progress=report))
+        cache.produce(
+            f"debs/{private.suite}/{package.name}_{file_name(package.version)}_arm64.deb",
+            partial(fetch, private, package, progress=report),
+        )
         for package in packages
     )
 
@@ -72,10 +75,6 @@ def fetch(private: apt.PrivateApt, package: apt.Package, destination: Path, *, p
         private.download([package], Path(name), progress)
         (fetched,) = Path(name).glob("*.deb")
         fetched.rename(destination)
-
-
-def _deb_key(suite: str, package: apt.Package) -> str:
-    return f"debs/{suite}/{package.name}_{file_name(package.version)}_arm64.deb"
 
 
 def file_name(version: str) -> str:

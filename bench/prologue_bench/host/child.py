@@ -56,7 +56,9 @@ def run_lines(
 
     def pass_on(stream: IO[str], sink: Callable[[str], None]) -> None:
         try:
-            _pass_on(stream, sink)
+            with stream:
+                for line in stream:
+                    sink(line.rstrip("\r\n"))
         except Exception as error:
             failures.append(error)
             if process.poll() is None:
@@ -81,9 +83,3 @@ def run_lines(
     if failures:
         raise failures[0]
     return status
-
-
-def _pass_on(stream: IO[str], keep: Callable[[str], None]) -> None:
-    with stream:
-        for line in stream:
-            keep(line.rstrip("\r\n"))

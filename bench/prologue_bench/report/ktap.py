@@ -32,7 +32,8 @@ def to_ktap(report: Report) -> str:
     if (evidence := report.results.campaign.evidence) != "timing":
         raise BenchError(f"--format ktap: {evidence} evidence has no percentages: use text or json")
     of_boots = list(_boots(report, len(report.workloads) + 1))
-    lines = ["KTAP version 1", f"1..{len(report.workloads) + bool(of_boots)}", *_first_lines(report)]
+    lines = ["KTAP version 1", f"1..{len(report.workloads) + bool(of_boots)}"]
+    lines += [f"# {mail(line)}" for line in report.first_lines]
     planned = len(report.results.campaign.variants) - 1
     for number, part in enumerate(report.workloads, 1):
         inner, failed = ["KTAP version 1", f"1..{planned}", _diagnostic(part.series[0], part)], False
@@ -51,10 +52,6 @@ def to_ktap(report: Report) -> str:
         skip = "" if judged else " # SKIP no verdict"
         lines.append(f"{'not ok' if failed else 'ok'} {number} {_test_name(part.workload.name)}{skip}")
     return "\n".join([*lines, *of_boots]) + "\n"
-
-
-def _first_lines(report: Report) -> list[str]:
-    return [f"# {mail(line)}" for line in report.first_lines]
 
 
 def _boots(report: Report, number: int) -> Iterator[str]:
@@ -79,14 +76,11 @@ def _without_boots(report: Report, part: WorkloadReport) -> list[str]:
     return [variant.label for variant in report.results.campaign.variants if variant.label not in recorded]
 
 
-def _deviation(series: Series) -> float:
-    return float(np.std(series.medians, ddof=1)) if len(series.medians) > 1 else 0.0
-
-
 def _diagnostic(series: Series, part: WorkloadReport) -> str:
+    deviation = float(np.std(series.medians, ddof=1)) if len(series.medians) > 1 else 0.0
     return (
         f"# {mail(series.label)}: value {series.median:.9g}, unit {mail(part.workload.unit)}, "
-        f"variance {_deviation(series) ** 2:.6g}, n {len(series.medians)}"
+        f"variance {deviation**2:.6g}, n {len(series.medians)}"
     )
 
 

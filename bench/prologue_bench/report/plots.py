@@ -270,7 +270,8 @@ def _draw_series(axes: Axes, series: Series, line: int, colour: str) -> None:
         places = _places(len(series.boots), line)
         down = np.repeat(places, [len(runs) for runs in series.runs])
         if len(series.boots) < len(values):  # otherwise a boot's median is its only run
-            axes.plot(series.medians, places, "|", color=colour, markersize=_tick(len(places)), markeredgewidth=1.4,
+            tick = float(np.clip(60 / len(places), 2, 9))
+            axes.plot(series.medians, places, "|", color=colour, markersize=tick, markeredgewidth=1.4,
                       zorder=3, rasterized=len(values) > _MANY)  # fmt: skip
     else:
         down = _places(len(values), line)
@@ -287,10 +288,6 @@ def _draw_series(axes: Axes, series: Series, line: int, colour: str) -> None:
 def _places(count: int, line: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     offsets = np.linspace(-_SPREAD / 2, _SPREAD / 2, count) if count > 1 else np.zeros(1)
     return np.asarray(line + offsets)
-
-
-def _tick(boots: int) -> float:
-    return float(np.clip(60 / boots, 2, 9))
 
 
 def _draw_differences(

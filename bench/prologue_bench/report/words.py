@@ -20,7 +20,7 @@ from prologue_bench.analysis.order import Trend, in_order
 from prologue_bench.analysis.stats import ALL_FLIPS, ALPHA, FLIPS, LEAST, SEED, outliers
 from prologue_bench.analysis.withheld import unfinished
 from prologue_bench.report.rounding import decimals, rounded, rounded_p
-from prologue_bench.results.model import Boot, Campaign, ResultSet, Workload
+from prologue_bench.results.model import Campaign, ResultSet, Workload
 from prologue_bench.results.settings import unknown_settings
 
 SMOKE: Final = (
@@ -250,17 +250,13 @@ def design(results: ResultSet) -> str:
     if any(boot.block is not None for boot in results.boots):
         text += ", in randomised blocks"
     elif all(boot.started for boot in results.boots):
-        order = [boot.variant for boot in _in_time(results)]
+        boots_that_count = [boot for boot in results.boots if boot.void is None]
+        order = [boots_that_count[k].variant for k in in_order(boots_that_count)]
         text += f", the next one of another variant {counted(sum(a != b for a, b in pairwise(order)), 'time')}"
     if results.links:
         text += f", over {len(results.links)} links"
     seeds = ", ".join(str(seed) for seed in results.seeds)
     return f"{text}, seed{'s' if len(results.seeds) > 1 else ''} {seeds}" if seeds else text
-
-
-def _in_time(results: ResultSet) -> list[Boot]:
-    boots = [boot for boot in results.boots if boot.void is None]
-    return [boots[k] for k in in_order(boots)]
 
 
 def _counted(counts: list[int], noun: str) -> str:

@@ -69,13 +69,12 @@ def parse_counters(lines: Sequence[str], where: str) -> dict[str, CounterReading
 def encode_counters(counters: Mapping[str, EventReadings]) -> dict[str, Any]:
     """Encode the field ``counters``, by workload; ``decode_counters`` reads it."""
     return {
-        workload: {event: [_encode(reading) for reading in readings] for event, readings in events.items()}
+        workload: {
+            event: [each if isinstance(each, str) else [each.count, each.enabled, each.running] for each in readings]
+            for event, readings in events.items()
+        }
         for workload, events in counters.items()
     }
-
-
-def _encode(reading: CounterReading | str) -> list[int] | str:
-    return reading if isinstance(reading, str) else [reading.count, reading.enabled, reading.running]
 
 
 def decode_counters(fields: Fields) -> Mapping[str, EventReadings]:

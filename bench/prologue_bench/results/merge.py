@@ -60,7 +60,11 @@ def merge(sets: Sequence[tuple[str, ResultSet]]) -> ResultSet:
 
 def _added(sets: Sequence[tuple[str, ResultSet]]) -> Iterator[str]:
     """Name the sets of one machine and link that were begun when another had ended, and its report was there."""
-    spans = [(name, results, [_instant(boot) for boot in results.boots]) for name, results in sets if results.boots]
+    spans = [
+        (name, results, [datetime.fromisoformat(boot.started).timestamp() for boot in results.boots])
+        for name, results in sets
+        if results.boots
+    ]
     spans.sort(key=lambda span: min(span[2]))
     for k, (name, results, times) in enumerate(spans):
         for other, earlier, before in spans[:k]:
@@ -68,10 +72,6 @@ def _added(sets: Sequence[tuple[str, ResultSet]]) -> Iterator[str]:
             if shared and min(times) > max(before):
                 yield f"{name} was begun when {other} had ended"
                 break
-
-
-def _instant(boot: Boot) -> float:
-    return datetime.fromisoformat(boot.started).timestamp()
 
 
 def _by_board(sets: Sequence[tuple[str, ResultSet]]) -> Sequence[tuple[str, ResultSet]]:

@@ -71,7 +71,7 @@ def run(args: Namespace) -> int:
     hits: list[TracedEvent] = []
     done = None
     if events and status != 2:
-        take = hits.append if args.json else _print_hit
+        take = hits.append if args.json else lambda hit: print(hit_text(hit), flush=True)
         done = trace_machine(kernel, machine, events, options, take)
         status = max(status, 1 if done.refused else 0)
     if args.json:
@@ -106,10 +106,6 @@ def _report_places(kernel: Kernel, probes: Sequence[Probe], failures: Sequence[F
                 print(f"prologue: {text}", file=sys.stderr)
             else:
                 warn(text)
-
-
-def _print_hit(hit: TracedEvent) -> None:
-    print(hit_text(hit), flush=True)
 
 
 def _report_run(done: ProbeRun) -> None:

@@ -23,7 +23,7 @@ _FIXES: Final = 5  # of one cause
 _RULES: Final = {rule.code: rule for rule in (*RULES, *GATE_RULES)}
 
 
-def causes_part(findings: Iterable[Finding], title: str = "Findings by root cause") -> Causes:
+def causes_part(findings: Iterable[Finding]) -> Causes:
     """Make a card for each rule whose findings are root causes, the most severe as they come."""
     roots, following = by_root(findings)
     by_code: dict[str, list[Finding]] = {}
@@ -32,7 +32,8 @@ def causes_part(findings: Iterable[Finding], title: str = "Findings by root caus
         by_code.setdefault(code, []).extend(group)
         after.setdefault(code, []).extend(following.get((path, code), ()))
     room = max(_ROOM // max(len(by_code), 1), _LEAST)
-    return Causes(title=title, causes=[_cause(group, after[code], room) for code, group in by_code.items()])
+    causes = [_cause(group, after[code], room) for code, group in by_code.items()]
+    return Causes(title="Findings by root cause", causes=causes)
 
 
 def _cause(group: list[Finding], after: list[Finding], room: int) -> Cause:

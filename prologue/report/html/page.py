@@ -11,7 +11,7 @@ from functools import cache
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import prologue
 from prologue.errors import InputError
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 Badge = Literal["passed", "failed", "not decided", ""]
 """The badge beside the title; empty for a report that judges nothing."""
-
-LIMIT: Final = 5_000_000
-"""Bytes that a page may have: CI servers and mail take that much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from hypothesis import given
 
 from prologue.cli.main import main
 from prologue.gate.judge import judge
-from prologue.report.html.page import LIMIT, BulletList, Page, PagePart, Table, render_page
+from prologue.report.html.page import BulletList, Page, PagePart, Table, render_page
 from prologue.report.html.verify import verify_page
 from prologue.rules.registry import RULES, find_rule
 from tests.mini_kernel.build import Spec
@@ -156,7 +156,7 @@ def test_4351_modules_that_break_many_rules() -> None:
         found = [finding(rule, path=path, message=f"a message of some length, number {k}") for rule in of_modules]
         judged.append(file(path, MODULE, *found, inputs="K"))
     html = render_page(verify_page(judge(judged, release=False, require=None, notes=[]), ["prologue"]))
-    assert len(html.encode()) < LIMIT
+    assert len(html.encode()) < 5_000_000  # CI servers and mail take that much
     document = Document(html)
     assert len(document.all("tr")) > 4351
     assert "which --json has" in document.text
