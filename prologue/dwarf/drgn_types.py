@@ -12,6 +12,18 @@ from prologue.errors import InputError
 from prologue.installation import how_to_install
 
 
+def open_in_drgn(path: Path) -> Any:
+    """Open the DWARF of one file as a drgn program; what drgn says of damage is shown by the absence of types."""
+    import drgn
+
+    logging.getLogger("drgn").setLevel(logging.CRITICAL)
+    program = drgn.Program(drgn.Platform(drgn.Architecture.AARCH64))
+    made: Any = program.extra_module("file", create=True)
+    module = made[0] if isinstance(made, tuple) else made
+    module.try_file(str(path), force=True)
+    return program
+
+
 class DrgnTypes:
     """The types and variables of one file, which is opened at the first look-up."""
 
@@ -29,16 +41,10 @@ class DrgnTypes:
 
     def _find(self, look_up: Callable[[Any], Any]) -> CType | None:
         try:
-            import drgn
+            self._program = self._program or open_in_drgn(self._path)
         except ImportError as missing:
             message = f"types of variables are read by drgn, which is not installed: {how_to_install('live', 'drgn')}"
             raise InputError(message, path=self._path) from missing
-        if self._program is None:
-            logging.getLogger("drgn").setLevel(logging.CRITICAL)  # the caller reports what is missing
-            self._program = drgn.Program(drgn.Platform(drgn.Architecture.AARCH64))
-            made: Any = self._program.extra_module("file", create=True)
-            module = made[0] if isinstance(made, tuple) else made
-            module.try_file(str(self._path), force=True)
         try:
             return c_type_of_drgn(look_up(self._program))
         except Exception:  # drgn raises plain Exception for what its libraries say of damage

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from prologue.dwarf.btf import Btf
+from prologue.dwarf.drgn_types import open_in_drgn
 from prologue.dwarf.packed_debug import debug_info_section
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError
@@ -28,15 +28,7 @@ class DwarfTypes:
     """The types in one vmlinux's DWARF, by drgn; none if it has no DWARF, or damaged DWARF."""
 
     def __init__(self, path: Path) -> None:
-        import drgn
-
-        self._drgn = drgn
-        self._program = drgn.Program(drgn.Platform(drgn.Architecture.AARCH64))
-        # What it says on standard error of damage is said here by the absence of types.
-        logging.getLogger("drgn").setLevel(logging.CRITICAL)
-        made: Any = self._program.extra_module("vmlinux", create=True)
-        module = made[0] if isinstance(made, tuple) else made
-        module.try_file(str(path), force=True)
+        self._program = open_in_drgn(path)
 
     def size(self, name: str) -> int | None:
         """Return a struct's size in bytes; None if there is none of that name."""
@@ -45,10 +37,12 @@ class DwarfTypes:
 
     def offset(self, path: str) -> int | None:
         """Return the bytes from the start of a struct to a member (``kprobe.ainsn.api``); None if there is none."""
+        import drgn
+
         name, _, members = path.partition(".")
         struct = self._type(name)
         try:
-            return None if struct is None else int(self._drgn.offsetof(struct, members))
+            return None if struct is None else int(drgn.offsetof(struct, members))
         except (LookupError, TypeError, ValueError):  # no such member, an incomplete type, a bit field
             return None
 
