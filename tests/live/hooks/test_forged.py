@@ -148,16 +148,12 @@ def test_memory_of_the_loader_of_modules_without_an_owner(
     ],
 )
 def test_another_memory_of_the_boot_decides_whose_that_is(
-    vmlinux: Path, earlier: Values, later: Values, status: int, capsys: pytest.CaptureFixture[str]
+    vmlinux: Path, earlier: Values, later: Values, status: int, tool: Tool
 ) -> None:
     """Each memory is judged by itself. Both open is no proof: the loader gets the same addresses again and again."""
-    elf, sources = ElfEdit(vmlinux), []
+    sources = []
     for name, changes in (("earlier", earlier), ("later", later)):
-        numbers = {k: address(elf, v) if isinstance(v, str) else v for k, v in (LOADED | changes).items()}
-        core = saved(vmlinux, numbers, ("module_text", "orphan_text"))
-        sources.append(str(core.rename(core.with_name(name))))
-    command = ["live", "audit", str(vmlinux), *sources, "--select", "PL511", "--json"]
-    capsys.readouterr()
-    assert main(command) == status
-    data = json.loads(capsys.readouterr().out)
+        core = saved(vmlinux, LOADED | changes, ("module_text", "orphan_text"))
+        sources.append(core.rename(core.with_name(name)))
+    data = tool("live", "audit", vmlinux, *sources, "--select", "PL511", "--json", status=status).json
     assert {one["code"] for one in data["findings"]} == ({"PL511"} if status == 1 else set())
