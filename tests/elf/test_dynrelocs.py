@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from prologue.elf.dynrelocs import relr_in, relr_targets
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError
+from tests.support.compare import addresses
 from tests.support.tiny_elf import tiny_elf
 
 BASE = 0xFFFF800008000000
@@ -49,6 +50,24 @@ def test_relr_is_decoded_by_the_book(
     for start, stop in ((BASE, BASE + 65536), (BASE + 512, BASE + 1024), (BASE + 4000, BASE + 4008), (BASE, BASE)):
         wanted = {target for target in by_the_book(words) if start <= target < stop}
         assert set(relr_in(image, start, stop).tolist()) == wanted
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(0, id="the address word"),
+        pytest.param(1, id="the first bit of a bitmap"),
+        pytest.param(63, id="its last bit"),
+        pytest.param(64, id="the first bit of the next bitmap"),
+        pytest.param(126, id="its last bit, too"),
+    ],
+)
+def test_a_range_of_one_word_has_its_relocation(tmp_path: Path, number: int) -> None:
+    every = (1 << 64) - 1
+    raw = struct.pack("<3Q", BASE, every, every)
+    (tmp_path / "a").write_bytes(tiny_elf({".data": (BASE, bytes(4096)), ".relr.dyn": (BASE + 4096, raw)}))
+    place = BASE + 8 * number
+    assert addresses(relr_in(ElfImage(tmp_path / "a"), place, place + 8)) == [f"{place:#x}"]
 
 
 @pytest.mark.parametrize(

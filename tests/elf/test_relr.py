@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from prologue.arrays import U64
 from prologue.elf.relr import FILLER, Part, chains_with, decode, encode, restored, without
+from tests.support.compare import addresses
 
 BASE = 0xFFFF800008000000
 Chains = list[tuple[int, list[int]]]  # distance from the chain before, and of the rest of its addresses in words
@@ -55,6 +56,21 @@ def places_of(chains: Chains) -> list[list[int]]:
         found.append([where, *(where + 8 * int(step) for step in np.cumsum(steps))] if steps else [where])
         where = found[-1][-1] + 8
     return found
+
+
+@pytest.mark.parametrize(
+    ("words", "places"),
+    [
+        pytest.param([BASE], [BASE], id="an address word"),
+        pytest.param([BASE, BASE + 64], [BASE, BASE + 64], id="two address words"),
+        pytest.param([BASE, 0b11], [BASE, BASE + 8], id="the first bit is the word after the address"),
+        pytest.param([BASE, 1 << 63 | 1], [BASE, BASE + 504], id="the last bit is the 63rd word after it"),
+        pytest.param([BASE, 0b11, 0b11], [BASE, BASE + 8, BASE + 512], id="a second bitmap goes on after the first"),
+        pytest.param([BASE, FILLER, 0b11], [BASE, BASE + 512], id="a bitmap without bits takes its 63 words"),
+    ],
+)
+def test_each_word_is_for_its_places(words: list[int], places: list[int]) -> None:
+    assert addresses(decode(np.array(words, np.uint64))) == [f"{place:#x}" for place in places]
 
 
 @pytest.mark.thorough

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from prologue.elf.image import ElfImage
+from prologue.elf.symbols import STT_FUNC, STT_NOTYPE, SYM
+from prologue.elf.written import NewSection, write_executable
 from prologue.live.system.programs import Owner, Program, TextPiece
 from prologue.trace.path.assign import Kernels
 from prologue.trace.path.binary_names import BinaryNames
@@ -45,6 +47,7 @@ value: .quad 0
 # Each word of the library's own text, by its symbol and by what it is without one.
 NAMES: Final = [".text", "outer", "inner", "outer+0x8", ".text+0x10", "after", ".text+0x18", "label", "label+0x4"]
 MORE: Final = [".text.more", "chosen"]
+TEXT: Final = 0x10000
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +76,39 @@ def named(image: ElfImage, section: str) -> list[str]:
         names.locate(vaddr - slide) for vaddr in vaddrs.tolist()
     ]
     return [name + f"+{offset:#x}" * bool(offset) for name, offset in places]
+
+
+@pytest.mark.parametrize(
+    ("symbols", "names"),
+    [
+        pytest.param([("f", 4, 8), ("g", 12, 8)], ["f", "f+0x4", "g", "g+0x4"], id="one after the other"),
+        pytest.param([("f", 8, 8)], [".text+0x4", "f", "f+0x4", ".text+0x10"], id="the section where no symbol is"),
+        pytest.param([("f", 4, 16), ("g", 8, 4)], ["f", "g", "f+0x8", "f+0xc"], id="one inside of another"),
+        pytest.param(
+            [("label", 8, 0)], [".text+0x4", "label", "label+0x4", "label+0x8"], id="without a size: to the end"
+        ),
+        pytest.param([("label", 4, 0), ("g", 12, 4)], ["label", "label+0x4", "g", ".text+0x10"], id="to the next one"),
+        pytest.param([("f", 4, 4), ("g", 4, 8)], ["g", "g+0x4", ".text+0xc", ".text+0x10"], id="two at one address"),
+    ],
+)
+def test_each_word_has_the_name_of(symbols: list[tuple[str, int, int]], names: list[str], tmp_path: Path) -> None:
+    """Four words of text after one without a name, and symbols at offsets from the section, with sizes."""
+    table = np.zeros(len(symbols), SYM)
+    for row, (_, offset, size) in enumerate(symbols):
+        table[row] = (row, STT_FUNC if size else STT_NOTYPE, 0, 1, TEXT + offset, size)
+    section = NewSection(name=".text", vaddr=TEXT, size=20, data=bytes(20))
+    (tmp_path / "a").write_bytes(write_executable([section], table, [name for name, *_ in symbols]))
+    assert named(ElfImage(tmp_path / "a"), ".text") == [".text", *names]
+
+
+def test_a_size_beyond_the_section_ends_with_it(tmp_path: Path) -> None:
+    sections = [
+        NewSection(name=name, vaddr=TEXT + at, size=8, data=bytes(8)) for name, at in ((".text", 0), (".more", 8))
+    ]
+    table = np.array([(0, STT_FUNC, 0, 1, TEXT + 4, 64)], SYM)
+    (tmp_path / "a").write_bytes(write_executable(sections, table, ["f"]))
+    assert named(ElfImage(tmp_path / "a"), ".text") == [".text", "f"]
+    assert named(ElfImage(tmp_path / "a"), ".more") == [".more", ".more+0x4"]
 
 
 @pytest.mark.parametrize("stripped", [False, True])
