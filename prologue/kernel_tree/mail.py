@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # What `git format-patch --zero-commit` begins with: tools recognise mail in mbox form by it.
 _MBOX_LINE: Final = "From " + 40 * "0" + " Mon Sep 17 00:00:00 2001\n"
 _SIGNATURE: Final = f"-- \nprologue {__version__}\n\n"
+# What ends a message: "Link: ...", "Fixes: ...". Git takes a sign-off for one of them only in the same paragraph.
+_TRAILERS: Final = re.compile(r"\n\n(?:[A-Z][A-Za-z-]*: .+\n)+\Z")
 _COVER: Final = "0000-cover-letter.patch"
 _COUNTED_STEPS: Final = ("loop", "sorttable", "step")  # which the counts of a kernel, at boot and processed, are of
 _MAINTAINERS: Final = "scripts/get_maintainer.pl"
@@ -116,7 +118,8 @@ def _patch_mail(patch: Patch, number: int, count: int, poster: Identity, tree: P
     width = len(str(count))
     place = f" {number:0{width}}/{count}" if count > 1 else ""
     notes = f"{patch.notes}\n" if patch.notes else ""
-    text = f"{patch.body}\n{poster.sign_off}\n---\n{notes}{_stat(patch.diff)}\n{patch.diff.decode()}{_SIGNATURE}"
+    message = patch.body if _TRAILERS.search(patch.body) else f"{patch.body}\n"
+    text = f"{message}{poster.sign_off}\n---\n{notes}{_stat(patch.diff)}\n{patch.diff.decode()}{_SIGNATURE}"
     slug = re.sub(r"[^A-Za-z0-9._]+", "-", patch.subject).strip("-.")
     recipients = _recipients(tree, patch.diff)
     return Mail(f"{number:04}-{slug[:52]}.patch", _mail(poster, f"[PATCH{place}] {patch.subject}", text, recipients))

@@ -22,7 +22,7 @@ from prologue.cli.main import main
 from prologue.errors import OutputError, UsageError
 from prologue.kernel_tree.git import Identity, identity
 from prologue.kernel_tree.mail import patch_mails, write_mails
-from prologue.kernel_tree.patches import KernelPatch, all_series, default_mode, load_patch
+from prologue.kernel_tree.patches import KernelPatch, all_series, default_mode, load_patch, load_standalone
 from prologue.kernel_tree.source import KernelTree
 from tests.support.needs import needs_common_tools
 from tests.support.trees import SOURCES, fingerprint, git, repository
@@ -94,12 +94,32 @@ def test_a_mail(series: str) -> None:
         text = mail.text.decode()
         head, _, body = text.partition("\n\n")
         assert len(head.split("\n")) == 7  # none is folded
-        assert all(len(line) <= 78 for line in body.partition("\n---\n")[0].split("\n"))
-        assert f"\n\n{ABROAD.sign_off}\n---\n" in text
+        lines = body.partition("\n---\n")[0].split("\n")
+        assert all(len(line) <= 78 or line.startswith("Link: ") for line in lines)
+        assert f"\n{ABROAD.sign_off}\n---\n" in text
         assert one.diff.decode() in text
         assert text.count("changed, ") == 1
         assert text.count(" create mode 100644") == sum(change.creates for change in one.changes)
     assert len({mail.name for mail in mails}) == len(mails)
+
+
+@pytest.mark.parametrize(
+    ("patch", "words"),
+    [
+        (load_patch("7.2", mode="sorttable"), 3 * ["Link"]),
+        (load_standalone("sorttable-nm", "7.2"), ["Fixes"]),
+        (load_standalone("init-mem", "7.2"), []),
+    ],
+    ids=["links", "a fix", "none"],
+)
+def test_git_takes_trailers_and_sign_off_for_one_paragraph(
+    patch: KernelPatch, words: list[str], tmp_path: Path
+) -> None:
+    messages = [mail.text.decode().partition("\n\n")[2].partition("\n---\n")[0] for mail in patch_mails(patch, TESTER)]
+    given = (git(tmp_path, "interpret-trailers", "--parse", given=f"Subject\n\n{m}\n".encode()) for m in messages)
+    trailers = [[line.partition(": ")[0] for line in text.splitlines()] for text in given]
+    assert max(trailers, key=len) == [*words, "Signed-off-by"]
+    assert all(names[-1:] == ["Signed-off-by"] for names in trailers)
 
 
 def test_who_posts_it(tmp_path: Path, known: None, monkeypatch: pytest.MonkeyPatch) -> None:
