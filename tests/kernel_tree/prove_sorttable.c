@@ -1,84 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Proofs of scripts/sorttable-arm64.h by CBMC (tests/kernel_tree/test_proofs.py): for RELA tables of up to ENTRIES
- * entries of arbitrary bytes, nothing outside of the table is read or written, every loop ends, and what is not of the
- * records stays in its order. Not proved, since CBMC did not end in minutes: relr_encode(); random tables try it
- * (test_sorttable.py). What the header takes from sorttable.c is made here.
+ * Proofs by CBMC of how scripts/sorttable-arm64.h reads sections and takes relocations out: see test_proofs.py.
  */
-#include <elf.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define ERRSTR_MAXSZ 256
-static char m_err[ERRSTR_MAXSZ];
-
-typedef union { Elf64_Ehdr e64; } Elf_Ehdr;
-typedef union { Elf64_Shdr e64; } Elf_Shdr;
-
-struct func_info { uint64_t addr; };
-static struct func_info *function_list;
-static int function_list_size;
-static int cmp_funcs(const void *a, const void *b) { return 0; }
-static bool sort_reloc;
-static uint64_t rela_type = 0x403;
-
-#define get_unaligned_le32(p)		(*(const uint32_t *)(p))
-#define put_unaligned_le32(value, p)	(*(uint32_t *)(p) = (value))
-#define ehdr_shnum(e)			(((Elf_Ehdr *)(e))->e64.e_shnum)
-#define ehdr_shoff(e)			(((Elf_Ehdr *)(e))->e64.e_shoff)
-#define ehdr_shentsize(e)		(((Elf_Ehdr *)(e))->e64.e_shentsize)
-#define shdr_addr(s)			(((Elf_Shdr *)(s))->e64.sh_addr)
-#define shdr_offset(s)			(((Elf_Shdr *)(s))->e64.sh_offset)
-#define shdr_size(s)			(((Elf_Shdr *)(s))->e64.sh_size)
-#define shdr_entsize(s)			(((Elf_Shdr *)(s))->e64.sh_entsize)
-#define shdr_type(s)			(((Elf_Shdr *)(s))->e64.sh_type)
-#define get_index(start, entsize, i)	((void *)(start) + (entsize) * (i))
-#define rela_info(r)			(((Elf64_Rela *)(r))->r_info)
-#define rela_offset(r)			(((Elf64_Rela *)(r))->r_offset)
-#define sym_name(s)			(((Elf64_Sym *)(s))->st_name)
-#define sym_value(s)			(((Elf64_Sym *)(s))->st_value)
-
-static uint32_t r4(const uint32_t *p) { return *p; }
-static uint16_t r2(const uint16_t *p) { return *p; }
-static uint64_t r8(const uint64_t *p) { return *p; }
-static void w4(uint32_t value, uint32_t *p) { *p = value; }
-static void w8(uint64_t value, uint64_t *p) { *p = value; }
-static const struct {
-	uint32_t (*r)(const uint32_t *);
-	uint16_t (*r2)(const uint16_t *);
-	uint64_t (*r8)(const uint64_t *);
-	void (*w)(uint32_t, uint32_t *);
-	void (*w8)(uint64_t, uint64_t *);
-} elf_parser = { r4, r2, r8, w4, w8 };
-
-struct elf_mcount_loc {
-	Elf_Ehdr *ehdr;
-	Elf_Shdr *init_data_sec;
-	uint64_t start_mcount_loc;
-	uint64_t stop_mcount_loc;
-	Elf_Shdr *last_sec;
-	uint64_t text;
-	uint64_t marker;
-};
+#include "sorttable_model.h"
 
 #ifndef ENTRIES
 #define ENTRIES 3
 #endif
-#ifndef WORDS
-#define WORDS 2
-#endif
-
-/* As large as the table: for memory of a size that is not known, CBMC took 10 GB. */
-static uint64_t room[WORDS];
-#define malloc(size)	((void)__CPROVER_assert((size) == sizeof(room), "room for the table"), room)
-#define free(memory)	((void)(memory))
-
-#include HEADER
-
-uint64_t nondet_u64(void);
 
 static struct elf_mcount_loc emloc;
 
@@ -273,4 +201,54 @@ void prove_take_relrs(void)
 	__CPROVER_assert(!take_relrs(&emloc, &shdr), "it is done");
 	__CPROVER_assert(!relr_count_records(&emloc, table.relr, WORDS), "no record is left");
 	__CPROVER_assert(table.guard == guard, "nothing is written after the table");
+}
+
+/* Two sections of any type. */
+static struct elf_file {
+	Elf64_Ehdr ehdr;
+	Elf64_Shdr shdr[2];
+	union {
+		Elf64_Rela rela[1];
+		uint64_t relr[WORDS];
+	} table[2];
+} elf;
+
+static bool is_of(int section, uint32_t type)
+{
+	return elf.shdr[section].sh_type == type;
+}
+
+static void any_sections(void)
+{
+	struct elf_file any;
+
+	elf = any;
+	elf.ehdr.e_shnum = 2;
+	elf.ehdr.e_shoff = offsetof(struct elf_file, shdr);
+	elf.ehdr.e_shentsize = sizeof(Elf64_Shdr);
+	for (int i = 0; i < 2; i++) {
+		elf.shdr[i].sh_offset = offsetof(struct elf_file, table) + i * sizeof(elf.table[0]);
+		elf.shdr[i].sh_size = is_of(i, SHT_RELR) ? WORDS * 8 : sizeof(Elf64_Rela);
+		for (int k = 0; is_of(i, SHT_RELR) && k < WORDS; k++)
+			elf.table[i].relr[k] = any_relr_word() & 0xffff;
+	}
+	emloc.ehdr = (void *)&elf;
+}
+
+void prove_check_relocs(void)
+{
+	uint64_t any = nondet_u64();
+
+	any_sections();
+	emloc.start_mcount_loc = (uint16_t)nondet_u64();
+	emloc.stop_mcount_loc = (uint16_t)nondet_u64();
+	__CPROVER_assume(emloc.start_mcount_loc >= WORDS * RELR_SPAN);
+	sort_reloc = nondet_u64();
+	if (check_relocs(&emloc, nondet_u64()) < 0)
+		return;
+	for (int i = 0; i < 2; i++) {
+		__CPROVER_assert(!sort_reloc || !is_of(i, SHT_RELR) || !is_in_table(&emloc, any) ||
+				 !holds(elf.table[i].relr, WORDS, any), "no record is in RELR as well");
+		__CPROVER_assert(!is_of(i, SHT_RELA) || elf.shdr[i].sh_entsize == sizeof(Elf64_Rela), "of known entries");
+	}
 }

@@ -9,14 +9,16 @@ promises ("never longer", the other relocations stay). Up to this size, which is
 * relr_encode(): a chain of 2 words at any address, with bitmaps of 3 bits; one of 3 words at one address with bitmaps
   of 7 bits; that the others stay with 7 bits in 2 words, and with 3 bits in 3. A table of records anywhere.
 * take_relrs() with relr_chain_words() and relr_count_records(): tables of 2 words with bitmaps of 2 bits, anywhere
-  below 64 KiB.
+  below 64 KiB. check_relocs(): two sections of any type with such tables, or with one RELA entry.
+* find_site(), and records_to_ips() with write_sites(): a text of 10 words, 2 records and 2 functions anywhere, both
+  layouts. What is a record holds two NOPs where a function begins; each gets its MOV, and no other word changes.
 
 The number of bits in a bitmap is the header's ``RELR_BITS``, which is replaced; nothing else of it is. Larger sizes
 do not end: each further bit makes it four times as long if addresses have all of their 64 bits.
 
-Not proved: records_to_ips(), find_site() and write_sites(), which reach the file by addr_to_ptr() alone;
-check_relocs(), take_relocs() and write_prologues(), which call what is proved for each section; and what sorttable.c
-itself reads. test_sorttable.py and test_fuzz_sorttable.py try those.
+Not proved: take_relocs() and write_prologues(), which call what is proved: CBMC came to no end with two sections of
+2 words, nor with one record. get_prologue_symbols(), check_prologue_marker(), and what sorttable.c itself reads.
+test_sorttable.py and test_fuzz_sorttable.py try those.
 """
 
 from __future__ import annotations
@@ -34,27 +36,33 @@ from tests.support.needs import needs_tools
 pytestmark = pytest.mark.thorough
 
 HEADER: Final = Path(prologue.__file__).parent / "kernel_tree" / "sorttable-arm64.h"
-HARNESS: Final = Path(__file__).with_name("prove_sorttable.c")
+RELOCATIONS: Final = Path(__file__).with_name("prove_sorttable.c")
+SITES: Final = Path(__file__).with_name("prove_sites.c")
 CHECKS: Final = ("--unwinding-assertions", "--bounds-check", "--pointer-check", "--div-by-zero-check")
 BITS: Final = "#define RELR_BITS\t63\n"
-# function: bits of a bitmap, how often a loop runs at most, definitions
-PROOFS: Final[dict[str, tuple[str, int, int, tuple[str, ...]]]] = {
-    "take_relas": ("prove_take_relas", 63, 8, ("ENTRIES=3",)),
-    "relative_after_none": ("prove_relative_after_none", 63, 8, ("ENTRIES=3",)),
-    "addr_to_ptr": ("prove_addr_to_ptr", 63, 4, ()),
-    "relr_decode": ("prove_relr_decode", 63, 65, ()),
-    "relr_encode, any address": ("prove_relr_encode", 3, 5, ("WORDS=2",)),
-    "relr_encode, 7 bits": ("prove_relr_encode", 7, 8, ("WORDS=3", "NEAR=0x1000")),
-    "relr_encode, others stay": ("prove_relr_encode_same", 7, 8, ("WORDS=2", "NEAR=0x1000")),
-    "relr_encode, others stay, 3 words": ("prove_relr_encode_same", 3, 5, ("WORDS=3", "NEAR=0x1000")),
-    "take_relrs": ("prove_take_relrs", 2, 4, ("WORDS=2",)),
+# harness and function, bits of a bitmap, how often a loop runs at most, definitions
+PROOFS: Final[dict[str, tuple[Path, str, int, int, tuple[str, ...]]]] = {
+    "take_relas": (RELOCATIONS, "prove_take_relas", 63, 8, ("ENTRIES=3",)),
+    "relative_after_none": (RELOCATIONS, "prove_relative_after_none", 63, 8, ("ENTRIES=3",)),
+    "addr_to_ptr": (RELOCATIONS, "prove_addr_to_ptr", 63, 4, ()),
+    "relr_decode": (RELOCATIONS, "prove_relr_decode", 63, 65, ()),
+    "relr_encode, any address": (RELOCATIONS, "prove_relr_encode", 3, 5, ("WORDS=2",)),
+    "relr_encode, 7 bits": (RELOCATIONS, "prove_relr_encode", 7, 8, ("WORDS=3", "NEAR=0x1000")),
+    "relr_encode, others stay": (RELOCATIONS, "prove_relr_encode_same", 7, 8, ("WORDS=2", "NEAR=0x1000")),
+    "relr_encode, others stay, 3 words": (RELOCATIONS, "prove_relr_encode_same", 3, 5, ("WORDS=3", "NEAR=0x1000")),
+    "take_relrs": (RELOCATIONS, "prove_take_relrs", 2, 4, ("WORDS=2",)),
+    "check_relocs": (RELOCATIONS, "prove_check_relocs", 2, 4, ("WORDS=2",)),
+    "find_site, layout 2": (SITES, "prove_find_site", 63, 12, ("ARM64_FTRACE_PRE_NOPS=0",)),
+    "find_site, layout 4,2": (SITES, "prove_find_site", 63, 12, ("ARM64_FTRACE_PRE_NOPS=2",)),
+    "records_to_ips, layout 2": (SITES, "prove_records_to_ips", 63, 12, ("ARM64_FTRACE_PRE_NOPS=0",)),
+    "records_to_ips, layout 4,2": (SITES, "prove_records_to_ips", 63, 12, ("ARM64_FTRACE_PRE_NOPS=2",)),
 }
 
 
 def prove(name: str, directory: Path, replaced: tuple[str, str] | None = None) -> str:
     """What CBMC prints; of a header in which one more thing is replaced."""
     needs_tools("gcc")  # cbmc preprocesses with it
-    function, bits, unwind, definitions = PROOFS[name]
+    harness, function, bits, unwind, definitions = PROOFS[name]
     text = HEADER.read_text()
     for old, new in ((BITS, BITS.replace("63", str(bits))), *([replaced] if replaced else [])):
         assert text.count(old) == 1
@@ -62,7 +70,7 @@ def prove(name: str, directory: Path, replaced: tuple[str, str] | None = None) -
     header = directory / "header.h"
     header.write_text(text)
     defined = [f"-D{definition}" for definition in (*definitions, f'HEADER="{header}"')]
-    command = [*needs_cbmc(), str(HARNESS), *defined, "--function", function, "--unwind", str(unwind), *CHECKS]
+    command = [*needs_cbmc(), str(harness), *defined, "--function", function, "--unwind", str(unwind), *CHECKS]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 10), done.stdout + done.stderr  # proved, refuted
     return done.stdout
@@ -85,6 +93,11 @@ def test_it_holds_whatever_is_in_the_table(name: str, tmp_path: Path) -> None:
         ("relr_encode, any address", "out->next == out->start ||", "true ||"),
         ("relr_encode, others stay", "out->base = addr + 8;", "out->base = addr;"),
         ("take_relrs", "scratch[k] : 1", "scratch[k] : chain[k]"),
+        ("check_relocs", "wanted = sort_reloc ? 0 : count;", "wanted = count;"),
+        ("find_site, layout 2", "!are_nops(emloc, site, 2)", "!are_nops(emloc, site, 1)"),
+        ("find_site, layout 4,2", "addr % (pre ? 8 : ARM64_INSN_SIZE) || ", ""),
+        ("records_to_ips, layout 2", "ip <= last ||", "ip < last ||"),
+        ("records_to_ips, layout 4,2", "uint64_t site = ips[i] - ARM64_INSN_SIZE;", "uint64_t site = ips[i];"),
     ],
 )
 def test_a_fault_is_found(name: str, old: str, new: str, tmp_path: Path) -> None:
