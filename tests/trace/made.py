@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,13 @@ class Run:
         else:
             self.trace.write_bytes(trace.encode() if isinstance(trace, str) else trace)
         return self._tool("trace", command, self.trace, "--vmlinux", self.vmlinux, *options, status=status)
+
+    def folded(self, trace: str | bytes, *options: object) -> Counter[str]:
+        """Instructions by stack, as an export in that form has them."""
+        out = self.trace.with_name("folded")
+        self("export", trace, "--format", "folded", "-o", out, *options)
+        lines = [line.rpartition(" ") for line in out.read_text().splitlines()]
+        return Counter({stack: int(count) for stack, _, count in lines})
 
 
 def perf_line(

@@ -11,13 +11,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.report.pictures import OWN, PictureLook
 from prologue.trace.report import flames
 from prologue.trace.report.flames import place_bars, plot_flames
 from tests.support.needs import needs_module, needs_tools
-from tests.support.tool import Tool
-from tests.trace.made import KERNEL, perf_text
+from tests.trace.made import Run, perf_text
 
 SVG = "{http://www.w3.org/2000/svg}"
 PAGE = """<!doctype html><body>%s<pre id="said"></pre><script>
@@ -139,12 +137,11 @@ def test_dollars_are_no_formula(tmp_path: Path) -> None:
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_stats_draws_what_ran(tmp_path: Path, tool: Tool) -> None:
-    vmlinux, trace, out = KERNEL.write(tmp_path / "vmlinux"), tmp_path / "trace", tmp_path / "out.svg"
-    trace.write_text(perf_text([("read_zero+0x18", "vfs_read"), ("vfs_read+0x10", "read_zero"),
-                                ("read_zero+0x18", "vfs_read+0x14")] * 3))  # fmt: skip
-    args = ["trace", "stats", str(trace), "--vmlinux", str(vmlinux), "--plot"]
-    assert main([*args, str(out)]) == 0
+def test_stats_draws_what_ran(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out.svg"
+    trace = perf_text([("read_zero+0x18", "vfs_read"), ("vfs_read+0x10", "read_zero"),
+                       ("read_zero+0x18", "vfs_read+0x14")] * 3)  # fmt: skip
+    run("stats", trace, "--plot", out)
     assert ">read_zero</text>" in out.read_text()
-    assert "a picture ends in" in tool(*args, tmp_path / "out.txt", status=2).err
-    assert main([*args, str(trace)]) == 2
+    assert "a picture ends in" in run("stats", trace, "--plot", tmp_path / "out.txt", status=2).err
+    run("stats", trace, "--plot", run.trace, status=2)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
 from tests.support.tool import Tool
-from tests.trace.made import MadeKernel, recording
+from tests.trace.made import MadeKernel, Run, recording
 
 KERNEL = MadeKernel(
     {
@@ -24,37 +22,32 @@ CALLS = (("top", 2), ("middle", 3), ("last", 2), ("middle+12", 1), ("last", 2), 
 Rows = tuple[tuple[str, int], ...]
 
 
-def trace_of(rows: Rows, tmp_path: Path) -> list[str]:
-    trace = tmp_path / "trace"
-    trace.write_bytes(recording({"start": KERNEL.at(at), "count": count, "level": 1} for at, count in rows))
-    return [str(trace), "--vmlinux", str(KERNEL.write(tmp_path / "vmlinux"))]
+@pytest.fixture
+def run(tmp_path: Path, tool: Tool) -> Run:
+    return Run(tmp_path, tool, KERNEL)
 
 
-def stacks(rows: Rows, tmp_path: Path) -> Counter[str]:
-    out = tmp_path / "out"
-    assert main(["trace", "export", *trace_of(rows, tmp_path), "--format", "folded", "-o", str(out)]) == 0
-    return Counter({stack: int(count) for stack, _, count in (x.rpartition(" ") for x in out.read_text().splitlines())})
+def trace_of(rows: Rows) -> bytes:
+    return recording({"start": KERNEL.at(at), "count": count, "level": 1} for at, count in rows)
 
 
 @pytest.mark.parametrize("interrupts", [1, 2])
 @pytest.mark.parametrize("at", range(1, len(CALLS)))
-def test_stacks(at: int, interrupts: int, tmp_path: Path) -> None:
+def test_stacks(run: Run, at: int, interrupts: int) -> None:
     """The branches before them are a call, a call through a register, returns, and a tail call."""
-    want = stacks(CALLS, tmp_path)
+    want = run.folded(trace_of(CALLS))
     assert want == {"top": 3, "top;middle": 4, "top;middle;last": 2, "top;last": 2}
-    found = stacks((*CALLS[:at], *[IRQ] * interrupts, *CALLS[at:]), tmp_path)
+    found = run.folded(trace_of((*CALLS[:at], *[IRQ] * interrupts, *CALLS[at:])))
     (below,) = [stack for stack in found if stack.endswith("vectors")]
     assert found.pop(below) == 2 * interrupts
     assert found == want
 
 
 @pytest.mark.parametrize("at", range(1, len(CALLS)))
-def test_call_trees(at: int, tmp_path: Path, tool: Tool) -> None:
+def test_call_trees(run: Run, at: int) -> None:
     def tree(rows: Rows) -> list[str]:
-        return [
-            line.partition(" cpu 0 ")[2]
-            for line in tool("trace", "disasm", *trace_of(rows, tmp_path), "--from", "top").out.splitlines()
-        ]
+        lines = run("disasm", trace_of(rows), "--from", "top").out.splitlines()
+        return [line.partition(" cpu 0 ")[2] for line in lines]
 
     want = ["top", "  middle", "    last", "  last"]
     assert tree(CALLS) == want

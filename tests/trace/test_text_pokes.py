@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,9 @@ from prologue.trace.etm.stream import ProgramText, encode
 from prologue.trace.etm.unit import bare_unit
 from prologue.trace.ranges import GAP
 from prologue.trace.readers.recording import RECORD
-from tests.support.cs_etm import CsTrace, record, sample, write
+from tests.support.cs_etm import CsTrace, record, sample
 from tests.support.cs_recording import READ, expected, stream
-from tests.support.tool import Tool
-from tests.trace.made import KERNEL
+from tests.trace.made import KERNEL, Run
 
 PLACE, NOP = READ + 16, 0xD503201F
 WITHOUT = ((READ, 4), (READ + 16, 3), (READ + 32, 2))
@@ -50,14 +48,14 @@ def poke(time: int, old: int, new: int) -> bytes:
     return record(20, 1, body + sample(0, time, 0))
 
 
-def traced(path: Path, *, timed_by: int | None = 1) -> Path:
+def traced(*, timed_by: int | None = 1) -> CsTrace:
     """Two CPUs that call read_zero at 2500 ns, not at 4500, and call it again at 6500: ns are 2 * ticks + 500."""
     conversion = record(79, 0, struct.pack("<QQQ", 1, 4, 500))
     data = timed(stream(ROUNDS), 1000) + timed(without_the_call(), 2000) + timed(stream(ROUNDS), 3000)
     call = KERNEL.words[(PLACE - KERNEL.base) // 4]
     pokes = [poke(5500, NOP, call), poke(3500, call, NOP)]  # perf does not write in the order of time
-    return write(path, CsTrace(streams={0: data, 1: data}, text=(KERNEL.base, 4 * len(KERNEL.words)), raw=True,
-                               configr=1 << 11, extra=[conversion, *pokes], timed=timed_by))  # fmt: skip
+    return CsTrace(streams={0: data, 1: data}, text=(KERNEL.base, 4 * len(KERNEL.words)), raw=True,
+                   configr=1 << 11, extra=[conversion, *pokes], timed=timed_by)  # fmt: skip
 
 
 def listed(out: str, cpu: int) -> list[tuple[int, int]]:
@@ -65,16 +63,15 @@ def listed(out: str, cpu: int) -> list[tuple[int, int]]:
     return [(int(row["start"], 16), int(row["end"], 16)) for row in rows if row["cpu"] == cpu]
 
 
-def test_the_decoder_follows_the_text_of_the_time(tmp_path: Path, tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, vmlinux = traced(tmp_path / "perf.data"), KERNEL.write(tmp_path / "vmlinux")
-    options = [str(path), "--vmlinux", str(vmlinux)]
+def test_the_decoder_follows_the_text_of_the_time(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = traced()
     monkeypatch.setattr(inputs, "_SKEW", 0)
-    said = tool("trace", "disasm", *options, "--format", "jsonl")
+    said = run("disasm", trace, "--format", "jsonl")
     without = [(start, start + 4 * count) for start, count in WITHOUT] * ROUNDS
     for cpu in (0, 1):
         assert listed(said.out, cpu) == expected(ROUNDS) + without + expected(ROUNDS)
     assert "2 words of text written while tracing (text pokes): followed" in said.err
-    assert "none impossible" in tool("trace", "check", *options).out
+    assert "none impossible" in run("check", trace).out
     call = f"{KERNEL.words[(PLACE - KERNEL.base) // 4]:08x}"
     for cpu in (0, 1):
         rows = [json.loads(line) for line in said.out.splitlines()[1:]]
@@ -82,9 +79,8 @@ def test_the_decoder_follows_the_text_of_the_time(tmp_path: Path, tool: Tool, mo
         assert here == [call] * ROUNDS + [f"{NOP:08x}"] * ROUNDS + [call] * ROUNDS
 
 
-def test_without_times_nothing_is_followed_and_that_is_said(tmp_path: Path, tool: Tool) -> None:
-    path, vmlinux = traced(tmp_path / "perf.data", timed_by=None), KERNEL.write(tmp_path / "vmlinux")
-    printed = tool("trace", "check", path, "--vmlinux", vmlinux, status=None)
+def test_without_times_nothing_is_followed_and_that_is_said(run: Run) -> None:
+    printed = run("check", traced(timed_by=None), status=None)
     said = "2 changes of text while tracing (text pokes), which the decoder did not follow: the trace has no times"
     assert said in printed.err
 
