@@ -60,7 +60,7 @@ BUDGETS: Final = {
     "the tool": 21050,
     "trace": 450,
     "trace/cli": 1750,
-    "trace/coresight": 1150,
+    "trace/coresight": 1250,
     "trace/etm": 950,
     "trace/exports": 650,
     "trace/path": 2900,

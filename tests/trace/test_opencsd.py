@@ -130,7 +130,7 @@ def test_a_trace_id_without_instructions_is_no_damage() -> None:
     account = Tally()
     text = element("NO_SYNC( [init-decoder])") + range_(A, 1) + element("SWTRACE( (Ch:0x1) )", "40") + range_(A + 4, 1)
     assert len(read(text + element("EO_TRACE( [end-of-trace])", "12"), account)) == 2
-    assert account.counts == {"places without synchronisation": 1, "ends of trace": 1}
+    assert not account.counts
 
 
 def test_a_line_of_blanks_is_damage() -> None:
@@ -201,7 +201,7 @@ def test_what_the_decoder_prints_besides_is_no_damage() -> None:
     end = "Idx:30; ID:10; OCSD_GEN_TRC_ELEM_EO_TRACE( [end-of-trace])\nID:0\tEND OF TRACE DATA\n"
     text += range_(A + 64, 1) + end + "Trace Packet Lister : Trace buffer done, processed 742673 bytes.\n"
     assert len(read(text, account)) == 2
-    assert account.lines() == ["1 end of trace"]
+    assert not account.lines()
 
 
 @pytest.mark.parametrize("cut", [0, 7, 19])
@@ -265,7 +265,7 @@ def test_packets_of_another_source_are_no_gap(packet: str) -> None:
     begin = element("NO_SYNC( [init-decoder])")
     other = f"Idx:22; ID:20; [0x30 0x10 ];\t{packet}\n" + element("SWTRACE( (Ma:0x41; Ch:0x1) 0x1; +Mrk )", "20")
     assert [row[3] for row in read(begin + range_(A, 1) + other + range_(A + 64, 1), account)] == [GAP | LOST, 0]
-    assert account.counts == {"places without synchronisation": 1}
+    assert not account.counts
 
 
 def error(
@@ -327,7 +327,7 @@ def test_a_second_run_is_no_damage() -> None:
     stats += "Trace data bytes sent to registered ID decoders: 7\nFrame demux bytes, ID bytes and sync bytes: 1\n"
     stats += "####### Buffer 1 : ETB_0 Complete\n\nID:10\tRESET operation on trace decode path\n"
     assert [row[3] for row in read(run + stats + run, account)] == [GAP | LOST] * 2
-    assert account.counts == {"places without synchronisation": 2}
+    assert not account.counts
 
 
 def test_the_first_run_was_cut() -> None:

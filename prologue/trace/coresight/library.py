@@ -1,7 +1,6 @@
 """OpenCSD's library (``libopencsd_c_api``) through ctypes: the part of its C interface that a decoder needs.
 
-Source: ``opencsd_c_api.h``, ``ocsd_if_types.h``, ``trc_gen_elem_types.h``, versions 1.3.3 and 1.5.5. From 1.4.0 on an
-element is longer, with all that is read here at the same place.
+Source: ``opencsd_c_api.h``, ``ocsd_if_types.h``, versions 1.3.3 and 1.5.5.
 """
 
 from __future__ import annotations
@@ -33,25 +32,6 @@ LibraryVersion = tuple[int, int, int]
 NAME: Final = "libopencsd_c_api.so.1"
 PACKAGE: Final = "libopencsd1"  # of Debian, from 12 on
 _OLDEST, _FIRST_UNKNOWN = (1, 3, 0), (2, 0, 0)
-
-ELEMENT: Final = np.dtype(
-    {
-        "names": [
-            "kind", "isa", "start", "end", "security", "level", "context", "vmid", "valid", "timestamp", "cycles",
-            "last_kind", "last_subkind", "flags", "value",
-        ],
-        "formats": [
-            "<u4", "<u4", "<u8", "<u8", "<u4", "<i4", "<u4", "<u4", "<u4", "<u8", "<u4",
-            "<u4", "<u4", "<u4", "<u4",
-        ],
-        "offsets": [0, 4, 8, 16, 24, 28, 32, 36, 40, 48, 56, 60, 64, 68, 72],
-        "itemsize": 80,
-    }
-)  # fmt: skip
-"""``ocsd_generic_trace_elem`` without the pointer at its end. ``value`` is the union's, whose member ``kind`` says."""
-
-CONTEXT, TIMESTAMP = 4, 11  # of ocsd_gen_trc_elem_t
-TICKS: Final = slice(48, 56)  # of its element, in bytes
 
 # ocsd_datapath_op_t, ocsd_datapath_resp_t, ocsd_dcd_tree_src_t, deformatter flags
 DATA, END, FLUSH, RESET = range(4)

@@ -1,7 +1,6 @@
 """Decoding in a child process: input that crashes OpenCSD's library takes nothing else with it.
 
-The child is forked, so it has the program's text without a copy. It writes messages to a pipe: ``MESSAGE``, which is
-kind and size, then that many bytes.
+The child is forked, so it has the program's text without a copy.
 """
 
 from __future__ import annotations
@@ -10,49 +9,47 @@ import faulthandler
 import os
 import resource
 import signal
-from array import array
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from ctypes import c_char
 from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from struct import Struct
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from prologue.arrays import U64
 from prologue.perf.coresight import TraceUnit
 from prologue.signals import held_signals
 from prologue.trace.coresight.changing_text import ChangingText, TextChanges
+from prologue.trace.coresight.elements import ELEMENT, TICKS, ElementKind
 from prologue.trace.coresight.library import (
-    CONTEXT,
     DATA,
-    ELEMENT,
     END,
     FIRST_FATAL,
     FIRST_WAIT,
     FLUSH,
     RESET,
-    TICKS,
-    TIMESTAMP,
     DecodeTree,
     Library,
     LibraryVersion,
     OnElement,
     OnText,
 )
+from prologue.trace.coresight.messages import (
+    Begin,
+    ByteCounts,
+    Decoded,
+    DecoderText,
+    Failed,
+    MessageWriter,
+    read_messages,
+)
 from prologue.trace.coresight.user_memory import UserCode, UserMemory
 
-MESSAGE: Final = Struct("<BxxxI")
-_BEGIN, _ELEMENTS, _TEXT, _FAILED, _COUNTS = range(5)
-_COUNT: Final = Struct("<BQQ")
 _CHUNK: Final = 1 << 14  # bytes of trace that are decoded at once; an atom is a fourth of a bit at least
 _FLUSH_AT: Final = 1 << 20  # bytes of elements
 _MOST_ADDRESSES: Final = 1 << 12
-_LONGEST_TEXT: Final = 1 << 12
 _MOST_WAITS: Final = 1 << 10
 _INDEX_MASK: Final = 0xFFFFFFFF  # an index has 32 bits unless the library was built otherwise
 
@@ -102,42 +99,6 @@ class DecodeJob:
     mixed: bool = False
 
 
-class Begin(NamedTuple):
-    """The start of a part: its row in the job."""
-
-    part: int
-
-
-class Elements(NamedTuple):
-    """Elements of the trace: rows of ``ELEMENT``, and of each the trace ID and, if asked for, the packet's offset."""
-
-    rows: npt.NDArray[Any]
-    ids: npt.NDArray[np.uint8]
-    indexes: U64
-
-
-class DecoderText(NamedTuple):
-    """A message of the library, after the elements that came before it."""
-
-    line: bytes
-
-
-class Failed(NamedTuple):
-    """The end of decoding in the middle of a part: the child crashed, or the library refuses to go on."""
-
-    part: int
-    why: str
-
-
-class ByteCounts(NamedTuple):
-    """The bytes of a part that were decoded by now: by trace ID all of them, and those before an A-Sync."""
-
-    rows: tuple[tuple[int, int, int], ...]
-
-
-Decoded = Begin | Elements | DecoderText | Failed | ByteCounts
-
-
 def decode(job: DecodeJob, version: LibraryVersion) -> Iterator[Decoded]:
     """Yield all that the library makes of the parts, in their order; after a crash it goes on with the next part."""
     first = 0
@@ -168,7 +129,7 @@ def _child(job: DecodeJob, version: LibraryVersion, first: int) -> Iterator[Deco
     whole = False
     try:
         with os.fdopen(reading, "rb", _FLUSH_AT) as stream:
-            for message in _messages(stream, indexed=job.indexed):
+            for message in read_messages(stream, indexed=job.indexed):
                 if message is None:
                     whole = True
                 else:
@@ -189,34 +150,6 @@ def _describe_end(status: int) -> str:
             return f"the decoder crashed ({signal.Signals(number).name})"
         return f"the decoder crashed (signal {number})"
     return "the decoder ended early"
-
-
-def _messages(stream: Any, *, indexed: bool) -> Iterator[Decoded | None]:
-    """Yield the messages in the pipe; None at last, if the child came to its end."""
-    while True:
-        head = stream.read(MESSAGE.size)
-        if len(head) < MESSAGE.size:
-            return
-        kind, size = MESSAGE.unpack(head)
-        body = stream.read(size)
-        if len(body) < size:
-            return
-        if kind == _BEGIN:
-            number = int.from_bytes(body, "little")
-            yield None if number == 0xFFFFFFFF else Begin(number)
-        elif kind == _ELEMENTS:
-            count = size // (ELEMENT.itemsize + (9 if indexed else 1))
-            places = count if indexed else 0
-            rows = np.frombuffer(body, ELEMENT, count)
-            indexes = np.frombuffer(body, np.uint64, places, count * ELEMENT.itemsize)
-            ids = np.frombuffer(body, np.uint8, count, count * ELEMENT.itemsize + 8 * places)
-            yield Elements(rows, ids, indexes)
-        elif kind == _TEXT:
-            yield DecoderText(body)
-        elif kind == _COUNTS:
-            yield ByteCounts(tuple(_COUNT.iter_unpack(body)))
-        else:
-            yield Failed(int.from_bytes(body[:4], "little"), body[4:].decode(errors="replace"))
 
 
 def _be_child(job: DecodeJob, version: LibraryVersion, first: int, reading: int, writing: int) -> None:
@@ -240,9 +173,8 @@ def _be_child(job: DecodeJob, version: LibraryVersion, first: int, reading: int,
 
 class _Child:
     def __init__(self, job: DecodeJob, version: LibraryVersion, writing: int) -> None:
-        self._job, self._writing = job, writing
+        self._job, self._out = job, MessageWriter(writing)
         self._library = Library(version)
-        self._elements, self._ids, self._indexes = bytearray(), bytearray(), array("Q")
         self._trees: list[DecodeTree | None] = [None] * len(job.sources)
         self._users: list[UserMemory | None] = [None] * len(job.sources)
         self._user: UserMemory | None = None  # of the part that is decoded
@@ -254,23 +186,22 @@ class _Child:
 
     def run(self, first: int) -> None:
         if not self._job.path.stat().st_size:
-            self._send(_BEGIN, b"\xff\xff\xff\xff")
+            self._out.send(None)
             return
         with self._job.path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
             address = np.frombuffer(data, np.uint8)
             for number in range(first, len(self._job.parts)):
-                self._send(_BEGIN, number.to_bytes(4, "little"))
+                self._out.send(Begin(number))
                 part = self._job.parts[number]
                 try:
                     why = self._decode(part, address.ctypes.data)
                 except OSError as error:
                     why = str(error)
-                self._flush()
                 if why:
-                    self._send(_FAILED, number.to_bytes(4, "little") + why.encode())
+                    self._out.send(Failed(number, why))
                     self._drop(part.source)
             del address
-        self._send(_BEGIN, b"\xff\xff\xff\xff")
+        self._out.send(None)
 
     def _decode(self, part: TracePart, base: int) -> str:
         """Decode a part; return why decoding stopped, empty at the end of the part."""
@@ -293,16 +224,12 @@ class _Child:
                 return "a fatal error of the decoder"
             if waits > _MOST_WAITS:
                 return "the decoder takes no more of it"
-            if len(self._elements) >= _FLUSH_AT:
-                self._flush()
-                self._count(tree)
+            if len(self._out.elements) >= _FLUSH_AT:
+                self._out.send(ByteCounts(tuple(tree.counts())))
         tree.process(END)
-        self._count(tree)
+        self._out.send(ByteCounts(tuple(tree.counts())))
         tree.process(RESET)
         return ""
-
-    def _count(self, tree: DecodeTree) -> None:
-        self._send(_COUNTS, *(_COUNT.pack(*row) for row in tree.counts()))
 
     def _tree(self, number: int) -> DecodeTree:
         tree = self._trees[number]
@@ -330,12 +257,12 @@ class _Child:
         tree, self._trees[number] = self._trees[number], None
         if tree is not None:
             tree.close()
-            self._flush()
+            self._out.flush()
 
     def _element(self) -> Any:
         """Return the callback for elements. It runs for each of them, so it only copies where nothing asks for more."""
         views: dict[int, memoryview] = {}  # by address; decoders have a few elements, which they use again
-        add, add_id, add_index = self._elements.extend, self._ids.append, self._indexes.append
+        add, add_id, add_index = self._out.elements.extend, self._out.ids.append, self._out.indexes.append
         followed, indexed = self._followed(), self._job.indexed
 
         def view_of(element: int) -> memoryview:
@@ -376,9 +303,9 @@ class _Child:
         """Return what follows elements of a kind: the processes that run, and text that changes."""
         followed: dict[int, Callable[[int, memoryview], None]] = {}
         if self._text is not None:
-            followed[TIMESTAMP] = self._on_timestamp
+            followed[ElementKind.TIMESTAMP] = self._on_timestamp
         if self._job.user is not None:
-            followed[CONTEXT] = self._on_context
+            followed[ElementKind.PE_CONTEXT] = self._on_context
         return followed
 
     def _on_timestamp(self, _number: int, element: memoryview) -> None:
@@ -391,16 +318,4 @@ class _Child:
             self._user.take(number, element)
 
     def _message(self, _context: int, text: bytes | None, _size: int) -> None:
-        self._flush()
-        self._send(_TEXT, (text or b"")[:_LONGEST_TEXT])
-
-    def _flush(self) -> None:
-        if self._ids:
-            self._send(_ELEMENTS, self._elements, self._indexes.tobytes(), self._ids)
-            del self._elements[:], self._ids[:], self._indexes[:]
-
-    def _send(self, kind: int, *parts: bytes | bytearray) -> None:
-        body = MESSAGE.pack(kind, sum(map(len, parts))) + b"".join(parts)
-        view = memoryview(body)
-        while view:
-            view = view[os.write(self._writing, view) :]
+        self._out.send(DecoderText(text or b""))

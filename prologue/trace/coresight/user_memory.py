@@ -7,12 +7,11 @@ from ctypes import memmove
 from struct import Struct
 from typing import Final
 
+from prologue.trace.coresight.elements import HAS_CONTEXT, HAS_LEVEL, HAS_VMID, NONSECURE
 from prologue.trace.coresight.library import LAST_USER, DecodeTree, OnMemory
 
 _CONTEXT: Final = Struct("<IiIII")  # of its element, from byte 24 on: security, level, context ID, VMID, what is valid
 _CONTEXT_AT: Final = 24
-_NONSECURE: Final = 1  # ocsd_sec_level
-_HAS_CONTEXT, _HAS_VMID, _HAS_LEVEL = 2, 4, 8
 _EL1_NONSECURE: Final = 2  # bit of ocsd_mem_space_acc_t; the library reads EL0's memory there, too
 
 
@@ -49,14 +48,14 @@ class UserMemory:
     def _thread(self, element: memoryview) -> int:
         """Return the thread of a context at EL0 of the host; 0 for any other."""
         security, level, process, vmid, valid = _CONTEXT.unpack_from(element, _CONTEXT_AT)
-        thread = process if valid & _HAS_CONTEXT else 0
+        thread = process if valid & HAS_CONTEXT else 0
         if self._in_vmid:
-            thread = vmid if valid & _HAS_VMID else 0
-            if valid & _HAS_LEVEL and level == 1:  # with VHE, that is a guest, whose EL0 has the thread of its VCPU
+            thread = vmid if valid & HAS_VMID else 0
+            if valid & HAS_LEVEL and level == 1:  # with VHE, that is a guest, whose EL0 has the thread of its VCPU
                 self._guests.add(thread)
-        elif valid & _HAS_VMID and vmid:
+        elif valid & HAS_VMID and vmid:
             return 0
-        is_user = valid & _HAS_LEVEL and level == 0 and security == _NONSECURE
+        is_user = valid & HAS_LEVEL and level == 0 and security == NONSECURE
         return thread if is_user and thread not in self._guests else 0
 
     def _on_memory(self, _context: int, vaddr: int, _space: int, number: int, size: int, buffer: int) -> int:

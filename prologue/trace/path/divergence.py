@@ -14,12 +14,13 @@ import numpy.typing as npt
 
 from prologue.arrays import I64, U64
 from prologue.live.system.programs import Program
-from prologue.trace.coresight.process import Begin, CodeMemory, DecodeJob, Elements, Failed, decode
+from prologue.trace.coresight.elements import ElementKind, Elements
+from prologue.trace.coresight.messages import Begin, Failed
+from prologue.trace.coresight.process import CodeMemory, DecodeJob, decode
 from prologue.trace.etm.waypoints import find_waypoints
 from prologue.trace.readers.decoding import DecodedTrace
 from prologue.trace.readers.intern import mix_rows
 
-_TRACE_ON, _RANGE = 2, 5  # ocsd_gen_trc_elem_t
 _ROW: Final = np.dtype([("index", "<u8"), ("start", "<u8"), ("end", "<u8"), ("count", "<u4"), ("kind", "<u4")])
 _ALL: Final = 1 << 64
 
@@ -134,12 +135,12 @@ class _Decoding:
 
 def _by_id(elements: Elements) -> dict[int, npt.NDArray[Any]]:
     kinds = elements.rows["kind"]
-    at = np.flatnonzero((kinds == _RANGE) | (kinds == _TRACE_ON))
+    at = np.flatnonzero((kinds == ElementKind.INSTR_RANGE) | (kinds == ElementKind.TRACE_ON))
     rows = np.zeros(len(at), _ROW)
     rows["index"], rows["kind"] = elements.indexes[at], kinds[at]
     for name in ("start", "end"):
         rows[name] = elements.rows[name][at]
-    rows["count"] = np.where(rows["kind"] == _RANGE, elements.rows["value"][at], 0)
+    rows["count"] = np.where(rows["kind"] == ElementKind.INSTR_RANGE, elements.rows["value"][at], 0)
     ids = elements.ids[at]
     return {number: rows[ids == number] for number in np.unique(ids).tolist()}
 
@@ -189,7 +190,7 @@ class _Part:
 
     def _window(self, number: int, ran: npt.NDArray[Any], other: npt.NDArray[Any]) -> None:
         cpu = self._cpu(number)
-        is_range = ran["kind"] == _RANGE
+        is_range = ran["kind"] == ElementKind.INSTR_RANGE
         missed = is_range & ~np.isin(_keys(ran), _keys(other))
         for total, chosen in ((self._divergences.ran, is_range), (self._divergences.missed, missed)):
             total[cpu] = total.get(cpu, 0) + int(ran["count"][chosen].sum())

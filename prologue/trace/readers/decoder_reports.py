@@ -1,13 +1,12 @@
-"""A decoder's sources and reports: for text of OpenCSD (``opencsd``) and for its library (``elements``)."""
+"""A decoder's sources and reports."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
-from prologue.trace.ranges import AARCH32, GAP, NO_LEVEL, NO_VMID, BadImage, Onward, Tally
-from prologue.trace.readers.opencsd_lines import Packets
+from prologue.trace.ranges import GAP, NO_LEVEL, NO_VMID, Tally
 from prologue.trace.readers.return_stack import ReturnStack
 
 HIGHEST_VMID: Final = (1 << 31) - 1
@@ -16,7 +15,6 @@ OF_IMAGE: Final = frozenset(("OCSD_ERR_BAD_DECODE_IMAGE", "OCSD_ERR_INVALID_OPCO
 """Errors that blame the program image: trace packets do not fit its branches, or its words are no instructions."""
 _MOST_KINDS: Final = 64  # of errors and unknown elements that are named
 _MOST_NAMED: Final = 4  # trace IDs
-_NO_PACKETS: Final = Packets()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,7 +29,7 @@ class SourceState:
     level: int = NO_LEVEL
     world: int = 0  # OTHER_WORLD, or 0
     calls: ReturnStack | None = None  # None until the decoder meets code that it does not know
-    last: tuple[int, ...] | None = None
+    last: tuple[int, int, int, int, int] | None = None  # start, end, flags; kind, flags of its last instruction
     failed: bool = False  # an error of the decoder came last
 
     def forget(self) -> None:
@@ -42,17 +40,8 @@ class SourceState:
         self.level, self.vmid, self.task, self.world = NO_LEVEL, NO_VMID, 0, 0
 
 
-class LastRange(NamedTuple):
-    """The range before a report, and the way on from it; 0 to 0 if a gap came after it."""
-
-    start: int = 0
-    end: int = 0
-    flags: int = 0
-    onward: Onward = Onward.UNKNOWN
-
-
 class DecoderReports:
-    """The reports of a decoder, counted by kind, and by range if they are about its image."""
+    """The reports of a decoder, counted by kind."""
 
     def __init__(self, account: Tally) -> None:
         self._account = account
@@ -72,31 +61,3 @@ class DecoderReports:
             more = ", ..." if len(numbers) > _MOST_NAMED else ""
             named = ", ".join(f"{number:#x}" for number in numbers[:_MOST_NAMED]) + more
             self.count_kind("recordings with bytes", f" of a trace ID that no decoder here takes ({named}): left out")
-
-    def count_rollback(self) -> None:
-        """Count a transaction that failed: all since its start was undone."""
-        self._account.add(
-            "transactions that failed and were rolled back: a gap",
-            singular="transaction that failed and was rolled back: a gap",
-        )
-
-    def add_image(
-        self, source: SourceState, cpu: int, why: str, last: LastRange, packets: Packets = _NO_PACKETS
-    ) -> None:
-        """Add a report that the image cannot be what ran."""
-        if source.calls is not None and source.calls.may_be_astray:
-            what = "reports of the decoder on its image, after a return that it may have followed wrongly: not judged"
-            self._account.add(what)
-            return
-        bad = BadImage(
-            why=why,
-            start=last.start,
-            end=last.end,
-            flags=last.flags & AARCH32 | source.world,
-            level=source.level,
-            vmid=source.vmid,
-            onward=last.onward,
-            begin=packets.address,
-            atoms=packets.atoms,
-        )
-        self._account.report(bad, cpu, source.time)

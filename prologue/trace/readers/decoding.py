@@ -20,25 +20,17 @@ from prologue.perf.address_spaces import AddressSpaces
 from prologue.perf.coresight import TraceProtocol, TraceUnit
 from prologue.perf.session import AuxFragment, TaskNames, TraceSession, read_session
 from prologue.trace.coresight.changing_text import TextChanges
+from prologue.trace.coresight.elements import Elements
 from prologue.trace.coresight.library import ALIGNED, LibraryVersion, require_library
-from prologue.trace.coresight.process import (
-    Begin,
-    ByteCounts,
-    CodeMemory,
-    DecodeJob,
-    DecoderText,
-    Elements,
-    Failed,
-    TracePart,
-    TraceSource,
-    decode,
-)
+from prologue.trace.coresight.messages import Begin, ByteCounts, DecoderText, Failed
+from prologue.trace.coresight.process import CodeMemory, DecodeJob, TracePart, TraceSource, decode
 from prologue.trace.coresight.snapshot import SnapshotBuffer, read_snapshot
 from prologue.trace.coresight.user_memory import UserCode
 from prologue.trace.ranges import NO_CPU, Batch, BatchNames, Tally, TracedTask, TraceRanges
 from prologue.trace.readers.by_perf import TraceByPerf, can_decode, trace_by_perf
 from prologue.trace.readers.coverage import PartCoverage
-from prologue.trace.readers.elements import ElementNaming, ElementReader, plain_task, same_number
+from prologue.trace.readers.elements import ElementReader
+from prologue.trace.readers.naming import ElementNaming, plain_task, same_number
 
 _CHECKING: Final = (1, 5, 4)
 _NONSECURE, _EL2 = 6, 4  # bits of ocsd_mem_space_acc_t

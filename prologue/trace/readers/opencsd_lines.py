@@ -8,8 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
+
+from prologue.live.memory.ranges import KERNEL_HALF
+from prologue.trace.coresight import elements as ocsd
+from prologue.trace.coresight.elements import ElementKind
+from prologue.trace.ranges import LONGEST, UNKNOWN_CYCLES
+from prologue.trace.readers import return_stack
 
 MARK: Final = b"OCSD_GEN_TRC_ELEM_"
 BANNER: Final = b"Trace Packet Lister: CS Decode library testing"
@@ -22,43 +29,35 @@ _PACKET: Final = (
 )
 # No possessive repeat: Python before 3.11.5 (Debian 12 has 3.11.2) goes on where an attempt at one failed. The engine
 # keeps something of each packet until a match ends, so a match takes a few only.
-ELEMENT: Final = re.compile(
+LINE: Final = re.compile(
     rb"(?:%s){0,32}(?:Idx:\d+; ID:([0-9a-f]+); OCSD_GEN_TRC_ELEM_(?:"
-    rb"INSTR_RANGE\(exec range=0x([0-9a-f]+):\[0x([0-9a-f]+)\] num_i\((\d+)\) "
+    rb"INSTR_RANGE\(exec range=0x([0-9a-f]{1,16}):\[0x([0-9a-f]{1,16})\] num_i\((\d{1,9})\) "
     rb"last_sz\(\d+\) \(ISA=(\w+)\) ([EN] [\w+:.<> -]*)(?: \[CC=(\d{1,10})\]; )?\)\r?\n"
     rb"|(\w+)\(([^\n]*)\)\r?\n)|(?=%s)|([^\n]+)\n|\n|\Z)" % (_PACKET, _PACKET)
 )
 """The packets before an element, then the element; or packets alone; or a line that is neither."""
 _FLOW: Final = re.compile(rb"ID:([0-9a-f]+); ?\[[0-9a-fx ]*\];\tI_(ADDR_|EXCEPT :|COMMIT|CANCEL|MISPREDICT)")
-CONTEXT: Final = re.compile(
+_CONTEXT: Final = re.compile(
     rb"\(ISA=\w+\) (?:EL([0-3]))?(S|N|Root|Realm); (?:64|32)-bit; "
-    rb"(?:VMID=0x([0-9a-f]+); )?(?:CTXTID=0x([0-9a-f]+); )?(?: \[CC=\d+\]; )?"
+    rb"(?:VMID=0x([0-7]?[0-9a-f]{1,7}); )?(?:CTXTID=0x([0-9a-f]{1,8}); )?(?: \[CC=\d+\]; )?"
 )
-TIME: Final = re.compile(rb" \[ TS=0x([0-9a-f]+)\]; (?: \[CC=\d+\]; )?")
-CYCLES: Final = re.compile(rb" \[CC=(\d{1,10})\]; ")
-ISAS: Final = frozenset((b"A64", b"A32", b"T32", b"TEE", b"Jaz", b"Cst", b"Unk"))
-BREAKS: Final = {
-    b"TRACE_ON": "places where tracing began (trace on)",
-    b"NO_SYNC": "places without synchronisation",
-    b"ADDR_NACC": "places where the decoder had no memory to follow the program",
-    b"UNKNOWN": "unknown elements of the decoder: a gap",
-    b"I_RANGE_NOPATH": "ranges whose path the decoder does not know: a gap",
-    b"ADDR_UNKNOWN": "places where the decoder did not know the address",
-    b"EO_TRACE": "ends of trace",
-}
-"""Elements that leave a gap, with their names in the summary."""
-FIRST: Final = frozenset((b"NO_SYNC", b"TRACE_ON", b"EO_TRACE"))
-"""The first elements of an ID; an ID that begins with another one has damaged digits.
-
-After these elements the return stacks of decoder and trace unit are empty.
-"""
-_UNKNOWN_CODE: Final = BREAKS.keys() - FIRST
+_TIME: Final = re.compile(rb" \[ TS=0x([0-9a-f]{1,16})\]; (?: \[CC=\d+\]; )?")
+_ADDRESS: Final = re.compile(rb" 0x([0-9a-f]{1,16})\b")
+_CYCLES: Final = re.compile(rb" \[CC=(\d{1,10})\]; ")
+FIRST: Final = frozenset(kind.name.encode() for kind in ocsd.EMPTIES_STACKS)
+"""The first elements of an ID; an ID that begins with another one has damaged digits."""
 BESIDE: Final = frozenset(
     (b"CYCLE_COUNT", b"EVENT", b"SWTRACE", b"SYNC_MARKER", b"INSTRUMENTATION", b"ITMTRACE", b"CUSTOM")
 )
 """Elements that do not change where execution goes on."""
-TRANSACTIONS: Final = frozenset((b"Init", b"Start", b"Commit", b"Fail"))
-"""Kinds of MEMTRANS: tracing began in a transaction; it began; it succeeded; it was rolled back."""
+_TRANSACTIONS: Final = (b"Init", b"Start", b"Commit", b"Fail")
+"""Kinds of MEMTRANS by ``trace_memtrans_t``: tracing began in one; it began; it succeeded; it was rolled back."""
+KINDS: Final = {kind.name.encode(): kind for kind in ElementKind}
+_ISAS: Final = {name: number for number, name in enumerate((b"A32", b"T32", b"A64", b"TEE", b"Jaz", b"Cst", b"Unk"))}
+_REASONS: Final = {b"init-decoder": ocsd.CREATED, b"reset-decoder": ocsd.RESET, b"bad-program-image": ocsd.BAD_IMAGE}
+_FIELDS: Final = (ocsd.ELEMENT.names or ())[1:]
+ElementRow = tuple[int, ...]
+"""A row of ``ELEMENT``."""
 _NUMBERS: Final = (
     rb"(?:Total Bytes|Bad Header Errors|Trace data bytes [\w ]+|Frame demux bytes[\w, ]*|Total bytes [\w ]+)"
 )
@@ -76,7 +75,7 @@ _ERROR: Final = re.compile(
     rb"(?:TrcIdx=(\d+); )?(?:CS ID=([0-9a-f]{2}); )?((?:(?!Idx:|;\t)%s)*?)(?:ID:[0-9a-f]+\t[A-Z ]+)?\r?" % _NO_ELEMENT
 )
 _LONGEST_ERROR: Final = 1 << 12
-_ADDRESS: Final = re.compile(
+_TARGET: Final = re.compile(
     rb"Idx:(\d+); ID:([0-9a-f]+); ?\[[0-9a-fx ]*\];\tI_\w*ADDR\w* : [^\n]*?\bAddr=0x([0-9A-Fa-f]{1,16})\b"
 )
 _ATOMS: Final = re.compile(rb"Idx:(\d+); ID:([0-9a-f]+); ?\[[0-9a-fx ]*\];\tI_ATOM_F\d : [^\n;]*; ([EN]{1,64})\r?\Z")
@@ -145,14 +144,15 @@ def _after_error(block: bytes, lost: bytes) -> Callable[[re.Match[bytes]], bytes
     return line_end
 
 
-def flow_packets(packets: bytes) -> list[tuple[bytes, bytes]]:
-    """Find the packets that say where execution went on, or when: trace ID, and the beginning of the name after I_."""
-    return _FLOW.findall(packets)
+def flow_packets(packets: bytes) -> list[tuple[bytes, int]]:
+    """Find the packets that say where execution went on, or when: trace ID, and the kind as in ``return_stack``."""
+    kinds = {b"A": return_stack.ADDRESS, b"E": return_stack.EXCEPTION}
+    return [(name, kinds.get(packet[:1], return_stack.SPECULATION)) for name, packet in _FLOW.findall(packets)]
 
 
 def has_unknown_code(block: bytes) -> bool:
     """Return whether the decoder met code that it does not know in a block of lines."""
-    return any(b"ELEM_%s(" % name in block for name in _UNKNOWN_CODE)
+    return any(b"ELEM_%s(" % kind.name.encode() in block for kind in ocsd.UNKNOWN_CODE)
 
 
 class Packets(NamedTuple):
@@ -165,6 +165,9 @@ class Packets(NamedTuple):
     atoms: str = ""
 
 
+NO_PACKETS: Final = Packets()
+
+
 def packets_before(block: bytes, end: int, error: DecoderError) -> Packets:
     """Return the packets of an error's source in the lines before a place that no element has used."""
     atoms, ranges = "", 0
@@ -174,7 +177,7 @@ def packets_before(block: bytes, end: int, error: DecoderError) -> Packets:
                 break
             ranges += 1  # of atoms of the same packet
             continue
-        packet = _ATOMS.match(line) or _ADDRESS.match(line)
+        packet = _ATOMS.match(line) or _TARGET.match(line)
         # The packets of a single source without frames have ID 0.
         if packet is None or int(packet[2], 16) not in (error.source, 0):
             continue
@@ -184,3 +187,74 @@ def packets_before(block: bytes, end: int, error: DecoderError) -> Packets:
         elif int(packet[1]) < (error.offset or 0) and not ranges:
             return Packets(int(packet[3], 16), atoms)
     return Packets(0, atoms)
+
+
+def range_row(start: bytes, end: bytes, count: bytes, isa: bytes, tail: bytes) -> ElementRow | None:
+    """Return the row of a range; None if it cannot have that number of instructions."""
+    first, last, insns = int(start, 16), int(end, 16), int(count)
+    size = last - first
+    if isa not in _ISAS or not 0 < size < LONGEST:
+        return None
+    if isa in (b"A64", b"A32"):
+        is_possible = first & 3 == 0 and size == 4 * insns
+    else:
+        is_possible = isa not in (b"T32", b"TEE") or 2 * insns <= size <= 4 * insns
+    if not is_possible:
+        return None
+    return (ElementKind.INSTR_RANGE, _ISAS[isa], first, last, 0, 0, 0, 0, 0, 0, 0, *_last_instruction(tail), insns)
+
+
+@lru_cache(256)
+def _last_instruction(tail: bytes) -> tuple[int, int, int]:
+    """Return kind, subkind and flags of a range's last instruction, which a line describes at its end."""
+    kind = ocsd.BRANCH if tail[2:].startswith(b"BR") else ocsd.INDIRECT if b"iBR" in tail else 0
+    subkind = ocsd.LINK if b"b+link" in tail else ocsd.ERET if b"eret" in tail else 0
+    return kind, subkind, ocsd.EXECUTED if tail.startswith(b"E") else 0
+
+
+def cycles_row(cycles: bytes) -> ElementRow:
+    """Return the row of a count of cycles."""
+    return element_row(ElementKind.CYCLE_COUNT, cycles=min(int(cycles), UNKNOWN_CYCLES))
+
+
+def other_row(element: bytes, content: bytes) -> ElementRow | None:
+    """Return the row of an element that is no range; None if what is in its brackets cannot be read."""
+    kind, value = KINDS[element], 0
+    if kind == ElementKind.PE_CONTEXT:
+        return _context_row(content)
+    if kind == ElementKind.TIMESTAMP:
+        return element_row(kind, timestamp=int(time[1], 16)) if (time := _TIME.fullmatch(content)) else None
+    if kind == ElementKind.CYCLE_COUNT:
+        return cycles_row(cycles[1]) if (cycles := _CYCLES.fullmatch(content)) else None
+    if kind == ElementKind.ADDR_NACC:
+        address = _ADDRESS.match(content)
+        return element_row(kind, start=int(address[1], 16) if address else KERNEL_HALF)  # damaged: of no process
+    if kind == ElementKind.MEMTRANS:
+        transaction = content.partition(b" ")[0]
+        return element_row(kind, value=_TRANSACTIONS.index(transaction)) if transaction in _TRANSACTIONS else None
+    if kind == ElementKind.NO_SYNC:
+        value = next((value for reason, value in _REASONS.items() if reason in content), 0)
+    elif kind == ElementKind.TRACE_ON:
+        value = ocsd.OVERFLOW if b"overflow" in content else 0
+    return None if kind == ElementKind.INSTR_RANGE else element_row(kind, value=value)
+
+
+def _context_row(content: bytes) -> ElementRow | None:
+    match = _CONTEXT.fullmatch(content)
+    if match is None:
+        return None
+    level, security, vmid, context = match.groups()
+    valid = (ocsd.HAS_LEVEL if level else 0) | (ocsd.HAS_VMID if vmid else 0) | (ocsd.HAS_CONTEXT if context else 0)
+    return element_row(
+        ElementKind.PE_CONTEXT,
+        security=ocsd.NONSECURE if security == b"N" else 0,
+        level=int(level or b"0"),
+        context=int(context or b"0", 16),
+        vmid=int(vmid or b"0", 16),
+        valid=valid,
+    )
+
+
+def element_row(kind: int, **fields: int) -> ElementRow:
+    """Return a row of ``ELEMENT`` with these fields; all others are 0."""
+    return (kind, *(fields.get(name, 0) for name in _FIELDS))

@@ -12,8 +12,18 @@ been taken from the stack.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+
+from prologue.trace.coresight import elements as ocsd
+from prologue.trace.coresight.elements import ElementKind
+from prologue.trace.ranges import UNSURE
+
+PACKET: Final = 1 << 16
+"""The kind of a row that is no element but a packet of the text; its ``value`` is one of the three below."""
+ADDRESS, EXCEPTION, SPECULATION = range(3)
 _DEPTH: Final = 16  # of the decoder's stack
 
 
@@ -34,11 +44,11 @@ class ReturnStack:
         self._interrupted = False  # an exception came since the last range, or its return
         self.unsure = False
 
-    def packet(self, kind: bytes) -> None:
-        """Note a packet, by the beginning of its name."""
-        if kind.startswith(b"EXCEPT"):
+    def packet(self, kind: int) -> None:
+        """Note a packet: an address, an exception, or one of a unit that speculates."""
+        if kind == EXCEPTION:
             self._excepting = True
-        elif not kind.startswith(b"ADDR"):  # a unit that speculates
+        elif kind == SPECULATION:
             self._packets = None
         elif self._excepting:
             self._excepting = False
@@ -57,13 +67,13 @@ class ReturnStack:
         self._returning = self._given = self._interrupted = False
         return before or self.unsure
 
-    def leave(self, tail: bytes) -> None:
-        """Follow the last instruction of a range, as an element describes it."""
-        if tail[:1] != b"E":  # not taken
+    def leave(self, kind: int, subkind: int, flags: int) -> None:
+        """Follow the last instruction of a range, as its element describes it."""
+        if not flags & ocsd.EXECUTED:
             return
-        if b"b+link" in tail:
+        if subkind == ocsd.LINK:
             self._calls = min(self._calls + 1, _DEPTH)
-        elif b"iBR" in tail and b"eret" not in tail:  # an ERET's address is always in the trace
+        elif kind == ocsd.INDIRECT and subkind != ocsd.ERET:  # an ERET's address is always in the trace
             self._returning = True
 
     @property
@@ -92,3 +102,40 @@ class ReturnStack:
             self._calls -= 1
         else:
             self.unsure = True
+
+
+def find_unsure(rows: npt.NDArray[Any], calls: ReturnStack | None) -> tuple[npt.NDArray[np.uint8], ReturnStack | None]:
+    """Find the ranges that a decoder may have reached by a wrong return.
+
+    Args:
+        rows: elements of a trace ID, and packets (``PACKET``); the library gives none of these.
+        calls: the stack before them; None until the decoder meets code that it does not know.
+
+    Returns:
+        ``UNSURE`` or 0 for each range, and the stack after all rows.
+
+    """
+    kinds = rows["kind"]
+    unsure = np.zeros(int((kinds == ElementKind.INSTR_RANGE).sum()), np.uint8)
+    if calls is None and not np.isin(kinds, ocsd.UNKNOWN_CODE).any():
+        return unsure, None
+    number = 0
+    columns = (rows[name].tolist() for name in ("kind", "value", "last_kind", "last_subkind", "flags"))
+    for kind, value, last, subkind, flags in zip(*columns, strict=True):
+        if kind in ocsd.EMPTIES_STACKS:
+            calls = None
+        elif kind in ocsd.UNKNOWN_CODE:
+            calls = calls or ReturnStack()
+            calls.lose()
+        elif kind == ElementKind.INSTR_RANGE:
+            if calls is not None:
+                unsure[number] = UNSURE if calls.enter() else 0
+                calls.leave(last, subkind, flags)
+            number += 1
+        elif calls is not None and kind == PACKET:
+            calls.packet(value)
+        elif calls is not None and kind in (ElementKind.EXCEPTION, ElementKind.EXCEPTION_RET):
+            calls.interrupt()
+        elif calls is not None and kind == ElementKind.MEMTRANS and value == ocsd.ROLLED_BACK:
+            calls.lose()
+    return unsure, calls

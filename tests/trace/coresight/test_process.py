@@ -15,16 +15,9 @@ import pytest
 from prologue.errors import InputError
 from prologue.perf.coresight import TraceProtocol, TraceUnit
 from prologue.trace.coresight import library, process
-from prologue.trace.coresight.process import (
-    Begin,
-    CodeMemory,
-    DecodeJob,
-    Elements,
-    Failed,
-    TracePart,
-    TraceSource,
-    decode,
-)
+from prologue.trace.coresight.elements import ElementKind, Elements
+from prologue.trace.coresight.messages import Begin, Failed
+from prologue.trace.coresight.process import CodeMemory, DecodeJob, TracePart, TraceSource, decode
 from tests.support.cs_recording import expected, stream
 from tests.support.needs import missing
 from tests.trace.made import KERNEL
@@ -51,7 +44,7 @@ def job(path: Path, parts: int, **changed: Any) -> DecodeJob:
 
 
 def spans(found: list[Any]) -> list[tuple[int, int]]:
-    rows = [part.rows[part.rows["kind"] == 5] for part in found if isinstance(part, Elements)]
+    rows = [part.rows[part.rows["kind"] == ElementKind.INSTR_RANGE] for part in found if isinstance(part, Elements)]
     return [(int(row["start"]), int(row["end"])) for part in rows for row in part]
 
 
