@@ -44,7 +44,7 @@ def without_the_call() -> bytes:
 
 
 def poke(time: int, old: int, new: int) -> bytes:
-    body = struct.pack("<QHHII", PLACE, 4, 4, old, new)
+    body = struct.pack("<QHHII4x", PLACE, 4, 4, old, new)  # records are multiples of eight bytes
     return record(20, 1, body + sample(0, time, 0))
 
 

@@ -13,8 +13,7 @@ from prologue.live.memory.sources import open_memory
 from prologue.live.system.programs import Program, linked_program
 from prologue.report.html.page import Badge
 from prologue.trace.cli.divergence import divergence_data, divergence_lines, owner_of, place_data, place_text
-from prologue.trace.cli.examples import use_example_trace
-from prologue.trace.cli.inputs import require_report
+from prologue.trace.cli.inputs import require_report, use_example_trace
 from prologue.trace.cli.notes import left_out_lines, print_notes, unmatched_guests
 from prologue.trace.cli.reading import TraceReading, begin_reading
 from prologue.trace.path.check import Findings, ImageCheck, StaleWord
@@ -98,7 +97,8 @@ def run(args: Namespace) -> int:
 def _print_findings(done: _Checked) -> None:
     programs = done.reading.kernels.programs
     for stale in done.findings.decoder:
-        print(_decoder_text(done.reading.check, stale, programs[stale.program]))
+        times, why = _times(stale.count, stale.cpu, stale.time), done.reading.check.why_ignored(stale)
+        print(f"decoder astray at {place_text(programs[stale.program], stale.vaddr)}: {why} ({times})")
     for stale in done.findings.stale:
         print(_text(done.reading.check, stale, programs[stale.program], done.owners))
     for word in done.reported:
@@ -250,11 +250,6 @@ def _text(check: ImageCheck, stale: StaleWord, program: Program, owners: Mechani
     writes = f"; {_owner(stale, program, owners) or 'no mechanism that the audit knows'}" if owners else ""
     times = _times(stale.count, stale.cpu, stale.time)
     return f"image stale at {place_text(program, stale.vaddr)}: {check.describe(stale)} ({times}{writes})"
-
-
-def _decoder_text(check: ImageCheck, word: StaleWord, program: Program) -> str:
-    times = _times(word.count, word.cpu, word.time)
-    return f"decoder astray at {place_text(program, word.vaddr)}: {check.why_ignored(word)} ({times})"
 
 
 def _data(

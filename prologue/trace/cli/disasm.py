@@ -12,8 +12,7 @@ from typing import BinaryIO, Final
 
 from prologue.errors import UsageError
 from prologue.outputs import new_file
-from prologue.trace.cli.examples import use_example_trace
-from prologue.trace.cli.inputs import make_filters, require_no_input
+from prologue.trace.cli.inputs import make_filters, require_no_input, use_example_trace
 from prologue.trace.cli.notes import print_notes
 from prologue.trace.cli.reading import begin_reading
 from prologue.trace.path.known import KnownRanges

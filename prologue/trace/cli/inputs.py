@@ -12,7 +12,9 @@ from typing import Final
 import numpy as np
 
 from prologue.cli.arguments import number, require_html
+from prologue.cli.examples import examples_with, placed
 from prologue.errors import UsageError
+from prologue.examples import PREFIX
 from prologue.live.system.programs import Program
 from prologue.outputs import require_other
 from prologue.trace.cli.progress import progress_on_terminal
@@ -29,6 +31,25 @@ _SKEW: Final = 10_000_000  # ns
 _HIGHEST_GUEST: Final = (1 << 31) - 1
 _LATEST: Final = Decimal((1 << 64) - 1) / 10**9  # s
 _STDIN: Final = Path("/dev/stdin")  # leads to the file that a shell redirected from
+
+
+def use_example_trace(args: Namespace) -> None:
+    """Let an example as TRACE stand for ``--vmlinux``, too, unless that is given.
+
+    Raises:
+        UsageError: no such example, it has no trace, or there are other traces.
+
+    """
+    argument = next((name for name in args.trace if name.startswith(PREFIX)), None)
+    if argument is None:
+        return
+    if len(args.trace) > 1:
+        raise UsageError(f"{argument} is a trace with its kernel: name no other TRACE")
+    example = placed(argument)
+    if example.trace is None:
+        raise UsageError(f"{argument} has no trace: take {examples_with('trace')}")
+    args.trace = [str(example.trace)]
+    args.vmlinux = args.vmlinux or example.vmlinux
 
 
 def require_no_input(out: Path | None, args: Namespace) -> None:

@@ -16,8 +16,7 @@ from prologue.errors import UsageError
 from prologue.live.memory.ranges import TOP
 from prologue.live.system.programs import Program
 from prologue.outputs import require_distinct, write_text
-from prologue.trace.cli.examples import use_example_trace
-from prologue.trace.cli.inputs import make_filters, require_no_input, require_report
+from prologue.trace.cli.inputs import make_filters, require_no_input, require_report, use_example_trace
 from prologue.trace.cli.notes import print_notes
 from prologue.trace.cli.reading import begin_reading
 from prologue.trace.path.known import KnownRanges
@@ -68,7 +67,7 @@ def run(args: Namespace) -> int:
         trace, kernels, known = reading.trace, reading.kernels, reading.known
         check, summary = reading.check, reading.summary
         filters = make_filters(args, kernels)
-        stacks = FoldedStacks(known) if _wants_stacks(args) else None
+        stacks = FoldedStacks(known) if args.save_stacks or args.plot or args.format == "html" else None
         times = FunctionTimes(known) if args.times else None
         for batch, every, keep, _ in reading.passing(filters):
             if stacks is not None:
@@ -129,10 +128,6 @@ def _require_outputs(args: Namespace) -> None:
         require_no_input(args.plot, args)
         require_distinct(args.save_stacks, args.plot)
         require_distinct(args.output, args.plot)
-
-
-def _wants_stacks(args: Namespace) -> bool:
-    return bool(args.save_stacks or args.plot or args.format == "html")
 
 
 def _stats(known: KnownRanges, summary: TraceSummary, rows: list[int], times: FunctionTimes | None) -> _ProgramStats:

@@ -26,7 +26,7 @@ class ExportFormat(NamedTuple):
 
 FORMATS: Final = {
     "perfetto": ExportFormat("perfetto:PerfettoExport", True, "ui.perfetto.dev, trace_processor"),
-    "folded": ExportFormat("folded:FoldedExport", False, "flamegraph.pl, inferno, speedscope.app"),
+    "folded": ExportFormat("stack_export:FoldedExport", False, "flamegraph.pl, inferno, speedscope.app"),
     "autofdo": ExportFormat("profile:AutofdoExport", False, "create_llvm_prof --profiler=text", of_vmlinux=True),
     "lcov": ExportFormat("lcov:LcovExport", False, "genhtml, lcov", of_vmlinux=True),
 }

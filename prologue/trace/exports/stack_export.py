@@ -1,15 +1,17 @@
-"""An export of call stacks in time, whatever the format."""
+"""An export of call stacks in time, whatever the format, and the sum of all in the simplest one."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable
 from typing import BinaryIO
 
 from prologue.arrays import I64, Bool
+from prologue.trace.exports.slices import task_name
 from prologue.trace.exports.subject import ExportSubject
 from prologue.trace.ranges import NO_TASK, Batch
-from prologue.trace.views.stacks import StackSegment, StackSegments
+from prologue.trace.views.stacks import StackSegment, StackSegments, fold
 
 
 class StackExport(ABC):
@@ -38,3 +40,25 @@ class StackExport(ABC):
     @abstractmethod
     def _close(self) -> None:
         """Write what is left."""
+
+
+class FoldedExport(StackExport):
+    """Folded stacks: a line for each call stack, with its instructions.
+
+    The task is the outermost frame if the trace names any, as stackcollapse-perf.pl has it.
+    """
+
+    def __init__(self, subject: ExportSubject, stream: BinaryIO) -> None:
+        super().__init__(subject, stream)
+        self._counts: Counter[tuple[int, int]] = Counter()
+
+    def _take(self, segments: Iterable[StackSegment]) -> None:
+        for segment in segments:
+            self._counts[segment.task, segment.node] += segment.instructions
+
+    def _close(self) -> None:
+        tree, named = self._segments.tree, any(task for task, _ in self._counts)
+        for (task, node), count in sorted(self._counts.items()):
+            names = [task_name(self._tasks[task])] if named else []
+            names += [tree.name(frame) for frame in tree.path(node)]
+            self._stream.write(f"{fold(names)} {count}\n".encode())

@@ -216,7 +216,7 @@ class JsonLines:
 
     def __init__(self, known: KnownRanges) -> None:
         self._known, self._lister = known, Lister(known)
-        self._bodies = PerNumber(self._make_bodies)
+        self._bodies = PerNumber(lambda new: [self._body(listed) for listed in self._lister.ranges(new)])
 
     def render(self, batch: Batch, numbers: I64) -> Iterator[bytes]:
         """Yield the text of a batch, in pieces."""
@@ -233,9 +233,6 @@ class JsonLines:
             fields += [', "gap": true'] if flags & GAP else []
             parts.append("".join(fields).encode() + body)
         yield b"".join(parts)
-
-    def _make_bodies(self, numbers: I64) -> list[bytes]:
-        return [self._body(listed) for listed in self._lister.ranges(numbers)]
 
     @staticmethod
     def _body(listed: Listed) -> bytes:

@@ -301,6 +301,19 @@ def test_perf_prints_what_was_recorded(recorded: Recorded, perf_data: Path) -> N
     assert perf("script", "-i", injected, "-F", "ip") == sampled
 
 
+def test_perf_takes_the_kernel_that_is_made_of_its_data(recorded: Recorded, perf_data: Path, tmp_path: Path) -> None:
+    """Of data without kcore_dir, too, each branch of the kernel is there; modules are other files to perf."""
+    needs_tools("perf")
+    out = tmp_path / "kernel.elf"
+    assert main(["live", "overlay", "--without-vmlinux", str(perf_data), "-o", str(out), "-q"]) == 0
+    _, records = load_recording(recorded.trace)
+    (module,) = open_memory(str(perf_data)).state().modules
+    own = (records["start"] >= module.base) & (records["start"] < module.base + module.size)
+    branches = list(branches_as_perf_prints(perf_data / "data", "-k", str(out)))
+    assert len(branches) > 100_000
+    assert branches == list(branches_as_recorded(records[~own]))
+
+
 def test_processes_have_their_names_and_their_code(
     recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
