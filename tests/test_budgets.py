@@ -59,7 +59,7 @@ BUDGETS: Final = {
     "signals": 100,
     "the tool": 21050,
     "trace": 450,
-    "trace/cli": 1750,
+    "trace/cli": 1700,
     "trace/coresight": 1250,
     "trace/etm": 950,
     "trace/exports": 650,

@@ -1,12 +1,12 @@
-"""A decoder's sources and reports."""
+"""A decoder's sources, what its numbers are called, and its reports."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from prologue.trace.ranges import GAP, NO_LEVEL, NO_VMID, Tally
+from prologue.trace.ranges import GAP, NO_CPU, NO_LEVEL, NO_VMID, Tally, TracedTask
 from prologue.trace.readers.return_stack import ReturnStack
 
 HIGHEST_VMID: Final = (1 << 31) - 1
@@ -38,6 +38,35 @@ class SourceState:
         if self.calls is not None:
             self.calls.lose()
         self.level, self.vmid, self.task, self.world = NO_LEVEL, NO_VMID, 0, 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElementNaming:
+    """The names of ranges for numbers of the trace.
+
+    ``cpu`` returns the CPU of a trace ID, ``time`` ns of ticks, ``task`` the task of a process number at a time (ns).
+    ``process_in_vmid``: an element's VMID is CONTEXTIDR_EL2, at every level. ``checks_images``: the library reports
+    bad images. ``return_stack``: trace units leave out addresses that their return stack predicts. ``names_idle``:
+    process 0 is the idle task, not a register that is never written.
+    """
+
+    cpu: Callable[[int], int]
+    time: Callable[[int], int]
+    task: Callable[[int, int], TracedTask]
+    process_in_vmid: bool = False
+    checks_images: bool = False
+    return_stack: bool = False
+    names_idle: bool = False
+
+
+def plain_task(process: int, _time: int) -> TracedTask:
+    """Return the task of a process of which the trace has the number only."""
+    return TracedTask("", process, process)
+
+
+def same_number(number: int) -> int:
+    """Return the CPU of a trace ID, which stands for it."""
+    return number if number >= 0 else NO_CPU
 
 
 class DecoderReports:

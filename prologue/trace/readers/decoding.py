@@ -29,8 +29,8 @@ from prologue.trace.coresight.user_memory import UserCode
 from prologue.trace.ranges import NO_CPU, Batch, BatchNames, Tally, TracedTask, TraceRanges
 from prologue.trace.readers.by_perf import TraceByPerf, can_decode, trace_by_perf
 from prologue.trace.readers.coverage import PartCoverage
+from prologue.trace.readers.decoder_reports import ElementNaming, plain_task, same_number
 from prologue.trace.readers.elements import ElementReader
-from prologue.trace.readers.naming import ElementNaming, plain_task, same_number
 
 _CHECKING: Final = (1, 5, 4)
 _NONSECURE, _EL2 = 6, 4  # bits of ocsd_mem_space_acc_t

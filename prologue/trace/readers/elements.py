@@ -33,8 +33,7 @@ from prologue.trace.ranges import (
     add_cycles,
 )
 from prologue.trace.readers.coverage import PartCoverage
-from prologue.trace.readers.decoder_reports import HIGHEST_VMID, OF_IMAGE, DecoderReports, SourceState
-from prologue.trace.readers.naming import ElementNaming
+from prologue.trace.readers.decoder_reports import HIGHEST_VMID, OF_IMAGE, DecoderReports, ElementNaming, SourceState
 from prologue.trace.readers.opencsd_lines import NO_PACKETS, DecoderError, Packets, read_error
 from prologue.trace.readers.return_stack import find_unsure
 

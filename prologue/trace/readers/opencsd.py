@@ -16,9 +16,8 @@ from prologue.live.memory.ranges import KERNEL_HALF
 from prologue.trace.coresight.elements import BAD_IMAGE, ELEMENT, Elements
 from prologue.trace.ranges import RANGE, Batch, BatchNames, Tally, TraceRanges
 from prologue.trace.readers.coverage import TextCoverage
-from prologue.trace.readers.decoder_reports import OF_IMAGE
+from prologue.trace.readers.decoder_reports import OF_IMAGE, ElementNaming, plain_task, same_number
 from prologue.trace.readers.elements import ElementReader
-from prologue.trace.readers.naming import ElementNaming, plain_task, same_number
 from prologue.trace.readers.opencsd_lines import (
     BANNER,
     BESIDE,

@@ -55,7 +55,9 @@ class _Shares:
         shares = np.repeat(rates, np.diff(bounds)) * sizes[:last]
         kept = numbers[:last] >= 0
         self.amounts += np.bincount(numbers[:last][kept], shares[kept], len(self.amounts))
-        self._open[lane] = _sum_up(numbers[last:], sizes[last:])
+        # By distinct range: a clock that stands still must not fill memory.
+        distinct, inverse = np.unique(numbers[last:], return_inverse=True)
+        self._open[lane] = distinct, np.bincount(inverse, sizes[last:], len(distinct)).astype(np.float64)
 
 
 class FunctionTimes:
@@ -146,9 +148,3 @@ def _cycle_marks(ranges: npt.NDArray[np.void]) -> npt.NDArray[np.float64]:
     marks = np.where(cycles != 0, cycles.astype(np.float64), np.nan)
     marks[gap | (cycles == UNKNOWN_CYCLES)] = 0
     return marks
-
-
-def _sum_up(numbers: I64, sizes: npt.NDArray[np.float64]) -> tuple[I64, npt.NDArray[np.float64]]:
-    """Add up instructions by distinct range: a clock that stands still must not fill memory."""
-    distinct, inverse = np.unique(numbers, return_inverse=True)
-    return distinct, np.bincount(inverse, sizes, len(distinct)).astype(np.float64)
