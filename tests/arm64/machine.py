@@ -22,8 +22,8 @@ from tests.support.needs import missing, needs_tools
 ROOT: Final = Path(__file__).parent.parent.parent
 # Links of the merged /usr are in base-files.
 _PACKAGES: Final = ("base-files", "libstdc++6", "python3")
-_SUITE: Final = "trixie"
-_PYTHON: Final = "3.13"
+# Debian's releases, and the Python of each.
+PYTHONS: Final = {"bookworm": "3.11", "trixie": "3.13"}
 _EXTRAS: Final = ("live", "reports")
 
 
@@ -41,14 +41,14 @@ def run_here(arguments: Sequence[str], directory: Path) -> Outcome:
     return _run([sys.executable, "-P"], arguments, directory, [])
 
 
-def run_arm64(arguments: Sequence[str], directory: Path) -> Outcome:
-    """Run prologue in a directory, by an arm64 Python; skips the test where that is not to be had."""
+def run_arm64(arguments: Sequence[str], directory: Path, suite: str) -> Outcome:
+    """Run prologue in a directory, by the arm64 Python of a Debian; skips the test where that is not to be had."""
     needs_tools("mmdebstrap")
     emulator = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
     if emulator is None:
         missing("qemu-aarch64-static")
-    root = cache.produce(f"arm64/{_SUITE}-1", _unpack)
-    libraries = cache.produce(f"arm64/python-{_PYTHON}-1", partial(_install, _requirements()))
+    root = cache.produce(f"arm64/{suite}-1", partial(_unpack, suite))
+    libraries = cache.produce(f"arm64/python-{PYTHONS[suite]}-1", partial(_install, PYTHONS[suite], _requirements()))
     python = [str(emulator), "-L", str(root), str(root / "usr" / "bin" / "python3"), "-P"]
     return _run(python, arguments, directory, [libraries])
 
@@ -65,9 +65,9 @@ def _run(python: list[str], arguments: Sequence[str], directory: Path, libraries
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
-def _unpack(out: Path) -> None:
+def _unpack(suite: str, out: Path) -> None:
     command = ["mmdebstrap", "--quiet", "--variant=extract", "--architectures=arm64"]
-    subprocess.run([*command, f"--include={','.join(_PACKAGES)}", _SUITE, str(out)], check=True)
+    subprocess.run([*command, f"--include={','.join(_PACKAGES)}", suite, str(out)], check=True)
 
 
 def _requirements() -> list[str]:
@@ -77,9 +77,9 @@ def _requirements() -> list[str]:
     return sorted({line for line in lines if "platform_machine" not in line})
 
 
-def _install(requirements: list[str], out: Path) -> None:
+def _install(version: str, requirements: list[str], out: Path) -> None:
     """Let pip take the wheels for aarch64; what has none fails here."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
-    command += ["--only-binary=:all:", "--implementation=cp", f"--python-version={_PYTHON}", f"--target={out}"]
-    command += [f"--platform=manylinux_2_{version}_aarch64" for version in range(17, 37)]
+    command += ["--only-binary=:all:", "--implementation=cp", f"--python-version={version}", f"--target={out}"]
+    command += [f"--platform=manylinux_2_{minor}_aarch64" for minor in range(17, 37)]
     subprocess.run([*command, *requirements], check=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from tests.arm64.machine import Outcome, run_arm64, run_here
+from tests.arm64.machine import PYTHONS, Outcome, run_arm64, run_here
 from tests.support.needs import needs_kernel, needs_tools
 
 # Where an example is put.
@@ -35,7 +35,7 @@ DEBIAN = (
 )
 
 
-def compare(commands: Sequence[Sequence[str]], inputs: Path, place: Path) -> None:
+def compare(suite: str, commands: Sequence[Sequence[str]], inputs: Path, place: Path) -> None:
     """Run the commands in two directories that have the same inputs, and compare after each."""
     directories = place / "arm64", place / "here"
     for directory in directories:
@@ -43,7 +43,7 @@ def compare(commands: Sequence[Sequence[str]], inputs: Path, place: Path) -> Non
         for path in inputs.iterdir():
             os.link(path, directory / path.name)
     for command in commands:
-        arm64, this = run_arm64(command, directories[0]), run_here(command, directories[1])
+        arm64, this = run_arm64(command, directories[0], suite), run_here(command, directories[1])
         assert this.code in (0, 1, 5), this.err
         assert in_place(arm64, directories[0]) == in_place(this, directories[1]), " ".join(command)
         assert files(directories[0]) == files(directories[1]), " ".join(command)
@@ -63,9 +63,10 @@ def files(directory: Path) -> dict[str, str]:
 
 @pytest.mark.thorough
 @pytest.mark.timeout(3600)  # seconds of emulation for each command
-def test_examples(tmp_path: Path) -> None:
+@pytest.mark.parametrize("suite", PYTHONS)
+def test_examples(suite: str, tmp_path: Path) -> None:
     (tmp_path / "inputs").mkdir()
-    compare(SMALL, tmp_path / "inputs", tmp_path)
+    compare(suite, SMALL, tmp_path / "inputs", tmp_path)
 
 
 @pytest.mark.kernel
@@ -81,4 +82,4 @@ def test_a_kernel_of_debian(tmp_path: Path) -> None:
     window = ("--begin", "vfs_read", "--count", "200000", "--ram", "256", "--cpus", "1")
     assert main(["trace", "record", str(kernel), "-o", str(trace), *window]) == 0
     (inputs / "vmlinux").write_bytes(kernel.read_bytes())
-    compare(DEBIAN, inputs, tmp_path)
+    compare("trixie", DEBIAN, inputs, tmp_path)
