@@ -199,7 +199,10 @@ class _Child:
                     why = str(error)
                 if why:
                     self._out.send(Failed(number, why))
-                    self._drop(part.source)
+                    # A tree decodes nothing after a fatal error: the next part gets a new one.
+                    tree, self._trees[part.source] = self._trees[part.source], None
+                    if tree is not None:
+                        tree.close()
             del address
         self._out.send(None)
 
@@ -251,13 +254,6 @@ class _Child:
                 in_vmid = any(unit.process_in_vmid for unit in source.units)
                 self._users[number] = UserMemory(self._job.user, tree, self._guests, in_vmid=in_vmid)
         return tree
-
-    def _drop(self, number: int) -> None:
-        """Drop a tree, which decodes nothing after a fatal error; the next part gets a new one."""
-        tree, self._trees[number] = self._trees[number], None
-        if tree is not None:
-            tree.close()
-            self._out.flush()
 
     def _element(self) -> Any:
         """Return the callback for elements. It runs for each of them, so it only copies where nothing asks for more."""
