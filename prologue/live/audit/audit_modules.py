@@ -9,9 +9,8 @@ from prologue.live.audit.audit_kernel import KernelFacts
 from prologue.live.audit.audit_module import audit_module
 from prologue.live.audit.audited import Audited
 from prologue.live.audit.exports import symbols_of_others
-from prologue.live.memory.state import KernelState
 from prologue.live.system.module_files import ModuleFile, another_build
-from prologue.live.system.placed_module import PlacedModule, undefined_names
+from prologue.live.system.placed_module import PERCPU, PlacedModule, undefined_names
 from prologue.live.system.running_module import RunningModule
 from prologue.live.system.running_system import RunningSystem
 
@@ -42,17 +41,17 @@ def audit_modules(system: RunningSystem, facts: KernelFacts) -> AuditedModules:
             chosen.append(file)
             continue
         if file is not None:
-            failed.append(_without_text(file, system.state))
+            # In perf's data only text has a place, by its names.
+            has_places, path = any(module.sections for module in system.state.modules), file.image.path
+            failed.append(UndecidedError(_NO_SECTIONS, path=path) if has_places else InputError(_NO_TABLES, path=path))
         errors += failed
         unlooked.append(f"{loaded.name}: all of its text ({failed[0].message if failed else 'no file'})")
+    chosen = [_with_percpu(file, facts) for file in chosen]
     others = symbols_of_others(kernel, kernel.slide, chosen, undefined_names(file.image for file in chosen))
-    to_percpu = facts.variables.layouts.get("module.percpu")
     done = []
     for file in chosen:
         try:
-            struct = file.loaded.sections.get(_STRUCT)
-            place = None if to_percpu is None or struct is None else facts.variables.quad(struct + to_percpu)
-            placed = PlacedModule(file.loaded, file.image, others, percpu=place or 0)
+            placed = PlacedModule(file.loaded, file.image, others)
             module = RunningModule(placed, system.memory, kernel)
             if not file.same_build and module.is_other_text():
                 raise another_build(file.loaded, file.image)
@@ -63,8 +62,12 @@ def audit_modules(system: RunningSystem, facts: KernelFacts) -> AuditedModules:
     return AuditedModules(tuple(done), tuple(unlooked), tuple(errors))
 
 
-def _without_text(file: ModuleFile, state: KernelState) -> PrologueError:
-    """Return the error of a module whose text has no place. In perf's data only text has one, by its names."""
-    if any(module.sections for module in state.modules):
-        return UndecidedError(_NO_SECTIONS, path=file.image.path)
-    return InputError(_NO_TABLES, path=file.image.path)
+def _with_percpu(file: ModuleFile, facts: KernelFacts) -> ModuleFile:
+    """Return a module with the place of its data of each CPU, for relocations of it and of others.
+
+    sysfs leaves the section out; ``struct module`` has it.
+    """
+    offset, struct = facts.variables.layouts.get("module.percpu"), file.loaded.sections.get(_STRUCT)
+    percpu = None if offset is None or struct is None else facts.variables.quad(struct + offset)
+    sections = file.loaded.sections | ({PERCPU: percpu} if percpu else {})
+    return file._replace(loaded=file.loaded._replace(sections=sections))

@@ -109,12 +109,6 @@ class Objects:
         """
         return self._required(path)
 
-    def require(self, variable: str, *members: str) -> None:
-        """Raise what ``place`` and ``offset`` raise, if the vmlinux does not say where these are."""
-        self.place(variable)
-        for path in members:
-            self.offset(path)
-
     def size(self, name: str) -> int:
         """Return the size of a struct in bytes; errors as ``offset``."""
         return self._required(name)

@@ -27,7 +27,7 @@ from prologue.live.memory.state import FREED, LoadedModule
 
 _E_TYPE, _E_SHOFF = 16, 40  # in Elf64_Ehdr (System V gABI, "ELF Header")
 _READ_ONLY_AFTER_INIT: Final = (".data..ro_after_init", "__jump_table")  # memory of their own (kernel/module/main.c)
-_PERCPU: Final = ".data..percpu"
+PERCPU: Final = ".data..percpu"
 _ET_EXEC, _SHT_PROGBITS = 2, 1
 _SHN_ABS: Final = 0xFFF1
 # type -> width in bytes, relative to the place
@@ -95,7 +95,6 @@ class PlacedModule:
         others: Mapping[str, int],
         *,
         for_debuggers: bool = False,
-        percpu: int = 0,
     ) -> None:
         """Place sections and symbols, and carry out relocations.
 
@@ -106,7 +105,6 @@ class PlacedModule:
             file: its file without a signature.
             others: symbols of the kernel and other modules.
             for_debuggers: as above.
-            percpu: where its data of each CPU are, as relocations have it; 0 if that is not known.
 
         Raises:
             InputError: the file is damaged, or memory does not say where its text is.
@@ -120,11 +118,12 @@ class PlacedModule:
         self._placed = {
             s.index: places[s.name]
             for s in file.sections
-            if s.allocated and s.size and s.name in places and names.count(s.name) == 1 and s.name != _PERCPU
+            if s.allocated and s.size and s.name in places and names.count(s.name) == 1 and s.name != PERCPU
         }
         if not any(section.index in self._placed for section in file.text_sections):
             raise InputError(f"memory does not say where the sections of {loaded.name} are", path=file.path)
         self._empty = self._empty_sections()
+        percpu = 0 if for_debuggers else places.get(PERCPU, 0)
         self._values, self._known = self._symbol_values(others, percpu)
         self.unknown: dict[int, int] = {}
         self.laid_out: set[int] = set()
@@ -191,7 +190,7 @@ class PlacedModule:
         there = np.zeros(len(starts), np.bool_)
         for number, vaddr in self._empty.items():
             starts[number] = vaddr  # a value, although not known
-        of_cpus = {s.index: percpu for s in self._file.sections if s.name == _PERCPU and percpu}
+        of_cpus = {s.index: percpu for s in self._file.sections if s.name == PERCPU and percpu}
         for number, vaddr in (self._placed | of_cpus).items():
             starts[number], there[number] = vaddr, True
         index = table["shndx"]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from prologue.elf.image import ElfImage
 from prologue.kernel.kernel import Kernel
+from prologue.live.audit.audit_modules import _with_percpu
 from prologue.live.audit.exports import symbols_of_others
 from prologue.live.memory.state import LoadedModule
 from prologue.live.system.module_files import ModuleFile
@@ -52,6 +55,19 @@ def test_an_export_before_other_symbols(kernel: bool, modules: tuple[bool, ...],
         loaded = LoadedModule(ko.stem, 0x1000, AT, {".text": AT + 0x1000 * number})
         files.append(ModuleFile(loaded, ElfImage(ko), same_build=True))
     assert symbols_of_others(Kernel(out), 0, files, {"wanted"}) == {"wanted": expected}
+
+
+def test_data_of_each_cpu(tmp_path: Path) -> None:
+    """As xt_recseq of x_tables, to which ip_tables refers: only the module's struct says where they are."""
+    needs_tools("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-ld")
+    made, out = assembled(tmp_path / "kernel", ""), tmp_path / "vmlinux"
+    run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-o", str(out), str(made)])
+    ko = assembled(tmp_path / "module", '\t.section .data..percpu, "aw"\n\t.globl seq\n\t.quad 0\nseq:\t.quad 0\n')
+    loaded = LoadedModule("module", 0x1000, AT, {".text": AT, ".gnu.linkonce.this_module": AT + 0x2000})
+    variables = SimpleNamespace(layouts={"module.percpu": 0x40}, quad={AT + 0x2040: TEXT + 0x10000}.get)
+    facts = cast("Any", SimpleNamespace(variables=variables))
+    file = _with_percpu(ModuleFile(loaded, ElfImage(ko), same_build=True), facts)
+    assert symbols_of_others(Kernel(out), 0, [file], {"seq"}) == {"seq": TEXT + 0x10008}
 
 
 def assembled(base: Path, more: str) -> Path:
