@@ -79,12 +79,13 @@ def patch_file(request: PatchRequest, path: Path) -> PatchResult:
         _save_plan(binary, plan, request.save_plan)
     state, written, left = f"{opened.state}, dry run", 0, None
     if request.dry_run:
-        left = _words_to_write(opened, plan)
+        left = sum(int((opened.image.words_at(s.offsets, s.width) != s.new).sum()) for s in plan.stages)
     else:
         independent = bool(request.output) if request.reread is None else request.reread
         state, written = plan.goal, carry_out(approved, request.output, independent=independent)
+    marker = binary.marker if isinstance(binary, Kernel) else None
     return PatchResult(
-        path=path, output=output, contract=plan.contract, state=state, marker=_marker_version(binary),
+        path=path, output=output, contract=plan.contract, state=state, marker=marker.version if marker else None,
         sites=plan.count("site"), records=plan.count("record" if plan.guard is None else "site"),
         words_written=written, words_to_write=left,
     )  # fmt: skip
@@ -125,15 +126,6 @@ def _approved_plan(binary: Binary, request: PatchRequest) -> ApprovedPlan:
             if binary.moves_records is not None:  # a rule says more than that there is no place for a record
                 require_sound(binary)
         raise
-
-
-def _marker_version(binary: Binary) -> int | None:
-    return binary.marker.version if isinstance(binary, Kernel) and binary.marker else None
-
-
-def _words_to_write(binary: Binary, plan: PatchPlan) -> int:
-    pending = (binary.image.words_at(stage.offsets, stage.width) != stage.new for stage in plan.stages)
-    return sum(int(different.sum()) for different in pending)
 
 
 def patch_or_error(request: PatchRequest, path: Path) -> PatchResult | PrologueError:

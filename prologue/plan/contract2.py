@@ -43,7 +43,11 @@ def later_stages(kernel: Kernel, sites: Sites) -> tuple[Edits, ...]:
         raise RefusedError("some records lead to no site: see `prologue verify`", path=kernel.path)
     if marker.offsets:
         table = _offset_table(kernel, bounds, records, sites)
-        taken = _without_relocations(kernel, bounds, records)
+        taken = RemovedRelocations()
+        if records.encoding == "RELR":
+            taken = _without_relr(kernel, bounds, records)
+        elif records.rela.any():
+            taken = _without_rela(kernel, bounds, records)
     else:
         table, taken = _sorted_table(kernel, records, sites)
     return (*table, *taken.stages, *_marker_edits(marker, len(sites), ENCODINGS.index(records.encoding), taken))
@@ -77,12 +81,6 @@ def _ranks(records: Records, sites: Sites) -> np.ndarray:
     return ranks
 
 
-def _without_relocations(kernel: Kernel, bounds: Bounds, records: Records) -> RemovedRelocations:
-    if records.encoding == "RELR":
-        return _without_relr(kernel, bounds)
-    return _without_rela(kernel, bounds, records) if records.rela.any() else RemovedRelocations()
-
-
 def _without_rela(kernel: Kernel, bounds: Bounds, records: Records) -> RemovedRelocations:
     """Move up what comes after the records' entries; zeros take the place that becomes free."""
     sections = relocation_sections(kernel.image, "RELA")
@@ -113,7 +111,7 @@ def _of_table(table: np.ndarray, bounds: Bounds) -> Bool:
     return inside
 
 
-def _without_relr(kernel: Kernel, bounds: Bounds) -> RemovedRelocations:
+def _without_relr(kernel: Kernel, bounds: Bounds, records: Records) -> RemovedRelocations:
     """Encode the chains anew that hold records."""
     section = relr_section(kernel.image)
     assert section is not None  # noqa: S101 - the encoding is RELR
@@ -130,8 +128,7 @@ def _without_relr(kernel: Kernel, bounds: Bounds) -> RemovedRelocations:
         return RemovedRelocations(stages)
     (part,) = parts
     slots = np.arange(bounds.start, bounds.stop, 8, dtype=np.uint64)
-    records = kernel.records
-    again = None if records is None else restored(after, part, slots[records.relr])
+    again = restored(after, part, slots[records.relr])
     same = again is not None and np.array_equal(again, words[part.first : part.first + part.size])
     return RemovedRelocations(stages, part.first, part.size) if same else RemovedRelocations(stages)
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from prologue.arrays import I64, among
-from prologue.elf.image import ElfImage
-from prologue.elf.sections import Section
 from prologue.insn import cmodx
 from prologue.kernel.binary import Binary
 from prologue.rules.base import Hit, Rule, Subject
@@ -61,12 +59,9 @@ def _reported_by_other_rules(before: Binary, after: Binary, codes: frozenset[str
     return np.concatenate(parts)
 
 
-def _section_of(image: ElfImage, offset: int) -> Section | None:
-    return next((s for s in image.sections if s.has_bytes and s.offset <= offset < s.offset + s.size), None)
-
-
 def _hit(before: Binary, after: Binary, offset: int, size: int) -> Hit:
-    section = _section_of(before.image, offset)
+    holding = (s for s in before.image.sections if s.has_bytes and s.offset <= offset < s.offset + s.size)
+    section = next(holding, None)
     vaddr = section.addr + offset - section.offset if section and section.allocated else 0
     place = f"{section.name}+{offset - section.offset:#x}" if section else "outside of all sections"
     row = offset - offset % _ROW
