@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from prologue.cli.main import main
 from tests.support.needs import needs_tools
+from tests.support.tool import Tool
 
 # As-compiled pieces of a module whose linker merged nothing, except the records.
 _HEAD = (
@@ -32,22 +32,18 @@ def assembled(path: Path, count: int, section: str = ".text") -> Path:
     return path
 
 
-def data(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    capsys.readouterr()
-    assert main([*map(str, arguments), "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+def data(tool: Tool, *arguments: object) -> dict[str, Any]:
+    found: dict[str, Any] = tool(*arguments, "--json").json
     return found
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("section", [".text", ".init.text"])
-def test_every_command_takes_time_linear_in_sections(
-    tmp_path: Path, section: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_command_takes_time_linear_in_sections(tmp_path: Path, section: str, tool: Tool) -> None:
     ko = assembled(tmp_path / "many.ko", 4000, section)
     # A loop over sections within one over sections takes more than a minute: the bound is far from either.
     start = time.process_time()
-    (scanned,) = data(capsys, "scan", ko)["files"]
+    (scanned,) = data(tool, "scan", ko)["files"]
     assert scanned["sites"] == 4000
     assert scanned["anomalies"] == []
     assert main(["scan", str(ko)]) == 0
@@ -57,13 +53,13 @@ def test_every_command_takes_time_linear_in_sections(
     assert time.process_time() - start < 25
 
 
-def test_a_scan_names_few_sections(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["scan", str(assembled(tmp_path / "many.ko", 20))]) == 0
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("sites")]
+def test_a_scan_names_few_sections(tmp_path: Path, tool: Tool) -> None:
+    said = tool("scan", assembled(tmp_path / "many.ko", 20)).out
+    (line,) = [line for line in said.splitlines() if line.startswith("sites")]
     assert line.endswith("1 in .text.f7, 12 in 12 other sections)")
 
 
 @pytest.mark.extended
-def test_section_numbers_of_more_than_16_bits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (scanned,) = data(capsys, "scan", assembled(tmp_path / "many.ko", 66_000))["files"]
+def test_section_numbers_of_more_than_16_bits(tmp_path: Path, tool: Tool) -> None:
+    (scanned,) = data(tool, "scan", assembled(tmp_path / "many.ko", 66_000))["files"]
     assert scanned["sites"] == 66_000

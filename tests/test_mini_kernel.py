@@ -12,7 +12,7 @@ from prologue.patching.reread.vmlinux import reread
 from tests.mini_kernel.build import HERE, Spec, all_specs
 from tests.mini_kernel.run import run
 from tests.support.cases import pairs
-from tests.support.elf_edit import NOP, ElfEdit
+from tests.support.elf_edit import NOP, edit
 from tests.support.needs import needs_common_tools
 
 pytestmark = pytest.mark.qemu
@@ -98,19 +98,17 @@ def test_zero_records_stay_zero_and_it_runs(mini: Mini, layout: str, form: str) 
 def test_moved_records_kill_a_stock_kernel(mini: Mini, layout: str) -> None:
     spec = Spec(layout="4,2" if layout == "4,2" else "2", contract="stock")
     vmlinux = mini(spec)
-    elf = ElfEdit(vmlinux)
-    for slot in elf.live_slots():
-        elf.set_record(slot, elf.first_slot(slot, call_ops=layout == "4,2") + 4)
-    elf.save(vmlinux)
+    with edit(vmlinux) as elf:
+        for slot in elf.live_slots():
+            elf.set_record(slot, elf.first_slot(slot, call_ops=layout == "4,2") + 4)
     assert run(vmlinux).verdict == "FAIL ftrace bug"
 
 
 def test_one_forgotten_site_is_seen(mini: Mini) -> None:
     vmlinux = mini(Spec())
     assert main(["patch", str(vmlinux), "--in-place"]) == 0
-    elf = ElfEdit(vmlinux)
-    elf.set_word(elf.value("work_leaf"), NOP)
-    elf.save(vmlinux)
+    with edit(vmlinux) as elf:
+        elf.set_word(elf.value("work_leaf"), NOP)
     assert "before its first slot had saved LR" in run(vmlinux).verdict
 
 

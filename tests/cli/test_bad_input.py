@@ -13,22 +13,21 @@ import pytest
 from prologue.cli.main import main
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import forget
-from tests.support.elf_edit import ElfEdit
+from tests.support.elf_edit import ElfEdit, edit
 from tests.support.tiny_elf import tiny_elf
+from tests.support.tool import Tool
 
 Mini = Callable[[Spec], Path]
 Change = Callable[[ElfEdit], None]
 
 
-def expect_error(path: Path, message: str, capsys: pytest.CaptureFixture[str], *commands: str) -> None:
+def expect_error(path: Path, message: str, tool: Tool, *commands: str) -> None:
     """Every command says the message in one line, exits with 2, and leaves the file as it was."""
     before = path.read_bytes() if path.is_file() else None
     for command in commands or ("scan", "patch", "verify", "image"):
         out = path.with_name("out")
         options = {"patch": ["-o", str(out)], "image": ["-o", str(out)]}.get(command, [])
-        capsys.readouterr()
-        assert main([command, str(path), *options]) == 2, command
-        said = capsys.readouterr().err
+        said = tool(command, path, *options, status=2).err
         assert message in said, command
         assert said.startswith("prologue: ")
         assert said.count("\n") == 1
@@ -49,10 +48,10 @@ def expect_error(path: Path, message: str, capsys: pytest.CaptureFixture[str], *
         (b"\xed\xab\xee\xdb\3\0", "an RPM package: unpack it first (rpm2cpio)"),
     ],
 )
-def test_not_elf(tmp_path: Path, content: bytes, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_not_elf(tmp_path: Path, content: bytes, message: str, tool: Tool) -> None:
     path = tmp_path / "vmlinux"
     path.write_bytes(content)
-    expect_error(path, message, capsys)
+    expect_error(path, message, tool)
 
 
 @pytest.mark.parametrize(
@@ -60,11 +59,11 @@ def test_not_elf(tmp_path: Path, content: bytes, message: str, capsys: pytest.Ca
     [(b"\x1f\x8b\x08", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\xfd7zXZ\0", "xz")],
     ids=["gzip", "zstd", "xz"],
 )
-def test_compressed_and_cut_off(tmp_path: Path, magic: bytes, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compressed_and_cut_off(tmp_path: Path, magic: bytes, name: str, tool: Tool) -> None:
     path = tmp_path / "vmlinux"
     path.write_bytes(magic + b"\0" * 99)
-    expect_error(path, "compressed data", capsys, "scan", "patch", "verify")
-    expect_error(path, f"a file compressed with {name}: unpack it first", capsys, "image")
+    expect_error(path, "compressed data", tool, "scan", "patch", "verify")
+    expect_error(path, f"a file compressed with {name}: unpack it first", tool, "image")
 
 
 def header(offset: int, form: str, value: int) -> Change:
@@ -130,12 +129,11 @@ HEADERS: list[tuple[str, Change, str]] = [
 
 
 @pytest.mark.parametrize(("change", "message"), [c[1:] for c in HEADERS], ids=[c[0] for c in HEADERS])
-def test_damaged_headers(mini: Mini, change: Change, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_headers(mini: Mini, change: Change, message: str, tool: Tool) -> None:
     vmlinux = mini(Spec())
-    elf = ElfEdit(vmlinux)
-    change(elf)
-    elf.save(vmlinux)
-    expect_error(vmlinux, message, capsys, "scan", "patch", "verify")
+    with edit(vmlinux) as elf:
+        change(elf)
+    expect_error(vmlinux, message, tool, "scan", "patch", "verify")
 
 
 RECORDS: list[tuple[str, Spec, Change, str]] = [
@@ -171,18 +169,15 @@ RECORDS: list[tuple[str, Spec, Change, str]] = [
 
 
 @pytest.mark.parametrize(("spec", "change", "message"), [c[1:] for c in RECORDS], ids=[c[0] for c in RECORDS])
-def test_damaged_records(
-    mini: Mini, spec: Spec, change: Change, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damaged_records(mini: Mini, spec: Spec, change: Change, message: str, tool: Tool) -> None:
     vmlinux = mini(spec)
-    elf = ElfEdit(vmlinux)
-    change(elf)
-    elf.save(vmlinux)
-    expect_error(vmlinux, message, capsys, "patch")
+    with edit(vmlinux) as elf:
+        change(elf)
+    expect_error(vmlinux, message, tool, "patch")
 
 
 @pytest.mark.thorough
-def test_truncated_anywhere(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_truncated_anywhere(mini: Mini, tool: Tool) -> None:
     """At every boundary of a section, inside the headers, and at random places."""
     vmlinux = mini(Spec())
     whole = vmlinux.read_bytes()
@@ -193,11 +188,11 @@ def test_truncated_anywhere(mini: Mini, capsys: pytest.CaptureFixture[str]) -> N
     cuts |= {random.Random(7).randrange(1, len(whole)) for _ in range(50)}  # noqa: S311 - not a secret
     for cut in sorted(c for c in cuts if 0 < c < len(whole)):
         vmlinux.write_bytes(whole[:cut])
-        expect_error(vmlinux, "", capsys, "patch", "scan")
+        expect_error(vmlinux, "", tool, "patch", "scan")
 
 
 @pytest.mark.thorough
-def test_random_damage_never_crashes(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_random_damage_never_crashes(mini: Mini, tool: Tool) -> None:
     """Flipped bytes in headers and tables end in a verdict or an error, never in a traceback."""
     vmlinux = mini(Spec(form="relr"))
     whole = vmlinux.read_bytes()
@@ -214,103 +209,89 @@ def test_random_damage_never_crashes(mini: Mini, capsys: pytest.CaptureFixture[s
             damaged[start + seed.randrange(size)] = seed.randrange(256)
         vmlinux.write_bytes(damaged)
         for command in (["scan"], ["verify"], ["patch", "--dry-run"]):
-            assert main([*command[:1], str(vmlinux), *command[1:]]) in (0, 1, 2), capsys.readouterr().err
-    capsys.readouterr()
+            assert tool(command[0], vmlinux, *command[1:], status=None).status in (0, 1, 2)
 
 
-def test_init_function_that_is_not_whole_instructions(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_init_function_that_is_not_whole_instructions(mini: Mini, tool: Tool) -> None:
     vmlinux = mini(Spec(contract="stock"))
-    elf = ElfEdit(vmlinux)
-    elf.data[elf.symbol_offset("ftrace_init_nop") + 16] += 1  # st_size
-    elf.save(vmlinux)
+    with edit(vmlinux) as elf:
+        elf.data[elf.symbol_offset("ftrace_init_nop") + 16] += 1  # st_size
     assert main(["scan", str(vmlinux)]) == 0
-    assert main(["patch", str(vmlinux), "--dry-run", "--contract", "stock"]) == 2
-    assert "not a function that we know" in capsys.readouterr().err
+    assert "not a function that we know" in tool("patch", vmlinux, "--dry-run", "--contract", "stock", status=2).err
 
 
-def test_stripped_kernel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stripped_kernel(tmp_path: Path, tool: Tool) -> None:
     path = tmp_path / "vmlinux"
     path.write_bytes(tiny_elf({".text": (0x10000, b"\x1f\x20\x03\xd5" * 8)}))
-    expect_error(path, "no symbol table", capsys, "scan", "patch", "verify")
+    expect_error(path, "no symbol table", tool, "scan", "patch", "verify")
 
 
 @pytest.mark.parametrize(
     ("kind", "message"),
     [("directory", ""), ("fifo", "not a regular file"), ("absent", "No such file")],
 )
-def test_special_files(tmp_path: Path, kind: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_special_files(tmp_path: Path, kind: str, message: str, tool: Tool) -> None:
     path = tmp_path / "vmlinux"
     if kind == "directory":
         path.mkdir()
     elif kind == "fifo":
         os.mkfifo(path)
-    expect_error(path, message, capsys, "patch", "verify", "image")
+    expect_error(path, message, tool, "patch", "verify", "image")
     if kind != "directory":
-        expect_error(path, message, capsys, "scan")
+        expect_error(path, message, tool, "scan")
 
 
-def test_image_is_named(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_image_is_named(mini: Mini, tool: Tool) -> None:
     vmlinux = mini(Spec())
     image = vmlinux.with_name("Image")
     assert main(["image", str(vmlinux), "-o", str(image)]) == 0
-    expect_error(image, "flat arm64 Image", capsys, "scan", "patch", "verify")
+    expect_error(image, "flat arm64 Image", tool, "scan", "patch", "verify")
 
 
-def test_kernel_without_ftrace_is_left_alone(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kernel_without_ftrace_is_left_alone(mini: Mini, tool: Tool) -> None:
     vmlinux = mini(Spec())
-    elf = ElfEdit(vmlinux)
-    for slot in elf.live_slots():
-        forget(elf, elf.record(slot))
-    for name in ("__start_mcount_loc", "__stop_mcount_loc", "ftrace_init"):
-        elf.rename_symbol(name, "x")
-    elf.save(vmlinux)
+    with edit(vmlinux) as elf:
+        for slot in elf.live_slots():
+            forget(elf, elf.record(slot))
+        for name in ("__start_mcount_loc", "__stop_mcount_loc", "ftrace_init"):
+            elf.rename_symbol(name, "x")
     before = vmlinux.read_bytes()
-    assert main(["patch", str(vmlinux), "--in-place"]) == 0
-    assert "nothing to do" in capsys.readouterr().out
+    assert "nothing to do" in tool("patch", vmlinux, "--in-place").out
     assert main(["scan", str(vmlinux)]) == 0
-    capsys.readouterr()
-    assert main(["verify", str(vmlinux)]) == 0
-    assert (
-        "no dynamic ftrace, no sites to verify (no pairs at 46 function entries looked at)" in capsys.readouterr().out
-    )
+    said = tool("verify", vmlinux).out
+    assert "no dynamic ftrace, no sites to verify (no pairs at 46 function entries looked at)" in said
     assert vmlinux.read_bytes() == before
 
 
-def test_unrecognised_init_is_refused_with_its_disassembly(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unrecognised_init_is_refused_with_its_disassembly(mini: Mini, tool: Tool) -> None:
     vmlinux = mini(Spec(contract="stock"))
-    elf = ElfEdit(vmlinux)
-    elf.rename_symbol("aarch64_insn_read", "something_else")
-    elf.save(vmlinux)
+    with edit(vmlinux) as elf:
+        elf.rename_symbol("aarch64_insn_read", "something_else")
     before = vmlinux.read_bytes()
-    assert main(["patch", str(vmlinux), "--in-place", "--contract", "stock"]) == 2
-    said = capsys.readouterr().err
+    said = tool("patch", vmlinux, "--in-place", "--contract", "stock", status=2).err
     assert "calls something_else" in said
     assert "ret" in said
     assert vmlinux.read_bytes() == before
 
 
-def test_the_boot_modes_loop_is_refused(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_boot_modes_loop_is_refused(mini: Mini, tool: Tool) -> None:
     """It calls no ftrace_init_nop, and would be off at the first MOV that is there."""
     vmlinux = mini(Spec(contract="stock"))
-    elf = ElfEdit(vmlinux)
-    elf.rename_symbol("aarch64_insn_gen_branch_link", "arch_ftrace_make_records")
-    elf.save(vmlinux)
+    with edit(vmlinux) as elf:
+        elf.rename_symbol("aarch64_insn_gen_branch_link", "arch_ftrace_make_records")
     before = vmlinux.read_bytes()
-    assert main(["patch", str(vmlinux), "--in-place", "--contract", "stock"]) == 2
-    assert "ftrace_init writes the MOVs in a loop of its own (arch_ftrace_make_records)" in capsys.readouterr().err
+    said = tool("patch", vmlinux, "--in-place", "--contract", "stock", status=2).err
+    assert "ftrace_init writes the MOVs in a loop of its own (arch_ftrace_make_records)" in said
     assert vmlinux.read_bytes() == before
-    assert main(["scan", str(vmlinux)]) == 0
-    assert "stock: no marker; mode boot: ftrace_init writes the MOVs in one loop" in capsys.readouterr().out
+    assert "stock: no marker; mode boot: ftrace_init writes the MOVs in one loop" in tool("scan", vmlinux).out
     assert main(["verify", str(vmlinux), "--no-config"]) == 0
 
 
-def test_auto_names_both_ways_out(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["patch", str(mini(Spec(contract="stock"))), "--in-place"]) == 2
-    said = capsys.readouterr().err
+def test_auto_names_both_ways_out(mini: Mini, tool: Tool) -> None:
+    said = tool("patch", mini(Spec(contract="stock")), "--in-place", status=2).err
     assert "CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE" in said
     assert "--contract stock" in said
 
 
-def test_stock_on_a_native_kernel_is_refused(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["patch", str(mini(Spec())), "--in-place", "--contract", "stock"]) == 2
-    assert "--contract native" in capsys.readouterr().err
+def test_stock_on_a_native_kernel_is_refused(mini: Mini, tool: Tool) -> None:
+    assert "--contract native" in tool("patch", mini(Spec()), "--in-place", "--contract", "stock", status=2).err

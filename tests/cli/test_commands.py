@@ -23,8 +23,9 @@ from prologue.plan.variants import KINDS
 from prologue.rules.registry import RULES
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import forget
-from tests.support.elf_edit import ElfEdit
+from tests.support.elf_edit import edit
 from tests.support.needs import needs_tools
+from tests.support.tool import Tool
 
 Mini = Callable[[Spec], Path]
 GROUPS = ("live", "writes", "trace", "kernel", "protocol", "bench")
@@ -45,19 +46,13 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as done:
-        main([command, "--help"])
-    assert done.value.code == 0
-    assert f"prologue {command}" in capsys.readouterr().out.partition("examples:")[2]
+def test_help_has_examples(command: str, tool: Tool) -> None:
+    assert f"prologue {command}" in tool(command, "--help").out.partition("examples:")[2]
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as done:
-        main(["--print-completion", shell])
-    assert done.value.code == 0
-    said = capsys.readouterr().out
+def test_completion(shell: str, tool: Tool) -> None:
+    said = tool("--print-completion", shell).out
     for command in COMMANDS:
         assert command in said
 
@@ -100,11 +95,8 @@ def test_only_the_chosen_command_is_filled_and_its_help_is_whole(capsys: pytest.
         (["verify", "vmlinux", "--format", "pdf"], "invalid choice: 'pdf'"),
     ],
 )
-def test_errors_of_the_grammar(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as done:
-        main(words)
-    assert done.value.code == 2
-    said = capsys.readouterr().err
+def test_errors_of_the_grammar(words: list[str], message: str, tool: Tool) -> None:
+    said = tool(*words, status=2).err
     # The usage is that of the command whose words are wrong.
     known = [word for word in words[:1] if word in COMMANDS and word != "help"]
     assert said.startswith(" ".join(["usage: prologue", *known]) + " [-h]")
@@ -112,21 +104,16 @@ def test_errors_of_the_grammar(words: list[str], message: str, capsys: pytest.Ca
     assert said.count("usage:") == 1
 
 
-def test_without_a_command_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_help_is_shown(tool: Tool) -> None:
     for words in ([], ["live"], ["bench"]):
-        assert main(words) == 2
-        shown = capsys.readouterr()
+        shown = tool(*words, status=2)
         assert shown.err == ""
         for more in (["help", *words], [*words, "--help"]):
-            with pytest.raises(SystemExit) as done:
-                main(more)
-            assert done.value.code == 0
-            assert capsys.readouterr().out == shown.out
+            assert tool(*more).out == shown.out
 
 
-def test_the_first_screen_has_every_command_in_one_group(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 2
-    lines = capsys.readouterr().out.splitlines()
+def test_the_first_screen_has_every_command_in_one_group(tool: Tool) -> None:
+    lines = tool(status=2).out.splitlines()
     assert sorted(name for _, names, _ in FIRST for name in names) == sorted(COMMANDS)
     for title, names, start in FIRST:
         at = lines.index(f"{title}:")
@@ -140,97 +127,81 @@ def main_command(line: str) -> str:
     return line.split()[1]
 
 
-def test_a_group_of_rules_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "pl2"]) == 0
-    said = capsys.readouterr().out
+def test_a_group_of_rules_is_explained(tool: Tool) -> None:
+    said = tool("explain", "pl2").out
     codes = [line.split()[0] for line in said.splitlines() if line.startswith("PL")]
     assert codes == [rule.code for rule in RULES if rule.code.startswith("PL2")]
-    assert main(["explain", "PL9"]) == 2
-    assert "no rule 'PL9'" in capsys.readouterr().err
+    assert "no rule 'PL9'" in tool("explain", "PL9", status=2).err
 
 
-def test_scan_text_and_json(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scan_text_and_json(mini: Mini, tool: Tool) -> None:
     vmlinux = mini(Spec(layout="4,2", bti=True, form="relr", zeros=True))
-    assert main(["scan", str(vmlinux)]) == 0
-    text = capsys.readouterr().out
+    text = tool("scan", vmlinux).out
     assert "CALL_OPS" in text
     assert "17 (RELR), 2 zero, 0 moved" in text
-    assert main(["scan", str(vmlinux), "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = tool("scan", vmlinux, "--json").json
     assert (document["schema"], document["failed"]) == ("prologue.scan/1", 0)
     (data,) = document["files"]
     assert (data["layout"], data["records"], data["zero_records"], data["sites"]) == ("4,2", 17, 2, 15)
     assert data["sites_by_section"] == {".text": 14, ".init.text": 1}
     assert (data["state"], data["contract"], data["anomalies"]) == ("untouched", "native", [])
-    assert main(["patch", str(vmlinux), "--in-place", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["files"][0]["words_written"] == 15 + 15 + 2
-    assert main(["scan", str(vmlinux), "--json"]) == 0
-    (after,) = json.loads(capsys.readouterr().out)["files"]
+    assert tool("patch", vmlinux, "--in-place", "--json").json["files"][0]["words_written"] == 15 + 15 + 2
+    (after,) = tool("scan", vmlinux, "--json").json["files"]
     assert (after["state"], after["moved_records"], after["sites_with_mov"]) == ("processed", 15, 15)
 
 
-def test_a_dry_run_says_what_would_be_written(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_says_what_would_be_written(mini: Mini, tool: Tool) -> None:
     vmlinux = str(mini(Spec()))
     for _ in range(2):
-        assert main(["patch", vmlinux, "--dry-run"]) == 0
-        assert "untouched, dry run: 15 sites, 15 records, 32 words would be written" in capsys.readouterr().out
+        said = tool("patch", vmlinux, "--dry-run").out
+        assert "untouched, dry run: 15 sites, 15 records, 32 words would be written" in said
     other = shutil.copy(vmlinux, f"{vmlinux}.other")
-    assert main(["patch", vmlinux, other, vmlinux, "--dry-run"]) == 0
-    assert "64 words would be written" in capsys.readouterr().out  # each file once
-    assert main(["patch", vmlinux, "--dry-run", "--json"]) == 0
-    (data,) = json.loads(capsys.readouterr().out)["files"]
+    # each file once
+    assert "64 words would be written" in tool("patch", vmlinux, other, vmlinux, "--dry-run").out
+    (data,) = tool("patch", vmlinux, "--dry-run", "--json").json["files"]
     assert (data["words_written"], data["words_to_write"]) == (0, 32)
-    assert main(["patch", vmlinux, "--in-place", "--json"]) == 0
-    (data,) = json.loads(capsys.readouterr().out)["files"]
+    (data,) = tool("patch", vmlinux, "--in-place", "--json").json["files"]
     assert (data["words_written"], data["words_to_write"]) == (32, None)
-    assert main(["patch", vmlinux, "--dry-run"]) == 0
-    assert "processed, dry run: 15 sites, 15 records, 0 words would be written" in capsys.readouterr().out
+    said = tool("patch", vmlinux, "--dry-run").out
+    assert "processed, dry run: 15 sites, 15 records, 0 words would be written" in said
 
 
-def test_whatever_explain_explains_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rules"]) == 0
-    codes = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+def test_whatever_explain_explains_is_listed(tool: Tool) -> None:
+    codes = [line.split()[0] for line in tool("rules").out.splitlines()[1:]]
     assert {"GATE", "REQUIRE", "PL101"} <= set(codes)
     for code in codes:
-        assert main(["explain", code]) == 0
-        assert capsys.readouterr().out.startswith(f"{code} ")
+        assert tool("explain", code).out.startswith(f"{code} ")
 
 
 @pytest.mark.parametrize(
     ("form", "encoding"),
     [("static", "static"), ("rela", "RELA unapplied"), ("rela-applied", "RELA applied"), ("relr", "RELR")],
 )
-def test_scan_names_the_encoding(mini: Mini, form: str, encoding: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["scan", str(mini(Spec(form=form))), "--json"]) == 0  # type: ignore[arg-type]
-    assert json.loads(capsys.readouterr().out)["files"][0]["encoding"] == encoding
+def test_scan_names_the_encoding(mini: Mini, form: str, encoding: str, tool: Tool) -> None:
+    assert tool("scan", mini(Spec(form=form)), "--json").json["files"][0]["encoding"] == encoding  # type: ignore[arg-type]
 
 
-def test_weak_leftovers_are_a_warning_that_release_refuses(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_weak_leftovers_are_a_warning_that_release_refuses(mini: Mini, tool: Tool) -> None:
     vmlinux = mini(Spec(weak=True, zeros=True))  # zeros: its build should have zeroed that record, too
     assert main(["patch", str(vmlinux), "--in-place"]) == 0
-    assert main(["verify", str(vmlinux)]) == 0
-    assert "PL109" in capsys.readouterr().out
+    assert "PL109" in tool("verify", vmlinux).out
     assert main(["verify", str(vmlinux), "--release"]) == 1
-    capsys.readouterr()
-    assert main(["verify", str(vmlinux), "--release", "--ignore", "PL109"]) == 2
-    assert "a release may do without rules of PL3 only" in capsys.readouterr().err
+    said = tool("verify", vmlinux, "--release", "--ignore", "PL109", status=2).err
+    assert "a release may do without rules of PL3 only" in said
     assert main(["verify", str(vmlinux), "--select", "PL9"]) == 2
 
 
-def test_stock_output_is_marked_and_refused_for_release(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stock_output_is_marked_and_refused_for_release(mini: Mini, tool: Tool) -> None:
     vmlinux = mini(Spec(contract="stock"))
-    assert main(["patch", str(vmlinux), "--in-place", "--contract", "stock"]) == 0
-    assert "bench and lab use only" in capsys.readouterr().out
-    assert main(["verify", str(vmlinux)]) == 0
-    assert "stock contract" in capsys.readouterr().out
+    assert "bench and lab use only" in tool("patch", vmlinux, "--in-place", "--contract", "stock").out
+    assert "stock contract" in tool("verify", vmlinux).out
     assert main(["verify", str(vmlinux), "--release"]) == 1
 
 
-def test_stock_cannot_be_reversed_without_its_plan(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stock_cannot_be_reversed_without_its_plan(mini: Mini, tool: Tool) -> None:
     vmlinux = mini(Spec(contract="stock"))
     assert main(["patch", str(vmlinux), "--in-place", "--contract", "stock"]) == 0
-    assert main(["patch", str(vmlinux), "--in-place", "--reverse"]) == 2
-    assert "--save-plan" in capsys.readouterr().err
+    assert "--save-plan" in tool("patch", vmlinux, "--in-place", "--reverse", status=2).err
 
 
 def test_native_is_reversed_without_a_plan(mini: Mini) -> None:
@@ -241,11 +212,9 @@ def test_native_is_reversed_without_a_plan(mini: Mini) -> None:
     assert vmlinux.read_bytes() == original
 
 
-def test_every_kind_of_variant_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_kind_of_variant_can_be_asked_for(tool: Tool) -> None:
     """The grammar does not load the room that makes them."""
-    with pytest.raises(SystemExit):
-        main(["variant", "vmlinux", "-o", "out", "--kind", "none"])
-    said = capsys.readouterr().err.partition("choose from ")[2]
+    said = tool("variant", "vmlinux", "-o", "out", "--kind", "none", status=2).err.partition("choose from ")[2]
     assert re.findall(r"[a-z-]+", said) == list(KINDS)
 
 
@@ -254,12 +223,12 @@ def test_every_kind_of_variant_can_be_asked_for(capsys: pytest.CaptureFixture[st
     ("kind", "marker", "words"), [("nop-nop", 1, 1), ("boot", 1, 0), ("build", 1, 15 + 15 + 2), ("build", 2, 113)]
 )
 def test_variants_differ_only_where_they_should(
-    mini: Mini, kind: str, marker: Literal[1, 2], words: int, capsys: pytest.CaptureFixture[str]
+    mini: Mini, kind: str, marker: Literal[1, 2], words: int, tool: Tool
 ) -> None:
     vmlinux = mini(Spec(layout="4,2", marker=marker))
     out = vmlinux.with_name("out")
-    assert main(["variant", str(vmlinux), "--kind", kind, "-o", str(out)]) == 0
-    assert ("1 word differs" if words == 1 else f"{words} words differ") in capsys.readouterr().out
+    said = tool("variant", vmlinux, "--kind", kind, "-o", out).out
+    assert ("1 word differs" if words == 1 else f"{words} words differ") in said
     before, after = vmlinux.read_bytes(), out.read_bytes()
     assert len(before) == len(after)
     changed = sum(before[k : k + 4] != after[k : k + 4] for k in range(0, len(before), 4))
@@ -279,7 +248,7 @@ def test_image_is_what_objcopy_makes(mini: Mini, form: str) -> None:
     assert ours.read_bytes() == theirs.read_bytes()
 
 
-def test_against_accounts_for_every_byte(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_against_accounts_for_every_byte(mini: Mini, tool: Tool) -> None:
     vmlinux = mini(Spec(layout="4,2", form="relr"))
     out = vmlinux.with_name("out")
     assert main(["patch", str(vmlinux), "-o", str(out)]) == 0
@@ -287,26 +256,22 @@ def test_against_accounts_for_every_byte(mini: Mini, capsys: pytest.CaptureFixtu
     data = bytearray(out.read_bytes())
     data[0x2000] ^= 1
     out.write_bytes(data)
-    capsys.readouterr()
-    assert main(["verify", str(out), "--against", str(vmlinux), "--select", "PL403"]) == 1
-    assert "1 byte at file offset 0x2000" in capsys.readouterr().out
+    said = tool("verify", out, "--against", vmlinux, "--select", "PL403", status=1).out
+    assert "1 byte at file offset 0x2000" in said
 
 
-def test_against_knows_what_processing_writes(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_against_knows_what_processing_writes(mini: Mini, tool: Tool) -> None:
     """A record that went to another function's second slot lies in a planned place, but is not what was planned."""
     vmlinux = mini(Spec())
     out = vmlinux.with_name("out")
     assert main(["patch", str(vmlinux), "-o", str(out)]) == 0
-    elf = ElfEdit(out)
-    one, other = elf.live_slots()[2:4]
-    elf.set_record(one, elf.record(other))
-    elf.save(out)
-    capsys.readouterr()
-    assert main(["verify", str(out), "--against", str(vmlinux), "--select", "PL403"]) == 1
-    assert "PL403" in capsys.readouterr().out
+    with edit(out) as elf:
+        one, other = elf.live_slots()[2:4]
+        elf.set_record(one, elf.record(other))
+    assert "PL403" in tool("verify", out, "--against", vmlinux, "--select", "PL403", status=1).out
 
 
-def test_a_complete_plan_is_never_overwritten_by_less(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_complete_plan_is_never_overwritten_by_less(mini: Mini, tool: Tool) -> None:
     vmlinux = mini(Spec(contract="stock"))
     original, plan = vmlinux.read_bytes(), vmlinux.with_name("plan.json")
     command = ["patch", str(vmlinux), "--in-place", "--contract", "stock", "--save-plan", str(plan)]
@@ -318,23 +283,19 @@ def test_a_complete_plan_is_never_overwritten_by_less(mini: Mini, capsys: pytest
     assert vmlinux.read_bytes() == original
     assert main([*command[:-2]]) == 0
     plan.unlink()
-    capsys.readouterr()
-    assert main(command) == 2
-    assert "from the unprocessed file only" in capsys.readouterr().err
+    assert "from the unprocessed file only" in tool(*command, status=2).err
 
 
 @pytest.mark.parametrize("empty", ["no records", "only zero records"])
-def test_a_table_without_functions_is_left_alone(mini: Mini, empty: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_without_functions_is_left_alone(mini: Mini, empty: str, tool: Tool) -> None:
     vmlinux = mini(Spec(form="static", zeros=True))
-    elf = ElfEdit(vmlinux)
-    start = elf.value("__start_mcount_loc")
-    for slot in elf.live_slots():
-        forget(elf, elf.record(slot))
-    elf.set_symbol("__stop_mcount_loc", value=start + (16 if empty == "only zero records" else 0))
-    elf.save(vmlinux)
+    with edit(vmlinux) as elf:
+        start = elf.value("__start_mcount_loc")
+        for slot in elf.live_slots():
+            forget(elf, elf.record(slot))
+        elf.set_symbol("__stop_mcount_loc", value=start + (16 if empty == "only zero records" else 0))
     before = vmlinux.read_bytes()
-    assert main(["patch", str(vmlinux), "--in-place"]) == 0
-    assert "nothing to do" in capsys.readouterr().out
+    assert "nothing to do" in tool("patch", vmlinux, "--in-place").out
     assert vmlinux.read_bytes() == before
 
 
@@ -346,64 +307,53 @@ def test_report_goes_to_a_file(mini: Mini, tmp_path: Path) -> None:
     assert data["counts"] == {"fatal": 0, "error": 0, "warn": 0, "info": 0}
 
 
-def test_quiet_says_nothing_unless_something_fails(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_says_nothing_unless_something_fails(mini: Mini, tool: Tool) -> None:
     vmlinux = mini(Spec())
     assert main(["patch", "--quiet", "--in-place", str(vmlinux)]) == 0
-    assert main(["verify", "--quiet", str(vmlinux)]) == 0
-    assert capsys.readouterr() == ("", "")
-    elf = ElfEdit(vmlinux)
-    elf.set_word(elf.value("work_leaf") + 4, 0)
-    elf.save(vmlinux)
-    assert main(["verify", "--quiet", str(vmlinux)]) == 1
-    assert "PL201" in capsys.readouterr().out
-    assert main(["patch", "--quiet", "--in-place", str(vmlinux)]) == 2
-    said = capsys.readouterr()
+    assert tool("verify", "--quiet", vmlinux) == ("", "", 0)
+    with edit(vmlinux) as elf:
+        elf.set_word(elf.value("work_leaf") + 4, 0)
+    assert "PL201" in tool("verify", "--quiet", vmlinux, status=1).out
+    said = tool("patch", "--quiet", "--in-place", vmlinux, status=2)
     assert said.out == ""
     assert "work_leaf" in said.err
 
 
 @pytest.mark.parametrize("form", [["--json"], ["--format", "sarif"]])
-def test_quiet_leaves_a_document_whole(mini: Mini, form: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_leaves_a_document_whole(mini: Mini, form: list[str], tool: Tool) -> None:
     """What reads it cannot read nothing."""
     vmlinux = mini(Spec())
     assert main(["patch", "--quiet", "--in-place", str(vmlinux)]) == 0
-    assert main(["verify", "--quiet", str(vmlinux), *form]) == 0
-    assert json.loads(capsys.readouterr().out)
+    assert tool("verify", "--quiet", vmlinux, *form).json
 
 
-def test_rules_and_explain(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rules", "--json"]) == 0
-    rules = json.loads(capsys.readouterr().out)["rules"]
+def test_rules_and_explain(tool: Tool) -> None:
+    rules = tool("rules", "--json").json["rules"]
     for rule in rules:
-        assert main(["explain", rule["slug"]]) == 0
-        said = capsys.readouterr().out
+        said = tool("explain", rule["slug"]).out
         assert rule["code"] in said
         assert "to do:" in said
     assert main(["explain", "PL999"]) == 2
 
 
-def test_usage_errors(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_errors(mini: Mini, tool: Tool) -> None:
     vmlinux = str(mini(Spec()))
-    assert main(["patch", vmlinux]) == 2
-    assert "no output: use -o OUT, --in-place" in capsys.readouterr().err
+    assert "no output: use -o OUT, --in-place" in tool("patch", vmlinux, status=2).err
     assert main(["patch", vmlinux, "another", "-o", "x"]) == 2
 
 
-def test_our_own_failure_is_exit_3(
-    monkeypatch: pytest.MonkeyPatch, mini: Mini, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_our_own_failure_is_exit_3(monkeypatch: pytest.MonkeyPatch, mini: Mini, tool: Tool) -> None:
     vmlinux = str(mini(Spec()))
 
     def fail(*_: object) -> None:
         raise ZeroDivisionError("on purpose")
 
     monkeypatch.setattr("prologue.cli.scan.scan_data", fail)
-    assert main(["scan", vmlinux]) == 3
-    said = capsys.readouterr().err
+    said = tool("scan", vmlinux, status=3).err
     assert "internal error (a bug in prologue): ZeroDivisionError: on purpose" in said
-    *_, begin, tool, libraries, command, kernel, error, end = said.splitlines()
+    *_, begin, versions, libraries, command, kernel, error, end = said.splitlines()
     assert begin.startswith("---- paste this into a report")
-    assert tool.startswith(f"prologue {prologue.__version__}, Python 3.")
+    assert versions.startswith(f"prologue {prologue.__version__}, Python 3.")
     assert "numpy" in libraries
     assert command == f"command: prologue scan {vmlinux}"
     assert kernel == "vmlinux: 6.12.0-mini, build-id none"
@@ -411,11 +361,10 @@ def test_our_own_failure_is_exit_3(
     assert end == "----"
 
 
-def test_a_bug_report_names_no_user(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bug_report_names_no_user(monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     monkeypatch.setenv("HOME", "/srv/ada")
     words = ["--debug", "live", "audit", "/srv/ada/vmlinux", "/home/bob/x.capture"]
-    assert main(words) == 2
-    said = capsys.readouterr().err
+    said = tool(*words, status=2).err
     report = said[said.index("---- paste") :]
     assert "command: prologue --debug live audit ~/vmlinux /home/USER/x.capture\n" in report
     assert bug_report(ValueError("ssh:eve@board: no"), ["ssh:eve@board"]).count("ssh:HOST") == 2

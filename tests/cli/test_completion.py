@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.cli.parser import SHELLS
 from tests.support.needs import needs_tools
+from tests.support.tool import Tool
 from tests.trace.made import KERNEL
 
-Said = pytest.CaptureFixture[str]
 # What stands before the cursor, and what may be completed to.
 ASKED = [
     ("scan vml", {"vmlinux"}),
@@ -45,7 +44,7 @@ ASKED = [
 
 
 @pytest.fixture
-def script(tmp_path: Path, request: pytest.FixtureRequest, capsys: Said, monkeypatch: pytest.MonkeyPatch) -> Path:
+def script(tmp_path: Path, request: pytest.FixtureRequest, tool: Tool, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "vmlinux").touch()
     KERNEL.write(tmp_path / "made")
     command = tmp_path / "bin" / "prologue"
@@ -54,11 +53,9 @@ def script(tmp_path: Path, request: pytest.FixtureRequest, capsys: Said, monkeyp
     command.write_text(f'#!/bin/sh\nPYTHONPATH={packages} exec {shlex.quote(sys.executable)} -m prologue "$@"\n')
     command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
-    with pytest.raises(SystemExit) as done:
-        main(["--print-completion", request.param])
-    assert done.value.code == 0
+    said = tool("--print-completion", request.param).out
     path = tmp_path / "script"
-    path.write_text(capsys.readouterr().out)
+    path.write_text(said)
     return path
 
 
@@ -128,12 +125,10 @@ def test_zsh(script: Path) -> None:
 
 
 @pytest.mark.parametrize("script", ["bash"], indirect=True)
-def test_a_line_that_names_no_kernel_completes_to_nothing(script: Path, capsys: Said) -> None:
+def test_a_line_that_names_no_kernel_completes_to_nothing(script: Path, tool: Tool) -> None:
     made = str(script.parent / "made")
     for words in ((), ("", made), ("vfs", "/", "-q", "--vmlinux=", str(script.parent / "vmlinux")), ("vfz", made)):
-        with pytest.raises(SystemExit) as done:
-            main(["--print-functions", *words])
-        assert (done.value.code, *capsys.readouterr()) == (0, "", "")
+        assert tool("--print-functions", *words) == ("", "", 0)
 
 
 @pytest.mark.parametrize("script", SHELLS, indirect=True)

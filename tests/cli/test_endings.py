@@ -19,9 +19,9 @@ from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.support.cases import one_quick
 from tests.support.processes import HEEDING, until_gone
+from tests.support.tool import Tool
 
 Mini = Callable[[Spec | ModuleSpec], Path]
-Said = pytest.CaptureFixture[str]
 PROGRAM = (sys.executable, "-m", "prologue")
 INTERRUPTED = (130, "prologue: interrupted\n")
 
@@ -81,9 +81,8 @@ def test_a_file_size_limit(mini: Mini, tmp_path: Path, unbuffered: str) -> None:
     assert (code, said) == (2, "prologue: input or output: File too large\n")
 
 
-def test_debug_keeps_the_exit_code(capsys: Said) -> None:
-    assert main(["--debug", "scan", "absent"]) == 2
-    said = capsys.readouterr().err
+def test_debug_keeps_the_exit_code(tool: Tool) -> None:
+    said = tool("--debug", "scan", "absent", status=2).err
     assert said.startswith("Traceback")
     assert "\nprologue: absent: cannot be opened: No such file or directory\n---- paste this into a report" in said
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.cli.parser import build_parser
 from prologue.cli.subcommands import every_parser, fill_all
+from tests.support.tool import Tool
 
 Table = dict[str, dict[str, set[str]]]
 """Commands by the name of an option, and by its form: `` for a flag, otherwise what its value is called."""
@@ -59,13 +59,6 @@ def test_help_says_what_each_argument_and_option_means() -> None:
     assert not [(command, action.dest) for command, action in actions() if not (action.help or "").strip()]
 
 
-def usage_error(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    with pytest.raises(SystemExit) as ended:
-        main(list(words))
-    assert ended.value.code == 2
-    return capsys.readouterr().err.splitlines()[-1]
-
-
 @pytest.mark.parametrize(
     ("words", "option"),
     [
@@ -75,10 +68,8 @@ def usage_error(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (("bench", "run", "vmlinux", "--target", "qemu", "--target", "ssh:board"), "--target"),
     ],
 )
-def test_a_second_name_does_not_replace_the_first(
-    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], option: str
-) -> None:
-    assert usage_error(capsys, *words).endswith(f"argument {option}: given more than once, and takes one value")
+def test_a_second_name_does_not_replace_the_first(tool: Tool, words: tuple[str, ...], option: str) -> None:
+    assert tool(*words, status=2).err.endswith(f"argument {option}: given more than once, and takes one value\n")
 
 
 def test_of_choices_and_numbers_the_last_counts() -> None:
@@ -100,11 +91,11 @@ def test_of_choices_and_numbers_the_last_counts() -> None:
         ("patch", "vmlinux", "--in-place", "--reverse", ""),
     ],
 )
-def test_an_empty_word_is_no_file(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
+def test_an_empty_word_is_no_file(tool: Tool, words: tuple[str, ...]) -> None:
     """It would be the current directory: `prologue verify "$KO"` would look at other modules than the one meant."""
-    assert usage_error(capsys, *words).endswith("is an empty word: is a variable not set?")
+    assert tool(*words, status=2).err.endswith("is an empty word: is a variable not set?\n")
 
 
-def test_a_file_is_not_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "takes a file" in usage_error(capsys, "verify", "vmlinux", "--json", "-o", "-")
+def test_a_file_is_not_standard_output(tool: Tool) -> None:
+    assert "takes a file" in tool("verify", "vmlinux", "--json", "-o", "-", status=2).err
     assert not Path("-").exists()

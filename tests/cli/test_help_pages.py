@@ -10,7 +10,7 @@ import pytest
 
 import prologue
 from prologue.cli.help import _pages_alone, page_names
-from prologue.cli.main import main
+from tests.support.tool import Tool
 
 PACKAGE = Path(prologue.__file__).parent
 DOCS = PACKAGE.parent / "docs"
@@ -30,13 +30,12 @@ def texts() -> list[str]:
     return texts
 
 
-def test_pages_that_messages_name_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pages_that_messages_name_are_shown(tool: Tool) -> None:
     named = {match.groups() for text in texts() for match in re.finditer(r'prologue help ([\w.-]+)(?: "(.*?)")?', text)}
     pages = {(page, heading) for page, heading in named if page in _pages_alone() or page.endswith(".md")}
     assert len(pages) >= 8
     for page, heading in pages:
-        assert main(["help", page, *([heading] if heading else [])]) == 0
-        assert capsys.readouterr().out.startswith("#")
+        assert tool("help", page, *([heading] if heading else [])).out.startswith("#")
 
 
 def test_no_message_names_a_file_of_the_repository() -> None:
@@ -44,14 +43,12 @@ def test_no_message_names_a_file_of_the_repository() -> None:
 
 
 @pytest.mark.parametrize("name", page_names())
-def test_a_page_is_as_it_is(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["help", f"{name}.md"]) == 0
-    assert capsys.readouterr().out == (DOCS / f"{name}.md").read_text(encoding="utf-8")
+def test_a_page_is_as_it_is(name: str, tool: Tool) -> None:
+    assert tool("help", f"{name}.md").out == (DOCS / f"{name}.md").read_text(encoding="utf-8")
 
 
-def test_a_heading_ends_where_the_next_of_its_rank_begins(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["help", "kernel-contract", "Native"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_a_heading_ends_where_the_next_of_its_rank_begins(tool: Tool) -> None:
+    lines = tool("help", "kernel-contract", "Native").out.splitlines()
     assert lines[0] == "## native"
     assert "### Version 2" in lines
     assert "## stock" not in lines
@@ -67,6 +64,5 @@ def test_a_heading_ends_where_the_next_of_its_rank_begins(capsys: pytest.Capture
     ],
     ids=["page misspelt", "no such page", "heading misspelt", "no such heading"],
 )
-def test_what_is_not_there(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["help", *words]) == 2
-    assert capsys.readouterr().err.startswith(f"prologue: {message}")
+def test_what_is_not_there(words: list[str], message: str, tool: Tool) -> None:
+    assert tool("help", *words, status=2).err.startswith(f"prologue: {message}")

@@ -10,8 +10,7 @@ import pytest
 
 from prologue.cli.main import main
 from tests.support.result_sets import Made, make
-
-Said = pytest.CaptureFixture[str]
+from tests.support.tool import Tool
 
 
 def plot(out: Path, *more: str, results: str = "example:2019-a57") -> Path:
@@ -56,17 +55,14 @@ def test_smoke_evidence_has_no_empty_half(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", ["1600", "0x700", "99x700", "1600x700x2", "-1x700", "10001x700"])
-def test_sizes_that_are_none(tmp_path: Path, size: str, capsys: Said) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["bench", "plot", "example:2019-a57", "-o", str(tmp_path / "a.png"), f"--size={size}"])
-    assert ended.value.code == 2
-    assert "not WIDTHxHEIGHT with 100 to 10000 pixels each" in capsys.readouterr().err
+def test_sizes_that_are_none(tmp_path: Path, size: str, tool: Tool) -> None:
+    said = tool("bench", "plot", "example:2019-a57", "-o", tmp_path / "a.png", f"--size={size}", status=2).err
+    assert "not WIDTHxHEIGHT with 100 to 10000 pixels each" in said
 
 
-def test_a_choice_without_a_picture(tmp_path: Path, capsys: Said) -> None:
+def test_a_choice_without_a_picture(tmp_path: Path, tool: Tool) -> None:
     for command, option in (
         (["live", "audit", "vmlinux", "core"], "--plot"),
         (["trace", "stats", "trace", "--vmlinux", "vmlinux"], "--plot"),
     ):
-        assert main([*command, "--dark"]) == 2
-        assert f"are for the picture of {option} FILE" in capsys.readouterr().err
+        assert f"are for the picture of {option} FILE" in tool(*command, "--dark", status=2).err

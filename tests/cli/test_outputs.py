@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import pty
 import re
@@ -24,13 +23,13 @@ from prologue.elf.compressed import compress
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.rules import pl201, pl304
-from tests.support.elf_edit import ElfEdit
+from tests.support.elf_edit import edit
 from tests.support.formats import as_format
 from tests.support.machine_tree import make_tree
 from tests.support.processes import HEEDING, until_gone
+from tests.support.tool import Tool
 
 Mini = Callable[[Spec | ModuleSpec], Path]
-Said = pytest.CaptureFixture[str]
 PROGRAM = (sys.executable, "-m", "prologue")
 
 
@@ -54,25 +53,23 @@ def run(*arguments: object, **settings: str) -> subprocess.CompletedProcess[str]
         ("patch", "{0}", "--reverse", "{0}.before", "-o", "{0}.before"),
     ],
 )
-def test_what_is_read_is_never_written_over(mini: Mini, arguments: tuple[str, ...], capsys: Said) -> None:
+def test_what_is_read_is_never_written_over(mini: Mini, arguments: tuple[str, ...], tool: Tool) -> None:
     vmlinux = mini(Spec())
     shutil.copy(vmlinux, f"{vmlinux}.before")
     content = vmlinux.read_bytes()
-    assert main([argument.replace("{}", "{0}").format(vmlinux) for argument in arguments]) == 2
-    assert re.search("is also an input of this command|name the same file", capsys.readouterr().err)
+    said = tool(*(argument.replace("{}", "{0}").format(vmlinux) for argument in arguments), status=2).err
+    assert re.search("is also an input of this command|name the same file", said)
     assert vmlinux.read_bytes() == content == Path(f"{vmlinux}.before").read_bytes()
     assert not Path(f"{vmlinux}.out").exists()
 
 
-def test_reasons_and_owners_are_not_lost(mini: Mini, tmp_path: Path, capsys: Said) -> None:
+def test_reasons_and_owners_are_not_lost(mini: Mini, tmp_path: Path, tool: Tool) -> None:
     vmlinux, baseline = mini(Spec()), tmp_path / "known.toml"
-    elf = ElfEdit(vmlinux)
-    pl304.damage(elf)
-    elf.save(vmlinux)
+    with edit(vmlinux) as elf:
+        pl304.damage(elf)
     baseline.write_text('[[known]]\nrule = "PL304"\nreason = "hand-written"\nowner = "a maintainer"\n')
     arguments = ["verify", str(vmlinux), "--baseline", str(baseline)]
-    assert main([*arguments, "--save-baseline", str(baseline)]) == 2
-    assert "its reasons and owners would be lost" in capsys.readouterr().err
+    assert "its reasons and owners would be lost" in tool(*arguments, "--save-baseline", baseline, status=2).err
     assert main(arguments) == 0
 
 
@@ -117,12 +114,11 @@ def test_names_that_are_no_text(mini: Mini, tmp_path: Path) -> None:
     assert ET.fromstring(done.stdout).get("failures") == "0"  # noqa: S314 - ours
 
 
-def test_names_that_cannot_be(mini: Mini, capsys: Said) -> None:
+def test_names_that_cannot_be(mini: Mini, tool: Tool) -> None:
     vmlinux = mini(Spec())
     name = vmlinux.with_name("x" * 300)
     for arguments in (["verify", name], ["patch", name, "--in-place"], ["patch", vmlinux, "-o", name], ["scan", name]):
-        assert main([str(argument) for argument in arguments]) == 2
-        assert capsys.readouterr().err.endswith(": File name too long\n")
+        assert tool(*arguments, status=2).err.endswith(": File name too long\n")
 
 
 def as_others(closed: Path) -> list[str]:
@@ -159,23 +155,20 @@ def test_what_may_not_be_read_is_not_passed_over(mini: Mini, tmp_path: Path) -> 
         closed.chmod(0o700)
 
 
-def test_a_summary_is_not_clean_where_nothing_was_verified(mini: Mini, tmp_path: Path, capsys: Said) -> None:
-    assert main(["verify", str(tmp_path / "a.ko"), str(tmp_path / "b.ko")]) == 2
-    assert capsys.readouterr().out.splitlines() == [
+def test_a_summary_is_not_clean_where_nothing_was_verified(mini: Mini, tmp_path: Path, tool: Tool) -> None:
+    said = tool("verify", tmp_path / "a.ko", tmp_path / "b.ko", status=2).out
+    assert said.splitlines() == [
         f"could not be verified: {tmp_path / 'a.ko'}: cannot be opened: No such file or directory",
         f"could not be verified: {tmp_path / 'b.ko'}: cannot be opened: No such file or directory",
         "2 files: 2 could not be verified",
     ]
     stock = mini(Spec(contract="stock"))
     assert main(["patch", str(stock), "--in-place", "--contract", "stock"]) == 0
-    capsys.readouterr()
-    assert main(["verify", str(stock), "--release"]) == 1
-    assert re.search(r"^1 file: 1 fatal \(\d+ sites, processed, stock\)$", capsys.readouterr().out, re.MULTILINE)
-    assert main(["verify", str(stock), "--release", "--json"]) == 1
-    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    said = tool("verify", stock, "--release", status=1).out
+    assert re.search(r"^1 file: 1 fatal \(\d+ sites, processed, stock\)$", said, re.MULTILINE)
+    (finding,) = tool("verify", stock, "--release", "--json", status=1).json["findings"]
     assert (finding["code"], finding["severity"]) == ("GATE", "fatal")
-    assert main(["verify", str(stock), "--select", "PL201", "--ignore", "PL2"]) == 2
-    assert "nothing would be checked" in capsys.readouterr().err
+    assert "nothing would be checked" in tool("verify", stock, "--select", "PL201", "--ignore", "PL2", status=2).err
 
 
 @pytest.mark.parametrize("kind", ["json", "sarif", "junit", "ktap"])
@@ -186,24 +179,21 @@ def test_a_single_file_that_cannot_be_read_has_a_report(tmp_path: Path, kind: st
     assert "No such file" in report.read_text()
 
 
-def test_a_report_does_not_replace_the_baseline_of_the_same_run(mini: Mini, tmp_path: Path, capsys: Said) -> None:
+def test_a_report_does_not_replace_the_baseline_of_the_same_run(mini: Mini, tmp_path: Path, tool: Tool) -> None:
     vmlinux, out = mini(Spec()), tmp_path / "out"
-    assert main(["verify", str(vmlinux), "-o", str(out), "--save-baseline", f"{tmp_path}/./out"]) == 2
-    assert "is named for two outputs of this command" in capsys.readouterr().err
+    said = tool("verify", vmlinux, "-o", out, "--save-baseline", f"{tmp_path}/./out", status=2).err
+    assert "is named for two outputs of this command" in said
     assert not out.exists()
 
 
-def test_a_terminal_gets_no_commands_from_a_symbol(mini: Mini, capsys: Said) -> None:
+def test_a_terminal_gets_no_commands_from_a_symbol(mini: Mini, tool: Tool) -> None:
     vmlinux = mini(Spec())
-    elf = ElfEdit(vmlinux)
-    pl201.damage(elf)
-    elf.save(vmlinux)
-    assert main(["verify", str(vmlinux), "--json"]) == 1
-    (symbol, *_) = {finding["symbol"] for finding in json.loads(capsys.readouterr().out)["findings"]}
+    with edit(vmlinux) as elf:
+        pl201.damage(elf)
+    (symbol, *_) = {finding["symbol"] for finding in tool("verify", vmlinux, "--json", status=1).json["findings"]}
     evil = b"\x1b[2J" + symbol.encode()[4:]
     vmlinux.write_bytes(vmlinux.read_bytes().replace(b"\0" + symbol.encode() + b"\0", b"\0" + evil + b"\0"))
-    assert main(["verify", str(vmlinux)]) == 1
-    said = capsys.readouterr().out
+    said = tool("verify", vmlinux, status=1).out
     assert "\x1b" not in said
     assert r"\x1b[2J" in said
 

@@ -18,8 +18,8 @@ from tests.mini_module.build import ModuleSpec
 from tests.rules import pl201
 from tests.support.built import Mini
 from tests.support.elf_edit import edit
+from tests.support.tool import Tool
 
-Said = pytest.CaptureFixture[str]
 DATE = "2023-11-14T22:13:20"
 
 
@@ -48,10 +48,9 @@ def verify(*arguments: object) -> int:
     return main(["verify", *map(str, arguments)])
 
 
-def test_json_names_each_file_by_its_hash(files: dict[str, Path], capsys: Said) -> None:
-    capsys.readouterr()
-    assert verify(files["vmlinux"], "--against", files["before"], "--image", files["Image"], "--json") == 0
-    data = json.loads(capsys.readouterr().out)
+def test_json_names_each_file_by_its_hash(files: dict[str, Path], tool: Tool) -> None:
+    compared = ("--against", files["before"], "--image", files["Image"])
+    data = tool("verify", files["vmlinux"], *compared, "--json").json
     assert data["tool"] == {"name": "prologue", "version": prologue.__version__}
     assert data["date"] == f"{DATE}Z"
     (checked,) = data["checked"]
@@ -63,29 +62,26 @@ def test_json_names_each_file_by_its_hash(files: dict[str, Path], capsys: Said) 
     ]
 
 
-def test_a_compressed_module_is_named_as_it_is_stored(files: dict[str, Path], capsys: Said) -> None:
-    capsys.readouterr()
-    verify(files["mini.ko.xz"], "--vmlinux", files["vmlinux"], "--json")
-    data = json.loads(capsys.readouterr().out)
+def test_a_compressed_module_is_named_as_it_is_stored(files: dict[str, Path], tool: Tool) -> None:
+    data = tool("verify", files["mini.ko.xz"], "--vmlinux", files["vmlinux"], "--json").json
     assert data["checked"][0]["sha256"] == sha256(files["mini.ko.xz"])
     assert data["checked"][0]["release"] == "6.12.0-mini"
     assert [(each["role"], each["sha256"]) for each in data["compared"]] == [("vmlinux", sha256(files["vmlinux"]))]
 
 
-def test_a_file_that_cannot_be_verified_is_named_too(tmp_path: Path, capsys: Said) -> None:
+def test_a_file_that_cannot_be_verified_is_named_too(tmp_path: Path, tool: Tool) -> None:
     cut = tmp_path / "cut"
     cut.write_bytes(b"\x7fELF")
-    assert verify(cut, tmp_path / "gone", "--json") == 2
-    data = json.loads(capsys.readouterr().out)
+    data = tool("verify", cut, tmp_path / "gone", "--json", status=2).json
     assert [each["sha256"] for each in data["checked"]] == [sha256(cut), None]
 
 
-def test_one_run_writes_every_report(files: dict[str, Path], tmp_path: Path, capsys: Said) -> None:
+def test_one_run_writes_every_report(files: dict[str, Path], tmp_path: Path, tool: Tool) -> None:
     outs = {form: tmp_path / f"report.{form}" for form in ("junit", "sarif", "ktap", "html", "json")}
-    capsys.readouterr()
     options = [f"--format={form}={path}" for form, path in outs.items()]
-    assert verify(files["vmlinux"], "--against", files["before"], *options) == 0
-    assert capsys.readouterr().out.splitlines()[-1].startswith("1 file: clean (")  # the log has the text
+    # the log has the text
+    said = tool("verify", files["vmlinux"], "--against", files["before"], *options).out
+    assert said.splitlines()[-1].startswith("1 file: clean (")
     hashes = [sha256(files[name]) for name in ("vmlinux", "before")]
 
     suite = ET.parse(outs["junit"]).getroot()[0]  # noqa: S314 - our own
@@ -94,10 +90,10 @@ def test_one_run_writes_every_report(files: dict[str, Path], tmp_path: Path, cap
     assert [properties["sha256"], properties[f"before {files['before']} sha256"]] == hashes
     assert properties["prologue"] == prologue.__version__
 
-    run = json.loads(outs["sarif"].read_text())["runs"][0]
-    assert [artifact["hashes"]["sha-256"] for artifact in run["artifacts"]] == hashes
-    assert [artifact["roles"] for artifact in run["artifacts"]] == [["analysisTarget"], ["referencedOnCommandLine"]]
-    assert run["invocations"][0]["endTimeUtc"] == f"{DATE}Z"
+    judged = json.loads(outs["sarif"].read_text())["runs"][0]
+    assert [artifact["hashes"]["sha-256"] for artifact in judged["artifacts"]] == hashes
+    assert [artifact["roles"] for artifact in judged["artifacts"]] == [["analysisTarget"], ["referencedOnCommandLine"]]
+    assert judged["invocations"][0]["endTimeUtc"] == f"{DATE}Z"
 
     lines = outs["ktap"].read_text().splitlines()
     assert f"# prologue {prologue.__version__}, {DATE}Z" in lines
@@ -112,11 +108,10 @@ def test_one_run_writes_every_report(files: dict[str, Path], tmp_path: Path, cap
     assert first == {form: outs[form].read_bytes() for form in first}
 
 
-def test_the_log_names_root_causes_if_the_report_is_in_a_file(mini: Mini, tmp_path: Path, capsys: Said) -> None:
+def test_the_log_names_root_causes_if_the_report_is_in_a_file(mini: Mini, tmp_path: Path, tool: Tool) -> None:
     with edit(mini(Spec())) as elf:
         pl201.damage(elf)
-    assert verify(elf.path, "--json", "-o", tmp_path / "report.json") == 1
-    said = capsys.readouterr()
+    said = tool("verify", elf.path, "--json", "-o", tmp_path / "report.json", status=1)
     assert said.out == ""
     assert "PL201 site-not-pair (fatal): 1\n  work_leaf (.text+" in said.err
     assert said.err.splitlines()[-1].startswith(f"{tmp_path / 'report.json'}: 1 file: 1 fatal")
@@ -129,31 +124,28 @@ def test_the_log_names_root_causes_if_the_report_is_in_a_file(mini: Mini, tmp_pa
         pytest.param(["--format", "junit={out}", "-o", "{out}"], "{out}", id="two reports in one file"),
     ],
 )
-def test_a_report_overwrites_nothing(mini: Mini, tmp_path: Path, options: list[str], said: str, capsys: Said) -> None:
+def test_a_report_overwrites_nothing(mini: Mini, tmp_path: Path, options: list[str], said: str, tool: Tool) -> None:
     vmlinux = mini(Spec())
     names = {"vmlinux": vmlinux, "out": tmp_path / "report"}
     content = vmlinux.read_bytes()
-    assert verify(vmlinux, *(option.format(**names) for option in options)) == 2
-    assert said.format(**names) in capsys.readouterr().err
+    said = tool("verify", vmlinux, *(option.format(**names) for option in options), status=2).err
+    assert said.format(**names) in said
     assert vmlinux.read_bytes() == content
     assert not names["out"].exists()
 
 
 @pytest.mark.parametrize("form", ["pdf=report", "junit="], ids=["an unknown form", "no file"])
-def test_a_form_and_a_file_are_needed(form: str, capsys: Said) -> None:
-    with pytest.raises(SystemExit):
-        verify("vmlinux", "--format", form)
-    assert f"invalid choice: '{form}'" in capsys.readouterr().err
+def test_a_form_and_a_file_are_needed(form: str, tool: Tool) -> None:
+    assert f"invalid choice: '{form}'" in tool("verify", "vmlinux", "--format", form, status=2).err
 
 
-def test_a_date_that_is_none_is_refused(mini: Mini, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+def test_a_date_that_is_none_is_refused(mini: Mini, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
-    assert verify(mini(Spec())) == 2
-    assert "SOURCE_DATE_EPOCH=yesterday is not a time in seconds" in capsys.readouterr().err
+    assert "SOURCE_DATE_EPOCH=yesterday is not a time in seconds" in tool("verify", mini(Spec()), status=2).err
 
 
 def test_a_file_that_changes_while_it_is_read_has_no_verdict(
-    mini: Mini, monkeypatch: pytest.MonkeyPatch, capsys: Said
+    mini: Mini, monkeypatch: pytest.MonkeyPatch, tool: Tool
 ) -> None:
     """Its hash may be that of other bytes."""
     from prologue.gate import verify as gate
@@ -166,5 +158,4 @@ def test_a_file_that_changes_while_it_is_read_has_no_verdict(
         return result
 
     monkeypatch.setattr(gate, "verify_binary", changes)
-    assert verify(vmlinux) == 2
-    assert "was changed while it was verified: verify it again" in capsys.readouterr().err
+    assert "was changed while it was verified: verify it again" in tool("verify", vmlinux, status=2).err

@@ -10,10 +10,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import prologue
-from prologue.cli.main import main
 from tests.documents.__main__ import DIRECTORY, DOCUMENTS, schema_files
 from tests.documents.build import name_of
 from tests.support.documents import require_described
+from tests.support.tool import Tool
 
 OWN = {"journal", "writes", "exact-counts", "bench-figures"}  # files of prologue's own, which it alone reads
 
@@ -48,10 +48,7 @@ def test_a_document_of_another_form_fails_its_test(change: dict[str, object], sa
         require_described(document | change)
 
 
-def test_the_command_prints_a_schema(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["schema", "verify"]) == 0
-    assert json.loads(capsys.readouterr().out)["title"] == "prologue.verify/1"
-    assert main(["schema"]) == 0
-    assert capsys.readouterr().out.split() == sorted(path.stem for path in DIRECTORY.iterdir())
-    assert main(["schema", "verfy"]) == 2
-    assert capsys.readouterr().err == "prologue: no schema 'verfy': did you mean verify?\n"
+def test_the_command_prints_a_schema(tool: Tool) -> None:
+    assert tool("schema", "verify").json["title"] == "prologue.verify/1"
+    assert tool("schema").out.split() == sorted(path.stem for path in DIRECTORY.iterdir())
+    assert tool("schema", "verfy", status=2).err == "prologue: no schema 'verfy': did you mean verify?\n"

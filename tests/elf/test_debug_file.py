@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError
 from tests.mini_kernel.build import Spec
@@ -17,6 +16,7 @@ from tests.mini_module.build import ModuleSpec
 from tests.support.built import AnySpec, Mini
 from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_tools
+from tests.support.tool import Tool
 
 SPECS = [Spec(), Spec(form="relr", compiler="clang", layout="4,2"), ModuleSpec(), ModuleSpec(linked=False)]
 SAYS = "a separate debug file, its sections have no bytes"
@@ -46,28 +46,25 @@ def commands(path: Path) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
-def test_separate_debug_file(mini: Mini, spec: AnySpec, capsys: pytest.CaptureFixture[str]) -> None:
+def test_separate_debug_file(mini: Mini, spec: AnySpec, tool: Tool) -> None:
     debug = objcopy(mini(spec), "--only-keep-debug")
     for command in commands(debug):
-        assert main(command) == 2, command
-        assert SAYS in capsys.readouterr().err, command
+        assert SAYS in tool(*command, status=2).err
         assert not debug.with_name("out").exists()
 
 
 @pytest.mark.parametrize("spec", [Spec(), ModuleSpec()], ids=str)
-def test_compressed(mini: Mini, spec: AnySpec, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compressed(mini: Mini, spec: AnySpec, tool: Tool) -> None:
     debug = objcopy(mini(spec), "--only-keep-debug")
     packed = debug.with_name(f"{debug.name}.xz")
     packed.write_bytes(lzma.compress(debug.read_bytes()))
     for command in ("scan", "verify"):
-        assert main([command, str(packed)]) == 2
-        assert SAYS in capsys.readouterr().err
+        assert SAYS in tool(command, packed, status=2).err
 
 
-def test_file_before(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_before(mini: Mini, tool: Tool) -> None:
     vmlinux = mini(Spec())
-    assert main(["verify", str(vmlinux), "--against", str(objcopy(vmlinux, "--only-keep-debug"))]) == 2
-    assert SAYS in capsys.readouterr().err
+    assert SAYS in tool("verify", vmlinux, "--against", objcopy(vmlinux, "--only-keep-debug"), status=2).err
 
 
 @pytest.mark.parametrize("name", [".text", ".init.text", ".rodata", ".init.data", ".rela.dyn"])

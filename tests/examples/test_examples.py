@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 
@@ -11,8 +10,7 @@ import pytest
 from prologue.cli.main import main
 from prologue.examples.place import example_names, place_example
 from tests.support.needs import needs_tools
-
-Said = pytest.CaptureFixture[str]
+from tests.support.tool import Tool
 
 
 @pytest.fixture(autouse=True)
@@ -21,36 +19,30 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "prologue" / "examples"
 
 
-def findings(capsys: Said, *arguments: str) -> set[tuple[str, str]]:
+def findings(tool: Tool, *arguments: str) -> set[tuple[str, str]]:
     """Rule and place of each root cause."""
-    capsys.readouterr()
-    assert main([*arguments, "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)["findings"]
+    found = tool(*arguments, "--json", status=1).json["findings"]
     return {(f["code"], f"{f['symbol']}+{f['symbol_offset']:#x}") for f in found if not f.get("follows_from")}
 
 
-def test_good_can_be_released(capsys: Said) -> None:
-    assert main(["verify", "example:good", "--release"]) == 0
-    assert "1 file: clean (7 sites, processed, native)" in capsys.readouterr().out
+def test_good_can_be_released(tool: Tool) -> None:
+    assert "1 file: clean (7 sites, processed, native)" in tool("verify", "example:good", "--release").out
 
 
 @pytest.mark.parametrize("name", example_names())
-def test_the_image_of_an_example_is_read(name: str, tmp_path: Path, capsys: Said) -> None:
+def test_the_image_of_an_example_is_read(name: str, tmp_path: Path, tool: Tool) -> None:
     image = tmp_path / "Image"
     assert main(["image", f"example:{name}", "-o", str(image)]) == 0
-    capsys.readouterr()
-    main(["verify", f"example:{name}", "--image", str(image)])
-    said = capsys.readouterr()
+    said = tool("verify", f"example:{name}", "--image", image, status=None)
     assert "PL404" not in said.out
     assert "compared with the boot file" in said.out
 
 
-def test_broken_has_three_faults(capsys: Said) -> None:
-    assert findings(capsys, "verify", "example:broken") >= {
+def test_broken_has_three_faults(tool: Tool) -> None:
+    assert findings(tool, "verify", "example:broken") >= {
         ("PL202", "rw_verify_area+0x0"), ("PL302", "ksys_read+0x1c"), ("PL304", "write_null+0x4"),
     }  # fmt: skip
-    assert main(["verify", "example:broken"]) == 1
-    assert "2 fatal, 1 error, 1 more that follows from them" in capsys.readouterr().out
+    assert "2 fatal, 1 error, 1 more that follows from them" in tool("verify", "example:broken", status=1).out
 
 
 def test_hooked_is_clean_as_a_file() -> None:
@@ -88,20 +80,15 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("words", REFUSED)
-def test_what_is_no_example(words: str, capsys: Said) -> None:
-    assert main(words.split()) == 2
-    assert REFUSED[words] in capsys.readouterr().err
+def test_what_is_no_example(words: str, tool: Tool) -> None:
+    assert REFUSED[words] in tool(*words.split(), status=2).err
 
 
-def test_an_audit_of_a_file_still_needs_its_memory(capsys: Said) -> None:
-    with pytest.raises(SystemExit) as done:
-        main(["live", "audit", "vmlinux"])
-    assert done.value.code == 2
-    assert "required: SOURCE" in capsys.readouterr().err
+def test_an_audit_of_a_file_still_needs_its_memory(tool: Tool) -> None:
+    assert "required: SOURCE" in tool("live", "audit", "vmlinux", status=2).err
 
 
-def test_a_cache_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+def test_a_cache_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert main(["verify", "example:good"]) == 2
-    assert "cannot be created: Not a directory; set XDG_CACHE_HOME" in capsys.readouterr().err
+    assert "cannot be created: Not a directory; set XDG_CACHE_HOME" in tool("verify", "example:good", status=2).err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from tests.mini_kernel.build import Spec
 from tests.mini_kernel.listing import LISTING, SPEC, compiler, listing_of
 from tests.mini_kernel.run import run
 from tests.support.needs import needs_common_tools, needs_mini_kernel_tools, needs_tools
+from tests.support.tool import Tool
 
 Mini = Callable[[Spec], Path]
 
@@ -52,16 +52,13 @@ def test_another_compiler_makes_the_same_of_it(mini: Mini, vmlinux: Path) -> Non
 
 
 @pytest.mark.qemu
-def test_it_boots_before_and_after_and_its_memory_is_right(
-    vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_boots_before_and_after_and_its_memory_is_right(vmlinux: Path, tmp_path: Path, tool: Tool) -> None:
     needs_common_tools("qemu-system-aarch64")
     assert run(vmlinux).values["writes"] == "15"
     image, dump = tmp_path / "Image", tmp_path / "memory"
     assert main(["patch", str(vmlinux), "--in-place", "--contract", "native"]) == 0
     assert main(["image", str(vmlinux), "-o", str(image)]) == 0
     assert "state=processed writes=0 literals=0 sites=15" in boot_small(image, tmp_path / "log", dump)
-    capsys.readouterr()
     assert main(["live", "audit", str(vmlinux), str(dump), "--json"]) == 0
     # One word that nobody writes is changed in memory, where the dump has it.
     word = ElfImage(vmlinux).read_at(KernelListing(LISTING.read_text()).symbols["say"].vaddr, 32) or b""
@@ -70,7 +67,5 @@ def test_it_boots_before_and_after_and_its_memory_is_right(
     data[data.index(word)] ^= 1
     dump.chmod(0o600)  # QEMU lets its owner only read it
     dump.write_bytes(data)
-    capsys.readouterr()
-    assert main(["live", "audit", str(vmlinux), str(dump), "--json"]) == 1
-    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    (finding,) = tool("live", "audit", vmlinux, dump, "--json", status=1).json["findings"]
     assert (finding["code"], finding["symbol"]) == ("PL503", "say")

@@ -18,7 +18,7 @@ from prologue.kernel.kernel import Kernel
 from tests.mini_kernel.build import Spec
 from tests.support.assembler import assemble
 from tests.support.compare import addresses
-from tests.support.elf_edit import ElfEdit
+from tests.support.elf_edit import edit
 
 # Register fields that name X9, over every combination of the bits that choose the instruction.
 FIELDS = (0, 5, 10, 16)
@@ -169,11 +169,10 @@ CASES = {
 def test_paths(mini: Callable[[Spec], Path], case: str) -> None:
     code, live = CASES[case]
     vmlinux = mini(Spec())
-    elf = ElfEdit(vmlinux)
-    begin = elf.value("work_arguments") + 8
-    for k, word in enumerate(code):
-        elf.set_word(begin + 4 * k, word)
-    elf.save(vmlinux)
+    with edit(vmlinux) as elf:
+        begin = elf.value("work_arguments") + 8
+        for k, word in enumerate(code):
+            elf.set_word(begin + 4 * k, word)
     kernel = Kernel(vmlinux)
     assert kernel.sites is not None
     found = [kernel.symbols.locate(int(kernel.sites.first[read.site])).symbol for read in Liveness(kernel).at_entries()]

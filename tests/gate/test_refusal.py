@@ -9,6 +9,7 @@ import pytest
 
 from prologue.gate.refusal import GATE_RULES, Required, refusals
 from prologue.gate.verify import Facts
+from tests.support.tool import Tool
 
 FILE, KERNEL = Path("file"), Path("vmlinux")
 NATIVE = Facts(kind="vmlinux", contract="native", state="processed", sites=10, release="6.12.1")
@@ -99,12 +100,10 @@ def test_a_release_may_require_processed_modules() -> None:
     assert messages(replace(MODULE, state="processed"), require="processed") == []
 
 
-def test_refusals_are_explained_like_rules(capsys: pytest.CaptureFixture[str]) -> None:
-    from prologue.cli.main import main
+def test_refusals_are_explained_like_rules(tool: Tool) -> None:
 
     for rule in GATE_RULES:
         for name in (rule.code, rule.slug, rule.code.lower()):
-            assert main(["explain", name]) == 0
-            said = capsys.readouterr().out
+            said = tool("explain", name).out
             assert said.startswith(f"{rule.code} {rule.slug} (fatal; ")
             assert "to do:" in said

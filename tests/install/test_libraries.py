@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.dwarf.dwarf_entries import readable_dwarf
 from prologue.errors import InputError, InstallationError
 from prologue.installation import check_installation, how_to_install
 from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
+from tests.support.tool import Tool
 
 REQUIRED = [
     "numpy>=1.26",
@@ -79,34 +79,31 @@ def test_an_old_pyelftools_is_not_the_file_s_fault(installed: dict[str, str]) ->
 
 def test_an_old_lief_is_no_bug_of_ours(
     installed: dict[str, str], mini: Mini, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tool: Tool,
 ) -> None:  # fmt: skip
     def changed(*_: object, **__: object) -> None:
         raise AttributeError("module 'lief.ELF' has no attribute 'ParserConfig'")
 
     monkeypatch.setattr("lief.ELF.parse", changed)
     command = ["patch", str(mini(Spec())), "-o", str(tmp_path / "out"), "--contract", "native"]
-    assert main(command) == 3
-    assert "internal error (a bug in prologue): AttributeError: module 'lief.ELF'" in capsys.readouterr().err
+    assert "internal error (a bug in prologue): AttributeError: module 'lief.ELF'" in tool(*command, status=3).err
     installed["lief"] = "0.15.1"
-    assert main(command) == 2
+    said = tool(*command, status=2).err
     error = "prologue: lief 0.15.1 is installed, and prologue needs >=0.16: pip install 'lief>=0.16'\n"
-    assert capsys.readouterr().err == error
+    assert said == error
     assert not (tmp_path / "out").exists()
 
 
 def test_a_library_that_is_missing_is_named(
-    installed: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    installed: dict[str, str], monkeypatch: pytest.MonkeyPatch, tool: Tool
 ) -> None:
     monkeypatch.setitem(sys.modules, "shtab", None)
-    assert main(["--print-completion", "bash"]) == 2
+    said = tool("--print-completion", "bash", status=2).err
     error = "prologue: shtab, which this command needs, is not installed: pip install 'shtab>=1.9'\n"
-    assert capsys.readouterr().err == error
+    assert said == error
 
 
-def test_a_library_that_cannot_be_loaded_is_no_bug_of_ours(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_library_that_cannot_be_loaded_is_no_bug_of_ours(monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     """numpy on a machine without libstdc++ says where to read on, and in its last line what is missing."""
     advice = "\n\nIMPORTANT: PLEASE READ THIS\n\nOriginal error was: libstdc++.so.6: cannot open shared object file\n"
 
@@ -114,8 +111,7 @@ def test_a_library_that_cannot_be_loaded_is_no_bug_of_ours(
         raise ImportError(advice)
 
     monkeypatch.setattr("prologue.cli.main.call", load)
-    assert main(["scan", "vmlinux"]) == 2
-    error = capsys.readouterr().err
+    error = tool("scan", "vmlinux", status=2).err
     start = "prologue: a library that is installed cannot be loaded (Original error was: libstdc++.so.6: cannot open"
     assert error.startswith(start)
     assert error.count("\n") == 1

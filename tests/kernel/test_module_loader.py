@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 import subprocess
 from pathlib import Path
@@ -15,6 +14,7 @@ from tests.mini_module.build import ModuleSpec
 from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_tools
+from tests.support.tool import Tool
 
 RECORDS = "__patchable_function_entries"
 # Offsets in a section header.
@@ -46,34 +46,30 @@ def changed(path: Path, name: str, field: int, value: int) -> Path:
     ],
 )
 def test_what_the_loader_passes_over_is_bad_input(
-    mini: Mini, header: tuple[str, int, int], message: str, capsys: pytest.CaptureFixture[str]
+    mini: Mini, header: tuple[str, int, int], message: str, tool: Tool
 ) -> None:
     ko = changed(mini(ModuleSpec()), *header)
     before = ko.read_bytes()
     for command in (["scan"], ["verify"], ["patch", "--in-place", "--contract", "native"]):
-        capsys.readouterr()
-        assert main([command[0], str(ko), *command[1:]]) == 2
-        assert message in capsys.readouterr().err
+        assert message in tool(command[0], ko, *command[1:], status=2).err
     assert ko.read_bytes() == before
 
 
-def test_crel_as_clang_makes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_crel_as_clang_makes_it(tmp_path: Path, tool: Tool) -> None:
     needs_tools("clang-19")
     out = tmp_path / "crel.ko"
     command = ["clang-19", "--target=aarch64-linux-gnu", "-O2", "-fpatchable-function-entry=2", "-c", "-x", "c", "-"]
     command += ["-Wa,--crel,--allow-experimental-crel", "-o", str(out)]
     subprocess.run(command, input="int f(int a) { return a * 3; }", text=True, check=True)
-    assert main(["verify", str(out)]) == 2
-    assert "CREL relocations" in capsys.readouterr().err
+    assert "CREL relocations" in tool("verify", out, status=2).err
 
 
-def test_one_of_several_sections_of_records_is_loaded(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_of_several_sections_of_records_is_loaded(mini: Mini, tool: Tool) -> None:
     ko = mini(ModuleSpec(compiler="clang", merged=False))
     before = ko.read_bytes()
-    assert main(["scan", str(ko)]) == 0
-    assert "PL111 records-not-loaded (error): 1\n" in capsys.readouterr().out
-    assert main(["verify", str(ko)]) == 1
-    assert "of which the module loader takes the first: 1 of 6 functions can be traced" in capsys.readouterr().out
+    assert "PL111 records-not-loaded (error): 1\n" in tool("scan", ko).out
+    said = tool("verify", ko, status=1).out
+    assert "of which the module loader takes the first: 1 of 6 functions can be traced" in said
     assert main(["patch", str(ko), "--in-place", "--contract", "native"]) == 2
     assert ko.read_bytes() == before
 
@@ -103,22 +99,20 @@ def unrelocated(path: Path, slot: int) -> Path:
     ],
 )
 def test_a_zero_record_is_judged_by_the_release_that_loads_it(
-    mini: Mini, release: str, severity: str | None, capsys: pytest.CaptureFixture[str]
+    mini: Mini, release: str, severity: str | None, tool: Tool
 ) -> None:
     ko = unrelocated(mini(ModuleSpec(release=release)), 0)
     refused = severity == "fatal"
-    assert main(["verify", str(ko), "--select", "PL1", "--json"]) == refused
-    found = json.loads(capsys.readouterr().out)["findings"]
+    found = tool("verify", ko, "--select", "PL1", "--json", status=refused).json["findings"]
     assert [(f["code"], f["severity"]) for f in found] == ([("PL108", severity)] if severity else [])
     assert main(["patch", str(ko), "--dry-run", "--contract", "native"]) == 2 * refused
 
 
-def test_a_record_without_a_relocation_stays_as_it_is(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_record_without_a_relocation_stays_as_it_is(mini: Mini, tool: Tool) -> None:
     """Whatever stands there is no address of the module, even where the tool's own made-up addresses are."""
     base = module_base(mini(ModuleSpec()))
     ko = unrelocated(mini(ModuleSpec(release="7.2.13")), base)
-    assert main(["verify", str(ko), "--select", "PL1", "--json"]) == 1
-    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    (finding,) = tool("verify", ko, "--select", "PL1", "--json", status=1).json["findings"]
     assert finding["code"] == "PL105"
     assert finding["message"] == f"no relocation: the record stays {base:#x}, which is not text"
 
@@ -128,9 +122,8 @@ def module_base(path: Path) -> int:
 
 
 @pytest.mark.parametrize("release", ["6.1.0-56-arm64", "7.2.13"])
-def test_a_record_of_a_section_that_is_not_loaded(mini: Mini, release: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_record_of_a_section_that_is_not_loaded(mini: Mini, release: str, tool: Tool) -> None:
     """The loader gives it an address in the copy of the file that it frees: it is no zero record."""
     ko = changed(mini(ModuleSpec(release=release)), ".exit.text", FLAGS, 0)
-    assert main(["verify", str(ko), "--select", "PL1", "--json"]) == 1
-    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    (finding,) = tool("verify", ko, "--select", "PL1", "--json", status=1).json["findings"]
     assert finding["code"] == "PL105"

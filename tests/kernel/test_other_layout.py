@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from prologue.cli.main import main
 from tests.mini_module.build import LINKER_SCRIPT
 from tests.support.needs import needs_tools
+from tests.support.tool import Tool
 
 _REST = "int rest(int a) { return a + 1; } int more(int a) { return a + 2; } int last(int a) { return a + 3; }"
 _ODD = "int outside(int); int exported(int a) { return outside(a) * 7; }"
@@ -58,13 +58,12 @@ _ENTRY, _LITERAL, _BEFORE = "the second slot is the entry of exported", "write a
     ],
 )
 def test_an_object_of_another_layout(
-    tmp_path: Path, case: tuple[str, str, str, str], protection: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, case: tuple[str, str, str, str], protection: str, tool: Tool
 ) -> None:
     rest, odd, severity, message = case
     ko = mixed(tmp_path, rest, odd, protection)
     before = ko.read_bytes()
-    assert main(["verify", str(ko), "--json"]) == 1
-    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    (finding,) = tool("verify", ko, "--json", status=1).json["findings"]
     assert (finding["code"], finding["severity"], finding["symbol"]) == ("PL208", severity, "exported")
     assert f"-fpatchable-function-entry={odd}, the rest with ={rest}: " in finding["message"]
     assert message in finding["message"]
@@ -72,22 +71,16 @@ def test_an_object_of_another_layout(
     assert ko.read_bytes() == before
 
 
-def test_without_symbols_of_functions_it_is_said_that_nothing_is_known(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_symbols_of_functions_it_is_said_that_nothing_is_known(tmp_path: Path, tool: Tool) -> None:
     ko = mixed(tmp_path, "2", "2,2", "none")
     functions = [f"--strip-symbol={name}" for name in ("rest", "more", "last", "exported")]
     subprocess.run(["aarch64-linux-gnu-objcopy", *functions, ko], check=True)
-    assert main(["verify", str(ko)]) == 0
-    assert "and PL112, PL203, PL206 and PL208 at functions with a symbol only" in capsys.readouterr().out
+    assert "and PL112, PL203, PL206 and PL208 at functions with a symbol only" in tool("verify", ko).out
 
 
 @pytest.mark.parametrize("odd", ["2,2", "3,2"])
-def test_an_object_without_slots_where_its_literal_is_right(
-    tmp_path: Path, odd: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["verify", str(mixed(tmp_path, "4,2", odd, "none"))]) == 1
-    said = capsys.readouterr().out
+def test_an_object_without_slots_where_its_literal_is_right(tmp_path: Path, odd: str, tool: Tool) -> None:
+    said = tool("verify", mixed(tmp_path, "4,2", odd, "none"), status=1).out
     assert "PL201 site-not-pair (fatal): 1" in said
     assert "objects of -fpatchable-function-entry=2,2 and =3,2 look like that" in said
 

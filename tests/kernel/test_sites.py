@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 from typing import Literal
@@ -13,6 +12,7 @@ from prologue.cli.main import main
 from tests.mini_kernel.build import Spec, build, link
 from tests.mini_module.build import LINKER_SCRIPT
 from tests.support.needs import needs_tools
+from tests.support.tool import Tool
 
 _NAMES = ("first", "next", "last")
 _PADS = {"": "none", "bti c\n": "bti"}
@@ -101,7 +101,7 @@ def test_an_empty_function_of_a_processed_kernel_has_no_literal(tmp_path: Path, 
 @pytest.mark.parametrize("pad", _PADS, ids=_PADS.values())
 @pytest.mark.parametrize("is_processed", [False, True], ids=["untouched", "processed"])
 def test_a_module_without_symbols_of_functions_has_the_same_sites(
-    tmp_path: Path, layout: str, pad: str, is_processed: bool, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, layout: str, pad: str, is_processed: bool, tool: Tool
 ) -> None:
     """``objcopy --strip-unneeded`` leaves none if all functions are static: the MOV belongs into no literal."""
     ko, stripped = module(tmp_path, *(function(name, layout, pad) for name in _NAMES)), tmp_path / "stripped.ko"
@@ -110,9 +110,7 @@ def test_a_module_without_symbols_of_functions_has_the_same_sites(
         assert main(["patch", str(ko), "--in-place", "--contract", "native"]) == 0
     strip = ["aarch64-linux-gnu-objcopy", *(f"--strip-symbol={name}" for name in _NAMES)]
     subprocess.run([*strip, ko, stripped], check=True)
-    capsys.readouterr()
-    assert main(["scan", str(stripped), "--json"]) == 0
-    (scanned,) = json.loads(capsys.readouterr().out)["files"]
+    (scanned,) = tool("scan", stripped, "--json").json["files"]
     assert (scanned["layout"], scanned["state"], scanned["sites"]) == (layout, state, len(_NAMES))
     for path in (ko, stripped):
         assert main(["patch", str(path), "--in-place", "--reread", *goal]) == 0

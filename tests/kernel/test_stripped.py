@@ -14,8 +14,9 @@ from tests.mini_kernel.build import Layout, Spec
 from tests.mini_module.build import ModuleSpec
 from tests.support.built import AnySpec, Mini
 from tests.support.cases import one_quick
-from tests.support.elf_edit import ElfEdit
+from tests.support.elf_edit import ElfEdit, edit
 from tests.support.needs import needs_tools
+from tests.support.tool import Tool
 
 NATIVE = [Spec(), Spec("4,2", compiler="clang", form="relr", bti=True)]
 # What the tool finds tables and contracts by.
@@ -39,9 +40,7 @@ def process(path: Path, *, wanted: bool) -> Path:
 @pytest.mark.parametrize("processed", [False, True])
 @pytest.mark.parametrize("name", [*NEEDED, "ftrace_nop_ops"])
 @pytest.mark.parametrize("spec", NATIVE, ids=str)
-def test_one_symbol_of_a_native_kernel(
-    mini: Mini, spec: Spec, name: str, capsys: pytest.CaptureFixture[str], *, processed: bool
-) -> None:
+def test_one_symbol_of_a_native_kernel(mini: Mini, spec: Spec, name: str, tool: Tool, *, processed: bool) -> None:
     path = process(mini(spec), wanted=processed)
     names = [symbol for symbol in ElfEdit(path).symbols if symbol.partition(".")[0] == name]
     if not names:
@@ -50,10 +49,7 @@ def test_one_symbol_of_a_native_kernel(
     for command in (["verify"], ["verify", "--release"], ["scan"], ["patch", "-o", str(path.with_name("out"))]):
         if command[0] == "patch" and name == "ftrace_nop_ops" and processed:
             continue  # there is nothing to write
-        capsys.readouterr()
-        status = main([*command, str(stripped)])
-        said = capsys.readouterr()
-        assert status == 2, command
+        said = tool(*command, stripped, status=2)
         assert "stripped in part" in said.err
         assert "PL" not in said.err
 
@@ -61,7 +57,7 @@ def test_one_symbol_of_a_native_kernel(
 @pytest.mark.thorough
 @pytest.mark.parametrize("processed", one_quick(True, False))
 @pytest.mark.parametrize("spec", one_quick(*NATIVE, Spec(contract="stock")), ids=str)
-def test_any_other_symbol(mini: Mini, spec: Spec, capsys: pytest.CaptureFixture[str], *, processed: bool) -> None:
+def test_any_other_symbol(mini: Mini, spec: Spec, tool: Tool, *, processed: bool) -> None:
     """Nothing worse than a question about a function without a name."""
     path = process(mini(spec), wanted=processed and spec.contract == "native")
     kept = (*NEEDED, "ftrace_nop_ops", "_sinittext", "__init_begin")
@@ -69,41 +65,35 @@ def test_any_other_symbol(mini: Mini, spec: Spec, capsys: pytest.CaptureFixture[
         if name.partition(".")[0] in kept or name.startswith("$"):
             continue
         stripped = without(path, f"--strip-symbol={name}")
-        capsys.readouterr()
-        status = main(["verify", str(stripped)])
-        said = capsys.readouterr()
-        assert (status, "fatal" in said.out or "error" in said.out) == (0, False), (name, said.out)
+        said = tool("verify", stripped).out
+        assert "fatal" not in said, name
+        assert "error" not in said, name
 
 
 @pytest.mark.parametrize("spec", [Spec(), ModuleSpec()], ids=str)
-def test_all_symbols(mini: Mini, spec: AnySpec, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_symbols(mini: Mini, spec: AnySpec, tool: Tool) -> None:
     needs_tools("aarch64-linux-gnu-strip")
     path = mini(spec)
     subprocess.run(["aarch64-linux-gnu-strip", "-s", str(path)], check=True)
     for command in ("scan", "verify"):
-        assert main([command, str(path)]) == 2
-        assert "no symbol table" in capsys.readouterr().err
+        assert "no symbol table" in tool(command, path, status=2).err
 
 
 @pytest.mark.parametrize("spec", [Spec(), Spec(contract="stock"), ModuleSpec()], ids=str)
-def test_functions_without_a_type(mini: Mini, spec: AnySpec, capsys: pytest.CaptureFixture[str]) -> None:
-    elf = ElfEdit(mini(spec))
-    for row, symbol in enumerate(elf.symtab.iter_symbols()):
-        if symbol["st_info"]["type"] == "STT_FUNC":
-            elf.data[elf.symtab["sh_offset"] + 24 * row + 4] &= 0xF0
-    elf.save(elf.path)
-    assert main(["verify", str(elf.path)]) == 0
-    assert "traced functions have no symbol: PL109 and PL304 were not checked" in capsys.readouterr().out
+def test_functions_without_a_type(mini: Mini, spec: AnySpec, tool: Tool) -> None:
+    with edit(mini(spec)) as elf:
+        for row, symbol in enumerate(elf.symtab.iter_symbols()):
+            if symbol["st_info"]["type"] == "STT_FUNC":
+                elf.data[elf.symtab["sh_offset"] + 24 * row + 4] &= 0xF0
+    assert "traced functions have no symbol: PL109 and PL304 were not checked" in tool("verify", elf.path).out
 
 
-def test_local_functions_of_a_module(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
-    elf = ElfEdit(mini(ModuleSpec()))
-    for symbol in list(elf.symbols):
-        if elf.symbols[symbol]["st_info"]["type"] == "STT_FUNC":
-            elf.set_symbol(symbol, value=elf.symbols[symbol]["st_value"] + 12)
-    elf.save(elf.path)
-    assert main(["verify", str(elf.path)]) == 0
-    assert "have no symbol: PL109 and PL304 were not checked" in capsys.readouterr().out
+def test_local_functions_of_a_module(mini: Mini, tool: Tool) -> None:
+    with edit(mini(ModuleSpec())) as elf:
+        for symbol in list(elf.symbols):
+            if elf.symbols[symbol]["st_info"]["type"] == "STT_FUNC":
+                elf.set_symbol(symbol, value=elf.symbols[symbol]["st_value"] + 12)
+    assert "have no symbol: PL109 and PL304 were not checked" in tool("verify", elf.path).out
 
 
 def test_a_marker_needs_more_than_its_magic(mini: Mini) -> None:

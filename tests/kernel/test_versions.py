@@ -13,8 +13,8 @@ from tests.mini_module.build import ModuleSpec
 from tests.rules.pl108 import set_release
 from tests.support.built import Mini
 from tests.support.elf_edit import edit
+from tests.support.tool import Tool
 
-Said = pytest.CaptureFixture[str]
 OBJCOPY = "aarch64-linux-gnu-objcopy"
 
 
@@ -50,32 +50,30 @@ def verify(ko: Path, vmlinux: Path) -> int:
     return main(["verify", str(ko), "--vmlinux", str(vmlinux)])
 
 
-def test_a_module_with_the_kernels_crcs_is_judged(mini: Mini, vmlinux: Path, capsys: Said) -> None:
-    assert verify(module(mini, printk=0x1111, kfree=0x2222), vmlinux) == 0
+def test_a_module_with_the_kernels_crcs_is_judged(mini: Mini, vmlinux: Path, tool: Tool) -> None:
+    said = tool("verify", module(mini, printk=0x1111, kfree=0x2222), "--vmlinux", vmlinux).out
     note = "built for 6.10.0, judged for 6.12.0: CRCs of 2 symbols agree"
-    assert note in capsys.readouterr().out
+    assert note in said
 
 
-def test_another_crc_is_another_kernel(mini: Mini, vmlinux: Path, capsys: Said) -> None:
-    assert verify(module(mini, printk=0x1111, kfree=0x2223), vmlinux) == 2
-    said = capsys.readouterr().err
+def test_another_crc_is_another_kernel(mini: Mini, vmlinux: Path, tool: Tool) -> None:
+    said = tool("verify", module(mini, printk=0x1111, kfree=0x2223), "--vmlinux", vmlinux, status=2).err
     assert "built for 6.10.0: 1 of 2 CRCs of symbols differ from" in said
     assert "kfree: that is not its kernel" in said
 
 
-def test_a_symbol_that_only_the_kernel_can_have_must_be_there(mini: Mini, vmlinux: Path, capsys: Said) -> None:
+def test_a_symbol_that_only_the_kernel_can_have_must_be_there(mini: Mini, vmlinux: Path, tool: Tool) -> None:
     """This module depends on no other."""
-    assert verify(module(mini, printk=0x1111, gone=0x2222), vmlinux) == 2
-    assert "6.12.0, which does not export gone: that is not its kernel" in capsys.readouterr().err
+    said = tool("verify", module(mini, printk=0x1111, gone=0x2222), "--vmlinux", vmlinux, status=2).err
+    assert "6.12.0, which does not export gone: that is not its kernel" in said
 
 
-def test_without_crcs_the_release_decides(mini: Mini, vmlinux: Path, capsys: Said) -> None:
-    assert verify(mini(ModuleSpec(release="6.10.0")), vmlinux) == 2
-    assert "built for 6.10.0, but" in capsys.readouterr().err
+def test_without_crcs_the_release_decides(mini: Mini, vmlinux: Path, tool: Tool) -> None:
+    said = tool("verify", mini(ModuleSpec(release="6.10.0")), "--vmlinux", vmlinux, status=2).err
+    assert "built for 6.10.0, but" in said
 
 
-def test_of_two_kernels_with_its_crcs_the_one_of_its_release_loads_it(mini: Mini, vmlinux: Path, capsys: Said) -> None:
+def test_of_two_kernels_with_its_crcs_the_one_of_its_release_loads_it(mini: Mini, vmlinux: Path, tool: Tool) -> None:
     ko, own = module(mini, printk=0x1111), vmlinux.with_name("own")
     own.write_bytes(vmlinux.read_bytes().replace(b"Linux version 6.12.0", b"Linux version 6.10.0"))
-    assert main(["verify", str(vmlinux), str(own), str(ko)]) == 0
-    assert capsys.readouterr().out.rstrip().endswith(f"; modules of {own})")
+    assert tool("verify", vmlinux, own, ko).out.rstrip().endswith(f"; modules of {own})")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from prologue.kernel_tree.tree import install
 from tests.kernel_tree.test_check import SELECTED, program
 from tests.mini_kernel.build import LINK, Spec, build, run_command
 from tests.support.needs import needs_tools
+from tests.support.tool import Tool
 from tests.support.trees import SOURCES, made_tree, needs_source_files
 
 GNU: str = "aarch64-linux-gnu-objcopy"
@@ -38,7 +38,6 @@ MORE = {
     "noload .modinfo": ["--set-section-flags", ".modinfo=noload"],
     "remove relocations": ["--remove-section=.rel*", "--remove-section=!.rel*.dyn"],
 }  # fmt: skip
-Said = pytest.CaptureFixture[str]
 
 
 def linked(spec: Spec, directory: Path) -> Path:
@@ -78,16 +77,16 @@ def unstripped(kept: Callable[[str], Path], tmp_path: Path) -> Callable[[str], P
 
 
 @pytest.fixture
-def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bin").mkdir()
     program(tmp_path / "bin" / "prologue", f"echo prologue {__version__}")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
 
 
-@pytest.mark.usefixtures("tool")
+@pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("build_", BUILDS, ids=[f"{release}-{linker}" for release, linker, _ in BUILDS])
 def test_a_build_is_checked_and_verified(
-    build_: tuple[str, str, bool], unstripped: Callable[[str], Path], tmp_path: Path, capsys: Said
+    build_: tuple[str, str, bool], unstripped: Callable[[str], Path], tmp_path: Path, tool: Tool
 ) -> None:
     release, linker, has_step = build_
     tree = made_tree(release, tmp_path / "linux")
@@ -96,12 +95,9 @@ def test_a_build_is_checked_and_verified(
     (file.parent / ".config").write_text(SELECTED)
     assert main(["patch", "--in-place", str(file)]) == 0
     vmlinux = make_vmlinux(file, has_step=has_step)
-    capsys.readouterr()
-    status = main(["kernel", "check", str(tree), "--objtree", str(file.parent), "--json"])
-    rows = json.loads(capsys.readouterr().out)["checks"]
+    rows = tool("kernel", "check", tree, "--objtree", file.parent, "--json").json["checks"]
     assert [row["name"] for row in rows if row["status"] != "ok"] == []
     assert [row["file"] for row in rows if row["name"].startswith("vmlinux")] == [str(file)] * has_step + [str(vmlinux)]
-    assert status == 0
     for command in (["scan"], ["verify"], ["patch", "--reverse", "--in-place"]):
         assert main([*command, str(vmlinux)]) == 0, command
     assert_image(vmlinux)
@@ -125,12 +121,12 @@ def assert_image(vmlinux: Path) -> None:
 @pytest.mark.parametrize("linker", LINKERS)
 @pytest.mark.parametrize("options", MORE.values(), ids=MORE)
 def test_what_objcopy_leaves_is_read(
-    linker: str, options: list[str], unstripped: Callable[[str], Path], capsys: Said
+    linker: str, options: list[str], unstripped: Callable[[str], Path], tool: Tool
 ) -> None:
     file = unstripped(linker)
     vmlinux = file.with_name("vmlinux")
     run_command([GNU, *options, str(file), str(vmlinux)])
-    assert main(["scan", str(vmlinux)]) == 0, capsys.readouterr().err
+    tool("scan", vmlinux)
     assert_image(vmlinux)
 
 
@@ -142,12 +138,12 @@ def test_the_step_leaves_an_empty_segment(unstripped: Callable[[str], Path]) -> 
 
 
 @pytest.mark.parametrize("command", ["scan", "verify", "patch"])
-def test_vmlinux_o_is_refused_by_name(command: str, kept: Callable[[str], Path], tmp_path: Path, capsys: Said) -> None:
+def test_vmlinux_o_is_refused_by_name(command: str, kept: Callable[[str], Path], tmp_path: Path, tool: Tool) -> None:
     objects = sorted(str(path) for path in kept("gnu-rela").parent.glob("*.[cS].o"))
     run_command(["aarch64-linux-gnu-ld", "-r", "-o", str(tmp_path / "vmlinux.o"), *objects])
     options = ["--dry-run"] if command == "patch" else []
-    assert main([command, str(tmp_path / "vmlinux.o"), *options]) == 2
-    assert "is vmlinux.o, a kernel that is not linked yet: give its vmlinux" in capsys.readouterr().err
+    said = tool(command, tmp_path / "vmlinux.o", *options, status=2).err
+    assert "is vmlinux.o, a kernel that is not linked yet: give its vmlinux" in said
 
 
 @pytest.mark.kernel

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable
@@ -17,10 +16,10 @@ from prologue.kernel.marker import SYMBOL
 from prologue.kernel_tree.source import KCONFIG, OPTION
 from prologue.kernel_tree.tree import install
 from tests.mini_kernel.build import Spec
-from tests.support.elf_edit import ElfEdit
+from tests.support.elf_edit import edit
+from tests.support.tool import Tool
 
 Mini = Callable[[Spec], Path]
-Said = pytest.CaptureFixture[str]
 POSTLINK = "arch/arm64/Makefile.postlink"
 NEEDED = (
     "CONFIG_ARM64=y\nCONFIG_DYNAMIC_FTRACE=y\nCONFIG_DYNAMIC_FTRACE_WITH_ARGS=y\nCONFIG_DYNAMIC_FTRACE_WITH_REGS=y\n"
@@ -54,17 +53,15 @@ def ready(tree: Path, bin_: Path) -> Path:
     return tree
 
 
-def check(capsys: Said, tree: Path, *options: object) -> dict[str, dict[str, Any]]:
+def check(tool: Tool, tree: Path, *options: object) -> dict[str, dict[str, Any]]:
     """Both forms agree; each check by its name."""
-    capsys.readouterr()
-    status = main(["kernel", "check", str(tree), *map(str, options), "--json"])
-    data = json.loads(capsys.readouterr().out)
+    printed = tool("kernel", "check", tree, *options, "--json", status=None)
+    data = printed.json
     assert data["schema"] == "prologue.kernel-check/1"
-    assert data["ok"] is (status == 0)
+    assert data["ok"] is (printed.status == 0)
     checks: dict[str, dict[str, Any]] = {row["name"]: row for row in data["checks"]}
-    assert status == int(any(row["status"] == "no" for row in checks.values()))
-    assert main(["kernel", "check", str(tree), *map(str, options)]) == status
-    lines = capsys.readouterr().out.splitlines()
+    assert printed.status == int(any(row["status"] == "no" for row in checks.values()))
+    lines = tool("kernel", "check", tree, *options, status=printed.status).out.splitlines()
     assert lines[0] == f"{tree}: Linux {data['release']}"
     width = max(map(len, checks))
     for name, row in checks.items():
@@ -75,8 +72,8 @@ def check(capsys: Said, tree: Path, *options: object) -> dict[str, dict[str, Any
     return checks
 
 
-def test_nothing_is_well_before_the_build(ready: Path, bin_: Path, capsys: Said) -> None:
-    checks = check(capsys, ready)
+def test_nothing_is_well_before_the_build(ready: Path, bin_: Path, tool: Tool) -> None:
+    checks = check(tool, ready)
     assert {name: row["status"] for name, row in checks.items()} == {
         "patch": "ok", "config": "ok", "tool": "ok", "vmlinux": "no",
     }  # fmt: skip
@@ -86,21 +83,21 @@ def test_nothing_is_well_before_the_build(ready: Path, bin_: Path, capsys: Said)
 
 
 @pytest.mark.thorough
-def test_the_patch(tree: Path, bin_: Path, capsys: Said) -> None:
+def test_the_patch(tree: Path, bin_: Path, tool: Tool) -> None:
     assert bin_.is_dir()
-    checks = check(capsys, tree)
+    checks = check(tool, tree)
     assert checks["patch"]["message"] == "not installed"
     assert checks["patch"]["to_do"] == f"prologue kernel install {tree}"
     assert checks["config"]["status"] == "-"
     (tree / POSTLINK).write_text("# somebody else's\n")
-    assert check(capsys, tree)["patch"]["message"] == "not installed"
+    assert check(tool, tree)["patch"]["message"] == "not installed"
     (tree / POSTLINK).unlink()
     install(tree)
-    assert check(capsys, tree)["patch"]["status"] == "ok"
+    assert check(tool, tree)["patch"]["status"] == "ok"
     (tree / POSTLINK).unlink()
-    assert check(capsys, tree)["patch"]["message"] == f"installed in part: {POSTLINK} missing"
+    assert check(tool, tree)["patch"]["message"] == f"installed in part: {POSTLINK} missing"
     (tree / POSTLINK).write_text("# an older one\n")
-    row = check(capsys, tree)["patch"]
+    row = check(tool, tree)["patch"]
     assert row["message"].startswith(f"differs from this prologue's: {POSTLINK} (")
     assert row["files"][POSTLINK] == "differs"
 
@@ -119,12 +116,12 @@ def test_the_patch(tree: Path, bin_: Path, capsys: Said) -> None:
         (f"{NEEDED}{LITTLE}", "this configuration is older than the patch", "make oldconfig"),
     ],
 )
-def test_the_configuration(ready: Path, config: str | None, message: str, to_do: str, capsys: Said) -> None:
+def test_the_configuration(ready: Path, config: str | None, message: str, to_do: str, tool: Tool) -> None:
     if config is None:
         (ready / ".config").unlink()
     else:
         (ready / ".config").write_text(config)
-    row = check(capsys, ready)["config"]
+    row = check(tool, ready)["config"]
     assert row["status"] == "no"
     assert message in row["message"]
     assert to_do in row["to_do"]
@@ -146,82 +143,81 @@ PADS = "CONFIG_ARM64_BTI_KERNEL=y\nCONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS=y\n"
         (f"{PADS.splitlines()[1]}\nCONFIG_CLANG_VERSION=210102\n", False),
     ],
 )
-def test_warnings_about_modules_are_told_before(tree: Path, bin_: Path, config: str, warns: bool, capsys: Said) -> None:
+def test_warnings_about_modules_are_told_before(tree: Path, bin_: Path, config: str, warns: bool, tool: Tool) -> None:
     """Of a kernel without the patch; with it, the MOV is accepted."""
     assert bin_.is_dir()
     (tree / ".config").write_text(SELECTED + config)
-    checks = check(capsys, tree)
+    checks = check(tool, tree)
     assert ("modules" in checks) is warns
     if warns:
         assert checks["modules"]["status"] == "no"
         assert "ftrace_call_adjust() would warn" in checks["modules"]["message"]
         assert checks["modules"]["to_do"].startswith(f"prologue kernel install {tree} ")
     install(tree)
-    assert "modules" not in check(capsys, tree)
+    assert "modules" not in check(tool, tree)
     shutil.move(tree / ".config", bin_ / ".config")
-    assert "modules" not in check(capsys, tree)
+    assert "modules" not in check(tool, tree)
 
 
 @pytest.mark.thorough
-def test_a_build_directory(ready: Path, tmp_path: Path, mini: Mini, capsys: Said) -> None:
+def test_a_build_directory(ready: Path, tmp_path: Path, mini: Mini, tool: Tool) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    row = check(capsys, ready, "--objtree", out)["config"]
+    row = check(tool, ready, "--objtree", out)["config"]
     assert row["message"] == f"{out}/.config does not exist"
     assert "--objtree" not in row["to_do"]
     shutil.move(ready / ".config", out / ".config")
     (out / "source").symlink_to(ready)
     shutil.copy(mini(Spec()), out / "vmlinux")
     assert main(["patch", "--in-place", str(out / "vmlinux")]) == 0
-    assert {row["status"] for row in check(capsys, ready, "--objtree", out).values()} == {"ok"}
-    assert check(capsys, ready)["config"]["status"] == "no"
+    assert {row["status"] for row in check(tool, ready, "--objtree", out).values()} == {"ok"}
+    assert check(tool, ready)["config"]["status"] == "no"
     (out / "source").unlink()
     (out / "source").symlink_to(tmp_path)
-    assert main(["kernel", "check", str(ready), "--objtree", str(out)]) == 2
-    assert f"is a build directory of {tmp_path.resolve()}, not of {ready}" in capsys.readouterr().err
-    assert main(["kernel", "check", str(ready), "--objtree", str(tmp_path / "absent")]) == 2
-    assert "no such directory" in capsys.readouterr().err
+    said = tool("kernel", "check", ready, "--objtree", out, status=2).err
+    assert f"is a build directory of {tmp_path.resolve()}, not of {ready}" in said
+    assert "no such directory" in tool("kernel", "check", ready, "--objtree", tmp_path / "absent", status=2).err
 
 
 @pytest.mark.thorough
-def test_the_tool(ready: Path, bin_: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tool(ready: Path, bin_: Path, tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
     program(bin_ / "prologue", "echo prologue 0.0.1")
-    row = check(capsys, ready)["tool"]
+    row = check(tool, ready)["tool"]
     assert (row["status"], row["version"]) == ("ok", "0.0.1")
     assert f"warning: this one is {__version__}" in row["message"]
     program(bin_ / "prologue", "echo no module named prologue >&2; exit 1")
-    assert "is not a working prologue: no module named prologue" in check(capsys, ready)["tool"]["message"]
+    assert "is not a working prologue: no module named prologue" in check(tool, ready)["tool"]["message"]
     program(bin_ / "prologue", "echo prolog 9")
-    assert check(capsys, ready)["tool"]["status"] == "no"
+    assert check(tool, ready)["tool"]["status"] == "no"
     monkeypatch.setenv("PATH", str(bin_))  # there may be a real one elsewhere
     (bin_ / "prologue").write_text("no program")
-    assert "does not run" in check(capsys, ready)["tool"]["message"]
+    assert "does not run" in check(tool, ready)["tool"]["message"]
     (bin_ / "prologue").unlink()
-    row = check(capsys, ready)["tool"]
+    row = check(tool, ready)["tool"]
     assert "no prologue in PATH" in row["message"]
     assert row["path"] is None
     program(bin_ / "other", f"test $1 = and && echo prologue {__version__}")
     monkeypatch.setenv("PROLOGUE", "other and")
-    assert check(capsys, ready)["tool"]["path"] == str(bin_ / "other")
+    assert check(tool, ready)["tool"]["path"] == str(bin_ / "other")
     blank = bin_ / "my tools" / "prologue"
     blank.parent.mkdir()
     program(blank, f"echo prologue {__version__}")
     monkeypatch.setenv("PROLOGUE", f"'{blank}'")
-    assert check(capsys, ready)["tool"]["path"] == str(blank)
+    assert check(tool, ready)["tool"]["path"] == str(blank)
     monkeypatch.setenv("PROLOGUE", "'absent and")
-    assert "PROLOGUE='absent (environment) does not exist" in check(capsys, ready)["tool"]["message"]
+    assert "PROLOGUE='absent (environment) does not exist" in check(tool, ready)["tool"]["message"]
     monkeypatch.setenv("PROLOGUE", "absent and")
-    assert "PROLOGUE=absent (environment) does not exist" in check(capsys, ready)["tool"]["message"]
+    assert "PROLOGUE=absent (environment) does not exist" in check(tool, ready)["tool"]["message"]
 
 
 @pytest.mark.thorough
 def test_no_tool_is_needed_where_sorttable_does_the_step(
-    tree: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch
+    tree: Path, tool: Tool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tree, mode="sorttable")
     (tree / ".config").write_text(SELECTED)
     monkeypatch.setenv("PATH", "")
-    checks = check(capsys, tree)
+    checks = check(tool, tree)
     assert (checks["tool"]["status"], "scripts/sorttable" in checks["tool"]["message"]) == ("-", True)
     assert checks["patch"]["mode"] == "sorttable"
     assert checks["config"]["status"] == "ok"
@@ -229,58 +225,55 @@ def test_no_tool_is_needed_where_sorttable_does_the_step(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["vmlinux", "vmlinux.unstripped"])
-def test_the_kernel(ready: Path, mini: Mini, name: str, capsys: Said) -> None:
+def test_the_kernel(ready: Path, mini: Mini, name: str, tool: Tool) -> None:
     vmlinux = ready / name
     shutil.copy(mini(Spec()), vmlinux)
-    row = check(capsys, ready)[name]
+    row = check(tool, ready)[name]
     assert (row["status"], row["state"]) == ("no", "untouched")
     assert "not processed" in row["message"]
     assert row["to_do"].startswith(f"remove {vmlinux} and build again, or ")  # make links nothing that is there
     assert main(["patch", "--in-place", str(vmlinux)]) == 0
-    row = check(capsys, ready)[name]
+    row = check(tool, ready)[name]
     assert (row["status"], row["marker"]) == ("ok", {"flags": 1, "sites": 15})
     assert row["message"] == "processed: the marker is set, 15 sites"
-    elf = ElfEdit(vmlinux)
-    elf.set_word(elf.value("work_leaf") + 4, 0)
-    elf.save(vmlinux)
-    row = check(capsys, ready)[name]
+    with edit(vmlinux) as elf:
+        elf.set_word(elf.value("work_leaf") + 4, 0)
+    row = check(tool, ready)[name]
     assert (row["status"], row["state"]) == ("no", "mixed")
     assert row["to_do"] == f"prologue verify {vmlinux}"
     shutil.copy(mini(Spec(ignores_marker=True)), vmlinux)
-    row = check(capsys, ready)[name]
+    row = check(tool, ready)[name]
     assert (row["status"], row["to_do"]) == ("no", f"prologue verify {vmlinux}")
     assert "it does not read its marker: no function that ftrace_init reaches loads its flags" in row["message"]
     shutil.copy(mini(Spec(contract="stock")), vmlinux)
-    assert check(capsys, ready)[name]["message"] == "has no marker"
+    assert check(tool, ready)[name]["message"] == "has no marker"
     vmlinux.write_text("no kernel\n")
-    assert "a text file" in check(capsys, ready)[name]["message"]
+    assert "a text file" in check(tool, ready)[name]["message"]
 
 
 @pytest.mark.thorough
-def test_both_kernels_are_looked_at(ready: Path, mini: Mini, capsys: Said) -> None:
+def test_both_kernels_are_looked_at(ready: Path, mini: Mini, tool: Tool) -> None:
     for name in ("vmlinux", "vmlinux.unstripped"):
         shutil.copy(mini(Spec()), ready / name)
     assert main(["patch", "--in-place", str(ready / "vmlinux.unstripped")]) == 0
-    checks = check(capsys, ready)
+    checks = check(tool, ready)
     assert checks["vmlinux.unstripped"]["status"] == "ok"
     assert checks["vmlinux"]["status"] == "no"
     assert checks["vmlinux"]["to_do"].startswith(f"remove {ready / 'vmlinux.unstripped'} and build again, or ")
 
 
-def test_a_kernel_that_a_kill_left_unfinished(ready: Path, mini: Mini, capsys: Said) -> None:
+def test_a_kernel_that_a_kill_left_unfinished(ready: Path, mini: Mini, tool: Tool) -> None:
     vmlinux = Path(shutil.copy(mini(Spec()), ready / "vmlinux"))
     assert main(["patch", "--in-place", str(vmlinux)]) == 0
-    elf = ElfEdit(vmlinux)
-    elf.set_word(elf.value(SYMBOL) + 12, 0)  # flags
-    elf.set_word(elf.value(SYMBOL) + 16, 0)  # sites
-    elf.save(vmlinux)
-    row = check(capsys, ready)["vmlinux"]
+    with edit(vmlinux) as elf:
+        elf.set_word(elf.value(SYMBOL) + 12, 0)  # flags
+        elf.set_word(elf.value(SYMBOL) + 16, 0)  # sites
+    row = check(tool, ready)["vmlinux"]
     assert (row["state"], row["message"]) == ("unfinished", "not finished")
 
 
-def test_no_release_of_ours(ready: Path, capsys: Said) -> None:
+def test_no_release_of_ours(ready: Path, tool: Tool) -> None:
     (ready / "Makefile").write_text("VERSION = 5\nPATCHLEVEL = 4\nSUBLEVEL = 1\n")
-    assert main(["kernel", "check", str(ready)]) == 2
-    assert "there is no patch for Linux 5.4, only for " in capsys.readouterr().err
+    assert "there is no patch for Linux 5.4, only for " in tool("kernel", "check", ready, status=2).err
     (ready / KCONFIG).unlink()
     assert main(["kernel", "check", str(ready)]) == 2

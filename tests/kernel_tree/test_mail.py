@@ -25,6 +25,7 @@ from prologue.kernel_tree.mail import patch_mails, write_mails
 from prologue.kernel_tree.patches import KernelPatch, all_series, default_mode, load_patch, load_standalone
 from prologue.kernel_tree.source import KernelTree
 from tests.support.needs import needs_common_tools
+from tests.support.tool import Tool
 from tests.support.trees import SOURCES, fingerprint, git, repository
 
 TESTER: Final = Identity("A Tester", "tester@example.org", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
@@ -32,7 +33,6 @@ ABROAD: Final = Identity("Jürgen, Tester", "j@example.org", datetime(2026, 1, 2
 ZERO: Final = {"first": 0, "second": 0, "literal": 0, "other": 0}
 RELEASE: Final = "6.12.9-next-20261127-00012-g0123456789ab"  # longer than what a line has room for
 LEFT: Final = "No space left on device; nothing was left behind"
-Said = pytest.CaptureFixture[str]
 
 
 def mbox(series: KernelPatch, who: Identity = TESTER) -> bytes:
@@ -150,22 +150,19 @@ def test_a_name_is_utf_8_in_any_locale(known: None, monkeypatch: pytest.MonkeyPa
     assert mails.count(f"\nSigned-off-by: {ABROAD.name} <{TESTER.email}>\n".encode()) == mails.count(b"\nSubject: ")
 
 
-def test_an_address_that_mail_cannot_have(known: None, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+def test_an_address_that_mail_cannot_have(known: None, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     assert known is None
     monkeypatch.setenv("GIT_COMMITTER_EMAIL", "jörg@example.org")
-    assert main(["kernel", "patch", all_series()[0]]) == 2
-    assert "mail cannot be from 'jörg@example.org', which is not ASCII" in capsys.readouterr().err
+    said = tool("kernel", "patch", all_series()[0], status=2).err
+    assert "mail cannot be from 'jörg@example.org', which is not ASCII" in said
 
 
 @pytest.mark.parametrize("options", [[], ["--cover-letter"], ["-o", "out"]])
-def test_without_an_identity_nothing_is_written(
-    tmp_path: Path, unknown: None, options: list[str], capsys: Said
-) -> None:
+def test_without_an_identity_nothing_is_written(tmp_path: Path, unknown: None, options: list[str], tool: Tool) -> None:
     assert unknown is None
     with pytest.raises(UsageError, match="Signed-off-by needs your identity, and git has none"):
         identity(tmp_path)
-    assert main(["kernel", "patch", all_series()[0], *options]) == 2
-    said = capsys.readouterr()
+    said = tool("kernel", "patch", all_series()[0], *options, status=2)
     assert said.out == ""
     assert said.err.count("\n") == 1
     assert "git config --global user.name" in said.err
@@ -173,11 +170,10 @@ def test_without_an_identity_nothing_is_written(
 
 
 @pytest.mark.thorough
-def test_a_directory(tmp_path: Path, known: None, capsys: Said) -> None:
+def test_a_directory(tmp_path: Path, known: None, tool: Tool) -> None:
     assert known is None
     out, series = tmp_path / "out", load_patch(all_series()[-1], mode="sorttable")
-    assert main(["kernel", "patch", series.series, "-o", str(out)]) == 0
-    said = capsys.readouterr()
+    said = tool("kernel", "patch", series.series, "-o", out)
     mails = patch_mails(series, TESTER)
     names = ["0000-cover-letter.patch", *(mail.name for mail in mails)]
     assert said.out.splitlines() == [str(out / name) for name in names]
@@ -189,11 +185,11 @@ def test_a_directory(tmp_path: Path, known: None, capsys: Said) -> None:
     assert all(f"\n  {patch.subject}\n" in letter for patch in series.patches)
     assert f" {len(series.changes)} files changed, " in letter
     before = fingerprint(out)
-    assert main(["kernel", "patch", series.series, "-o", str(out)]) == 2
-    assert f"{out}: has patches already (0000-cover-letter.patch)" in capsys.readouterr().err
+    error = tool("kernel", "patch", series.series, "-o", out, status=2).err
+    assert f"{out}: has patches already (0000-cover-letter.patch)" in error
     assert fingerprint(out) == before
-    assert main(["kernel", "patch", series.series, "-o", str(tmp_path / "no" / "out")]) == 2
-    assert "cannot be made: No such file or directory" in capsys.readouterr().err
+    error = tool("kernel", "patch", series.series, "-o", tmp_path / "no" / "out", status=2).err
+    assert "cannot be made: No such file or directory" in error
 
 
 @pytest.mark.parametrize(
@@ -227,10 +223,9 @@ def test_a_long_subject_is_folded_at_spaces() -> None:
 
 
 @pytest.mark.parametrize("series", SOURCES)
-def test_the_letter(series: str, known: None, capsys: Said) -> None:
+def test_the_letter(series: str, known: None, tool: Tool) -> None:
     assert known is None
-    assert main(["kernel", "patch", series, "--cover-letter"]) == 0
-    letter = capsys.readouterr().out
+    letter = tool("kernel", "patch", series, "--cover-letter").out
     assert f"\nMade on Linux {series}." in letter
     text = letter.partition("\n\n")[2].partition(f"\n{TESTER.name} (")[0]
     assert all(len(line) <= 78 for line in text.splitlines())
@@ -250,7 +245,7 @@ def counts(release: str, sites: int, literals: int) -> dict[str, Any]:
     return {"vmlinux": "vmlinux", "boot": boot, "build": build}
 
 
-def test_figures_are_those_of_the_files(tmp_path: Path, known: None, capsys: Said) -> None:
+def test_figures_are_those_of_the_files(tmp_path: Path, known: None, tool: Tool) -> None:
     assert known is None
     kernels = [counts("6.1.9-test", 4321, 0), counts("6.12.9-test", 5432, 5432)]
     counted, scanned = tmp_path / "counts.json", tmp_path / "scan.json"
@@ -260,8 +255,7 @@ def test_figures_are_those_of_the_files(tmp_path: Path, known: None, capsys: Sai
               "zero_records": 336}  # fmt: skip
     scanned.write_text(json.dumps({"schema": "prologue.scan/1", "files": [kernel, {"kind": "module"}]}))
     options = ["--cover-letter", "--figures", str(counted), "--figures", str(scanned)]
-    assert main(["kernel", "patch", all_series()[-1], *options]) == 0
-    letter = " ".join(capsys.readouterr().out.split())
+    letter = " ".join(tool("kernel", "patch", all_series()[-1], *options).out.split())
     assert "Counted with bench/exact_counts.py: guest instructions under QEMU 9.9 icount, one CPU (max)" in letter
     assert "6.1.9-test, 4,321 sites at boot at build time" in letter
     assert "instructions, reset to init 123,456,789 113,000,000" in letter
@@ -272,7 +266,7 @@ def test_figures_are_those_of_the_files(tmp_path: Path, known: None, capsys: Sai
     assert scan in letter
 
 
-def test_figures_stand_in_the_patches_that_they_are_of(tmp_path: Path, known: None, capsys: Said) -> None:
+def test_figures_stand_in_the_patches_that_they_are_of(tmp_path: Path, known: None, tool: Tool) -> None:
     """Below the line that git am cuts: a figure is of a machine, and no part of a commit."""
     assert known is None
     scanned = tmp_path / "scan.json"
@@ -286,8 +280,7 @@ def test_figures_stand_in_the_patches_that_they_are_of(tmp_path: Path, known: No
     }
     scanned.write_text(json.dumps({"schema": "prologue.scan/1", "files": [kernel]}))
     out = tmp_path / "out"
-    assert main(["kernel", "patch", all_series()[-1], "-o", str(out), "--figures", str(scanned)]) == 0
-    assert capsys.readouterr().err == ""
+    assert tool("kernel", "patch", all_series()[-1], "-o", out, "--figures", scanned).err == ""
     series = load_patch(all_series()[-1], mode="sorttable")
     notes = [path.read_text().partition("\n---\n")[2].partition("\ndiff --git")[0] for path in mails_of(out)]
     having = [patch.step for patch, note in zip(series.patches, notes, strict=True) if "43,880" in note]
@@ -312,7 +305,7 @@ print "linux-kernel\\@example.org (open list)\\nlist\\@example.org (moderated li
 """
 
 
-def test_each_patch_goes_to_those_whose_files_it_changes(tree: Path, tmp_path: Path, known: None, capsys: Said) -> None:
+def test_each_patch_goes_to_those_whose_files_it_changes(tree: Path, tmp_path: Path, known: None, tool: Tool) -> None:
     assert known is None
     needs_common_tools("perl")
     script = tree / "scripts" / "get_maintainer.pl"
@@ -333,18 +326,16 @@ def test_each_patch_goes_to_those_whose_files_it_changes(tree: Path, tmp_path: P
     assert to["loop"] == (keeper, lists)
     assert to["documentation"] == (None, lists)
     script.write_text("exit 2;\n")
-    assert main(["kernel", "patch", str(tree), "--cover-letter"]) == 0
-    assert not re.search(r"(?m)^(To|Cc):", capsys.readouterr().out)
+    assert not re.search(r"(?m)^(To|Cc):", tool("kernel", "patch", tree, "--cover-letter").out)
 
 
-def test_the_letter_names_the_commit_of_the_tree(tree: Path, known: None, capsys: Said) -> None:
+def test_the_letter_names_the_commit_of_the_tree(tree: Path, known: None, tool: Tool) -> None:
     """For git, and for robots that apply a series where it belongs; a tree without a history has none."""
     assert known is None
-    assert main(["kernel", "patch", str(tree), "--cover-letter"]) == 0
-    assert "base-commit" not in capsys.readouterr().out
+    assert "base-commit" not in tool("kernel", "patch", tree, "--cover-letter").out
     repository(tree)
-    assert main(["kernel", "patch", str(tree), "--cover-letter"]) == 0
-    assert capsys.readouterr().out.count(f"\nbase-commit: {git(tree, 'rev-parse', 'HEAD').strip()}\n") == 1
+    said = tool("kernel", "patch", tree, "--cover-letter").out
+    assert said.count(f"\nbase-commit: {git(tree, 'rev-parse', 'HEAD').strip()}\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -359,13 +350,12 @@ def test_the_letter_names_the_commit_of_the_tree(tree: Path, known: None, capsys
         ('{"schema": "prologue.verify/1"}', "figures of another kind (prologue.verify/1)"),
     ],
 )
-def test_figures_that_are_none(tmp_path: Path, known: None, text: str | None, message: str, capsys: Said) -> None:
+def test_figures_that_are_none(tmp_path: Path, known: None, text: str | None, message: str, tool: Tool) -> None:
     assert known is None
     path = tmp_path / "figures"
     if text is not None:
         path.write_text(text)
-    assert main(["kernel", "patch", all_series()[0], "-o", str(tmp_path / "out"), "--figures", str(path)]) == 2
-    said = capsys.readouterr()
+    said = tool("kernel", "patch", all_series()[0], "-o", tmp_path / "out", "--figures", path, status=2)
     assert said.err.startswith(f"prologue: {path}: ")
     assert message in said.err
     assert said.err.count("\n") == 1
@@ -378,10 +368,9 @@ def test_figures_that_are_none(tmp_path: Path, known: None, text: str | None, me
         (["--cover-letter", "-o", "out"], "-o DIR writes the cover letter too"),
     ],
 )
-def test_options_that_make_no_sense(known: None, options: list[str], message: str, capsys: Said) -> None:
+def test_options_that_make_no_sense(known: None, options: list[str], message: str, tool: Tool) -> None:
     assert known is None
-    assert main(["kernel", "patch", all_series()[0], *options]) == 2
-    assert message in capsys.readouterr().err
+    assert message in tool("kernel", "patch", all_series()[0], *options, status=2).err
 
 
 @pytest.mark.thorough

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,8 @@ from prologue.kernel_tree.patches import MODES, STEPS, load_patch
 from prologue.kernel_tree.source import KCONFIG, OPTION, KernelTree
 from prologue.kernel_tree.tree import install, uninstall
 from tests.kernel_tree.test_check import PADS
+from tests.support.tool import Tool
 from tests.support.trees import SOURCES, fingerprint, untouched
-
-Said = pytest.CaptureFixture[str]
 
 
 def kernel(*arguments: object) -> int:
@@ -54,12 +52,10 @@ def test_there_and_back(every_tree: Path) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("there", "wanted"), [("boot", "build"), ("build", "boot")], ids=["boot first", "build first"])
-def test_one_mode_at_a_time(every_tree: Path, there: str, wanted: str, capsys: Said) -> None:
+def test_one_mode_at_a_time(every_tree: Path, there: str, wanted: str, tool: Tool) -> None:
     assert kernel("install", every_tree, "--mode", there) == 0
     state = untouched(every_tree)
-    capsys.readouterr()
-    assert kernel("install", every_tree, "--mode", wanted) == 2
-    message = capsys.readouterr().err
+    message = tool("kernel", "install", every_tree, "--mode", wanted, status=2).err
     assert f"has the patch of mode {there}, not {wanted}; nothing was changed: " in message
     assert f"prologue kernel install --uninstall {every_tree}" in message
     assert message.count("\n") == 1
@@ -77,43 +73,36 @@ def test_what_is_left_of_the_whole_series_is_no_boot_mode(tree: Path, tmp_path: 
     assert [step.path for step in install(tree).steps] == [KCONFIG]
 
 
-def test_words_of_its_own(tree: Path, capsys: Said) -> None:
-    assert kernel("install", tree, "--mode", "boot", "--uninstall") == 2
-    assert "leave out --mode" in capsys.readouterr().err
-    assert kernel("install", tree, "--mode", "boot") == 0
-    out = capsys.readouterr().out
+def test_words_of_its_own(tree: Path, tool: Tool) -> None:
+    assert "leave out --mode" in tool("kernel", "install", tree, "--mode", "boot", "--uninstall", status=2).err
+    out = tool("kernel", "install", tree, "--mode", "boot").out
     assert ", mode boot\n" in out
     assert "next: build as always, then:\n" in out
     assert OPTION not in out
-    assert kernel("check", tree, "--json") == 1
-    data = json.loads(capsys.readouterr().out)
+    data = tool("kernel", "check", tree, "--json", status=1).json
     assert [(row["name"], row["status"]) for row in data["checks"]] == [("patch", "ok"), ("vmlinux", "no")]
     assert data["checks"][0]["mode"] == "boot"
     series = KernelTree(tree).series
     assert data["checks"][0]["message"].startswith(f"installed ({series}, mode boot, ")
 
 
-def test_nothing_is_said_of_processed_modules_where_none_are(tree: Path, capsys: Said) -> None:
+def test_nothing_is_said_of_processed_modules_where_none_are(tree: Path, tool: Tool) -> None:
     """Clang 21 with CALL_OPS: the whole series accepts its MOVs; the boot mode takes no processed module."""
     (tree / ".config").write_text(f"{PADS}CONFIG_CLANG_VERSION=210102\n")
     warning = "ftrace_call_adjust() would warn"
-    assert kernel("check", tree) == 1
-    assert warning in capsys.readouterr().out
+    assert warning in tool("kernel", "check", tree, status=1).out
     install(tree, mode="boot")
-    assert kernel("check", tree) == 1
-    assert warning not in capsys.readouterr().out
+    assert warning not in tool("kernel", "check", tree, status=1).out
 
 
 @pytest.mark.parametrize("series", SOURCES)
-def test_the_letter(series: str, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+def test_the_letter(series: str, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     for name in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{name}_NAME", "A Tester")
         monkeypatch.setenv(f"GIT_{name}_EMAIL", "tester@example.org")
-    assert kernel("patch", series, "--mode", "boot", "--cover-letter") == 0
-    letter = capsys.readouterr().out
+    letter = tool("kernel", "patch", series, "--mode", "boot", "--cover-letter").out
     assert "[PATCH 0/3] arm64: ftrace: make all callsites in one loop at boot" in letter
     assert f"\nMade on Linux {series}." in letter
     assert "build" not in letter
-    assert kernel("patch", series, "--mode", "boot") == 0
-    mails = capsys.readouterr().out
+    mails = tool("kernel", "patch", series, "--mode", "boot").out
     assert mails.count("\nSubject: [PATCH ") == 3

@@ -17,11 +17,11 @@ from prologue.kernel_tree.patches import STANDALONE, all_series, load_patch, loa
 from prologue.kernel_tree.tree import install
 from tests.kernel_tree.test_mail import TESTER, known, mbox  # noqa: F401 - a fixture is used by its name
 from tests.support.needs import needs_tools
+from tests.support.tool import Tool
 from tests.support.trees import SOURCES, fingerprint, git, needs_source_files, repository
 
 PACKAGES: Final = {**SOURCES, "7.3": ("trixie-backports", "linux-source-7.3")}
 ALL: Final = [(name, release) for name in STANDALONE for release in standalone_releases(name)]
-Said = pytest.CaptureFixture[str]
 
 
 def needs_tree(release: str, tmp_path: Path) -> Path:
@@ -139,15 +139,13 @@ def test_the_command(release: str, tmp_path: Path, capfdbinary: pytest.CaptureFi
 
 
 @pytest.mark.usefixtures("known")
-def test_a_directory(tmp_path: Path, capsys: Said) -> None:
+def test_a_directory(tmp_path: Path, tool: Tool) -> None:
     out = tmp_path / "out"
-    assert main(["kernel", "patch", "--series", "relocations", "7.2", "-o", str(out)]) == 0
-    said = capsys.readouterr()
+    said = tool("kernel", "patch", "--series", "relocations", "7.2", "-o", out)
     (mail,) = patch_mails(load_standalone("relocations", "7.2"), TESTER)
     assert (said.out, said.err) == (f"{out / mail.name}\n", "")
     assert [(path.name, path.read_bytes()) for path in out.iterdir()] == [(mail.name, mail.text)]
-    assert main(["kernel", "patch", "--series", "init-mem", "7.2", "-o", str(out)]) == 2
-    assert "has patches already" in capsys.readouterr().err
+    assert "has patches already" in tool("kernel", "patch", "--series", "init-mem", "7.2", "-o", out, status=2).err
 
 
 @pytest.mark.usefixtures("known")
@@ -168,12 +166,8 @@ def test_a_directory(tmp_path: Path, capsys: Said) -> None:
         (["--series", "", "7.2"], "invalid choice: ''"),
     ],
 )
-def test_words_that_make_no_sense(words: list[str], message: str, capsys: Said) -> None:
-    try:
-        status = main(["kernel", "patch", *words])
-    except SystemExit as stop:  # argparse
-        status = int(str(stop.code))
-    said = capsys.readouterr()
-    assert (status, said.out) == (2, "")
+def test_words_that_make_no_sense(words: list[str], message: str, tool: Tool) -> None:
+    said = tool("kernel", "patch", *words, status=2)
+    assert said.out == ""
     assert message in said.err
     assert re.fullmatch(r"prologue.*: .+\n", said.err.splitlines(keepends=True)[-1])

@@ -12,7 +12,7 @@ from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.rules.fixture import process
 from tests.support.built import Mini
-from tests.support.elf_edit import ElfEdit
+from tests.support.elf_edit import edit
 from tests.trace.made import MadeKernel
 
 
@@ -53,9 +53,8 @@ def test_an_output_is_named_once(mini: Mini, tmp_path: Path) -> None:
 def test_a_file_that_changed_is_refused(mini: Mini) -> None:
     path = mini(Spec(form="relr"))
     plan = prologue.make_plan(path)
-    elf = ElfEdit(path)
-    elf.set_word(elf.value("work_leaf"), 0xD4200000)
-    elf.save(path)
+    with edit(path) as elf:
+        elf.set_word(elf.value("work_leaf"), 0xD4200000)
     with pytest.raises(prologue.RefusedError, match="another tool wrote"):
         prologue.write(plan, in_place=True)
     with pytest.raises(prologue.RefusedError, match="PL201"):

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 import prologue
-from prologue.cli.main import main
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.rules.fixture import process
 from tests.support.built import Mini
-from tests.support.elf_edit import NOP, ElfEdit
+from tests.support.elf_edit import NOP, edit
+from tests.support.tool import Tool
 
 
-def test_findings_are_those_of_the_command(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_findings_are_those_of_the_command(mini: Mini, tool: Tool) -> None:
     path = process(mini(Spec(form="relr")))
-    elf = ElfEdit(path)
-    elf.set_word(elf.value("work_leaf"), NOP)
-    elf.save(path)
-    capsys.readouterr()
-    assert main(["verify", "--no-config", "--json", str(path)]) == 1
-    expected = [finding["code"] for finding in json.loads(capsys.readouterr().out)["findings"]]
+    with edit(path) as elf:
+        elf.set_word(elf.value("work_leaf"), NOP)
+    expected = [finding["code"] for finding in tool("verify", "--no-config", "--json", path, status=1).json["findings"]]
     for file in (path, prologue.open(path)):
         verified = prologue.verify(file)
         assert not verified.passed

@@ -29,8 +29,9 @@ from prologue.plan.edits import PatchPlan
 from prologue.rules.engine import ApprovedPlan, approve
 from tests.mini_kernel.build import Spec
 from tests.support.cases import one_quick
-from tests.support.elf_edit import NOP, ElfEdit
+from tests.support.elf_edit import NOP, edit
 from tests.support.needs import missing
+from tests.support.tool import Tool
 
 Mini = Callable[[Spec], Path]
 Writer = Callable[[int, I64, U64, int], None]
@@ -41,24 +42,23 @@ def vmlinux(mini: Mini) -> Path:
     return mini(Spec())
 
 
-def expect_refusal(vmlinux: Path, message: str, capsys: pytest.CaptureFixture[str], *options: str) -> None:
+def expect_refusal(vmlinux: Path, message: str, tool: Tool, *options: str) -> None:
     before, listing = vmlinux.read_bytes(), sorted(vmlinux.parent.iterdir())
-    assert main(["patch", str(vmlinux), *options]) == 2
-    assert message in capsys.readouterr().err
+    assert message in tool("patch", vmlinux, *options, status=2).err
     assert vmlinux.read_bytes() == before
     assert sorted(vmlinux.parent.iterdir()) == listing
 
 
-def test_output_is_input(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    expect_refusal(vmlinux, "is the input", capsys, "-o", str(vmlinux))
+def test_output_is_input(vmlinux: Path, tool: Tool) -> None:
+    expect_refusal(vmlinux, "is the input", tool, "-o", str(vmlinux))
 
 
-def test_output_directory_is_missing(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    expect_refusal(vmlinux, "No such file or directory", capsys, "-o", str(vmlinux.parent / "no" / "out"))
+def test_output_directory_is_missing(vmlinux: Path, tool: Tool) -> None:
+    expect_refusal(vmlinux, "No such file or directory", tool, "-o", str(vmlinux.parent / "no" / "out"))
 
 
 @pytest.mark.parametrize("kind", ["directory", "fifo", "symlink", "dangling", "hard link", "read-only"])
-def test_output_that_must_not_be_replaced(vmlinux: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_that_must_not_be_replaced(vmlinux: Path, kind: str, tool: Tool) -> None:
     out, other = vmlinux.with_name("out"), vmlinux.with_name("other")
     other.write_text("precious")
     if kind == "directory":
@@ -74,12 +74,12 @@ def test_output_that_must_not_be_replaced(vmlinux: Path, kind: str, capsys: pyte
         out.chmod(0o444)
     words = {"directory": "not a regular file", "fifo": "not a regular file", "hard link": "hard links"}
     words |= {"read-only": "read-only"}
-    expect_refusal(vmlinux, words.get(kind, "symbolic link"), capsys, "-o", str(out))
+    expect_refusal(vmlinux, words.get(kind, "symbolic link"), tool, "-o", str(out))
     assert other.read_text() == "precious"
 
 
 @pytest.mark.parametrize("kind", ["symlink", "hard link", "read-only"])
-def test_in_place_needs_a_plain_file(vmlinux: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_in_place_needs_a_plain_file(vmlinux: Path, kind: str, tool: Tool) -> None:
     target = vmlinux
     if kind == "symlink":
         target = vmlinux.with_name("link")
@@ -89,17 +89,17 @@ def test_in_place_needs_a_plain_file(vmlinux: Path, kind: str, capsys: pytest.Ca
     else:
         vmlinux.chmod(0o444)
     word = {"symlink": "symbolic link", "hard link": "2 hard links", "read-only": "read-only (mode 0444)"}[kind]
-    expect_refusal(target, word, capsys, "--in-place")
+    expect_refusal(target, word, tool, "--in-place")
 
 
-def test_unwritable_directory(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unwritable_directory(vmlinux: Path, tool: Tool) -> None:
     if os.geteuid() == 0:
         # root may write anywhere; /proc refuses even root.
-        expect_refusal(vmlinux, "cannot be created", capsys, "-o", "/proc/out")
+        expect_refusal(vmlinux, "cannot be created", tool, "-o", "/proc/out")
         return
     closed = vmlinux.parent / "closed"
     closed.mkdir(mode=0o555)
-    expect_refusal(vmlinux, "cannot be created", capsys, "-o", str(closed / "out"))
+    expect_refusal(vmlinux, "cannot be created", tool, "-o", str(closed / "out"))
 
 
 @pytest.fixture
@@ -118,18 +118,17 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(mount)], check=True)
 
 
-def test_full_disk(vmlinux: Path, small_disk: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    expect_refusal(vmlinux, "No space left on device", capsys, "-o", str(small_disk / "out"))
-    assert main(["image", str(vmlinux), "-o", str(small_disk / "Image")]) == 2
-    assert "No space left on device" in capsys.readouterr().err
+def test_full_disk(vmlinux: Path, small_disk: Path, tool: Tool) -> None:
+    expect_refusal(vmlinux, "No space left on device", tool, "-o", str(small_disk / "out"))
+    assert "No space left on device" in tool("image", vmlinux, "-o", small_disk / "Image", status=2).err
     assert list(small_disk.iterdir()) == []
 
 
-def test_the_second_of_two_refuses(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_second_of_two_refuses(vmlinux: Path, tool: Tool) -> None:
     with vmlinux.open("rb") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
-        expect_refusal(vmlinux, "another prologue is working on this file", capsys, "--in-place")
-        expect_refusal(vmlinux, "another prologue is working on this file", capsys, "-o", str(vmlinux.with_name("out")))
+        expect_refusal(vmlinux, "another prologue is working on this file", tool, "--in-place")
+        expect_refusal(vmlinux, "another prologue is working on this file", tool, "-o", str(vmlinux.with_name("out")))
     assert main(["patch", str(vmlinux), "--in-place"]) == 0
 
 
@@ -192,15 +191,15 @@ def a_record_more(write: Writer, fd: int, offsets: I64, words: U64, width: int) 
     ],
 )
 def test_what_does_not_read_back_is_our_failure(
-    mini: Mini, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *,
+    mini: Mini, monkeypatch: pytest.MonkeyPatch, tool: Tool, *,
     spoil: Callable[..., None], where: str, contract: str,
 ) -> None:  # fmt: skip
     vmlinux = mini(Spec(contract=contract))  # type: ignore[arg-type]  # parametrize loses the literals
     monkeypatch.setattr("prologue.patching.apply.write_words", partial(spoil, write_words))
     listing = sorted(vmlinux.parent.iterdir())
     there = ["--in-place"] if where == "in place" else ["-o", str(vmlinux.with_name("out"))]
-    assert main(["patch", str(vmlinux), "--contract", contract, "--no-reread", *there]) == 3
-    assert re.search("does not read back|bytes, expected", capsys.readouterr().err)
+    said = tool("patch", vmlinux, "--contract", contract, "--no-reread", *there, status=3).err
+    assert re.search("does not read back|bytes, expected", said)
     assert sorted(vmlinux.parent.iterdir()) == listing  # a copy never gets its name
 
 
@@ -209,7 +208,7 @@ def test_what_does_not_read_back_is_our_failure(
     [("native", "site"), ("native", "record"), ("native", "marker"), ("stock", "site"), ("stock", "init")],
 )
 def test_a_plan_that_misses_something_is_found_out(
-    mini: Mini, kind: str, contract: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    mini: Mini, kind: str, contract: str, tool: Tool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The check knows what processed means, and does not take the plan's word for it."""
 
@@ -221,33 +220,29 @@ def test_a_plan_that_misses_something_is_found_out(
     assert build_plan(Kernel(vmlinux), contract).count(kind)  # type: ignore[arg-type]
     monkeypatch.setattr("prologue.patching.patch.build_plan", shorter)
     out = vmlinux.with_name("out")
-    assert main(["patch", str(vmlinux), "--contract", contract, "--no-reread", "-o", str(out)]) == 3
-    assert "does not read back" in capsys.readouterr().err
+    said = tool("patch", vmlinux, "--contract", contract, "--no-reread", "-o", out, status=3).err
+    assert "does not read back" in said
     assert not out.exists()
 
 
-def test_lief_disagreeing_is_our_failure(
-    vmlinux: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lief_disagreeing_is_our_failure(vmlinux: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     def only_before(path: Path, *, processed: bool, moved: bool) -> RereadRecords:
         return RereadRecords((1,), (2,)) if processed else reread(path, processed=processed, moved=moved)
 
     monkeypatch.setattr("prologue.patching.reread.vmlinux.reread", only_before)
-    assert main(["patch", str(vmlinux), "-o", str(vmlinux.with_name("out"))]) == 3
-    assert "LIEF reads other records" in capsys.readouterr().err
+    assert "LIEF reads other records" in tool("patch", vmlinux, "-o", vmlinux.with_name("out"), status=3).err
     assert not vmlinux.with_name("out").exists()
 
 
 @pytest.mark.parametrize("where", ["in place", "a copy"])
 def test_a_file_that_lief_reads_in_another_way_is_refused(
-    vmlinux: Path, where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    vmlinux: Path, where: str, monkeypatch: pytest.MonkeyPatch, tool: Tool
 ) -> None:
     """Before it is written, and as a fault of the file: no bug in the writer made it so."""
     monkeypatch.setattr("prologue.patching.reread.vmlinux.reread", lambda *_, **__: RereadRecords((1,), (2,)))
     before, listing = vmlinux.read_bytes(), sorted(vmlinux.parent.iterdir())
     there = ["--in-place", "--reread"] if where == "in place" else ["-o", str(vmlinux.with_name("out"))]
-    assert main(["patch", str(vmlinux), *there]) == 2
-    assert "read this file differently (LIEF reads other records" in capsys.readouterr().err
+    assert "read this file differently (LIEF reads other records" in tool("patch", vmlinux, *there, status=2).err
     assert vmlinux.read_bytes() == before
     assert sorted(vmlinux.parent.iterdir()) == listing
 
@@ -268,9 +263,8 @@ def test_only_approved_plans_are_written(vmlinux: Path) -> None:
 def test_a_word_that_changed_since_planning_stops_everything(vmlinux: Path) -> None:
     kernel = Kernel(vmlinux)
     approved = approve(kernel, build_plan(kernel, "native"))
-    elf = ElfEdit(vmlinux)
-    elf.set_word(elf.value("work_leaf"), 0xD2800000)
-    elf.save(vmlinux)
+    with edit(vmlinux) as elf:
+        elf.set_word(elf.value("work_leaf"), 0xD2800000)
     before = vmlinux.read_bytes()
     with pytest.raises(Exception, match=r"work_leaf .*found d2800000, .*nothing was written: link again"):
         apply_in_place(approved)
@@ -284,11 +278,10 @@ def test_every_interrupted_state_is_unfinished_and_is_finished(mini: Mini, layou
     """Write the plan's words one by one: each state between says PL202, and a rerun ends in the same bytes."""
     spec = Spec(layout=layout, form=form)  # type: ignore[arg-type]  # parametrize loses the literals
     vmlinux = mini(spec)
-    elf = ElfEdit(vmlinux)
     # A function may begin with a NOP of its own (a jump label): then its moved record looks much like an unmoved one.
-    for slot in elf.live_slots()[:3]:
-        elf.set_word(elf.first_slot(slot, call_ops=layout == "4,2") + 8, NOP)
-    elf.save(vmlinux)
+    with edit(vmlinux) as elf:
+        for slot in elf.live_slots()[:3]:
+            elf.set_word(elf.first_slot(slot, call_ops=layout == "4,2") + 8, NOP)
     original = bytearray(vmlinux.read_bytes())
     plan = build_plan(Kernel(vmlinux), "native")
     assert main(["patch", str(vmlinux), "--in-place"]) == 0

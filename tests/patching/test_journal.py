@@ -27,6 +27,7 @@ from tests.mini_kernel.build import Form, Spec
 from tests.support.cases import one_quick, one_tested
 from tests.support.elf_edit import edit
 from tests.support.full_disk import room_for
+from tests.support.tool import Tool
 
 Mini = Callable[[Spec], Path]
 
@@ -94,16 +95,13 @@ def test_a_kill_at_any_write_leaves_what_can_be_finished_and_undone(mini: Mini, 
             assert in_tree(vmlinux) == [vmlinux.name]
 
 
-def test_an_unfinished_file_is_pl202_and_nothing_else(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unfinished_file_is_pl202_and_nothing_else(vmlinux: Path, tool: Tool) -> None:
     assert interrupted(vmlinux, 20)
-    capsys.readouterr()
-    assert main(["verify", str(vmlinux)]) == 1
-    said = capsys.readouterr().out
+    said = tool("verify", vmlinux, status=1).out
     assert said.count("PL202") == 1
     assert "PL" not in said.replace("PL202", "")
     assert "journal" in said
-    assert main(["scan", str(vmlinux)]) == 0
-    assert "unfinished" in capsys.readouterr().out
+    assert "unfinished" in tool("scan", vmlinux).out
 
 
 def test_killed_before_the_first_write(vmlinux: Path) -> None:
@@ -202,37 +200,33 @@ def gone(journal: Path) -> None:
 )
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_bad_journal_is_refused_and_nothing_is_written(
-    vmlinux: Path, spoil: Callable[[Path], None], capsys: pytest.CaptureFixture[str], *, reverse: bool
+    vmlinux: Path, spoil: Callable[[Path], None], tool: Tool, *, reverse: bool
 ) -> None:
     assert interrupted(vmlinux, 30)
     spoil(journal_of(vmlinux))
     before = vmlinux.read_bytes()
-    capsys.readouterr()
-    assert main(["patch", str(vmlinux), "--in-place", *(["--reverse"] if reverse else [])]) == 2
-    said = capsys.readouterr().err
+    said = tool("patch", vmlinux, "--in-place", *(["--reverse"] if reverse else []), status=2).err
     assert "again" in said
     assert said.count("\n") == 1
     assert vmlinux.read_bytes() == before
 
 
-def test_a_word_that_another_tool_wrote_meanwhile_stops_the_rest(
-    vmlinux: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_word_that_another_tool_wrote_meanwhile_stops_the_rest(vmlinux: Path, tool: Tool) -> None:
     assert interrupted(vmlinux, 30)
     with edit(vmlinux) as elf:
         elf.set_quad(elf.value("__start_mcount_loc") + 16, 0x1234567)
     before = vmlinux.read_bytes()
-    assert main(["patch", str(vmlinux), "--in-place"]) == 2
-    assert "which another tool wrote; nothing was written: link again" in capsys.readouterr().err
+    said = tool("patch", vmlinux, "--in-place", status=2).err
+    assert "which another tool wrote; nothing was written: link again" in said
     assert vmlinux.read_bytes() == before
 
 
-def test_the_journal_cannot_be_written(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_journal_cannot_be_written(vmlinux: Path, tool: Tool) -> None:
     """A directory of that name; in a directory that must not be written the same happens."""
     journal_of(vmlinux).mkdir()
     before = vmlinux.read_bytes()
-    assert main(["patch", str(vmlinux), "--in-place"]) == 2
-    assert "it is needed to write in place: write a copy instead (-o)" in capsys.readouterr().err
+    said = tool("patch", vmlinux, "--in-place", status=2).err
+    assert "it is needed to write in place: write a copy instead (-o)" in said
     assert vmlinux.read_bytes() == before
 
 
@@ -275,12 +269,12 @@ def test_sigkill(mini: Mini, form: Form, run: int) -> None:
     assert in_tree(vmlinux) == [vmlinux.name]
 
 
-def test_a_full_disk_leaves_the_file_as_it_was(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_disk_leaves_the_file_as_it_was(vmlinux: Path, tool: Tool) -> None:
     """A limit of file sizes stands for it: the journal is new, and the words of the file are there already."""
     before = vmlinux.read_bytes()
     with room_for(256):
-        assert main(["patch", str(vmlinux), "--in-place"]) == 2
-    assert "journal: cannot be written: File too large" in capsys.readouterr().err
+        said = tool("patch", vmlinux, "--in-place", status=2).err
+    assert "journal: cannot be written: File too large" in said
     assert vmlinux.read_bytes() == before
     assert in_tree(vmlinux) == [vmlinux.name]
 

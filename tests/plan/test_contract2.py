@@ -27,6 +27,7 @@ from tests.support.cases import one_quick
 from tests.support.compare import addresses
 from tests.support.elf_edit import ElfEdit, edit
 from tests.support.needs import needs_common_tools, needs_kernel
+from tests.support.tool import Tool
 
 SLIDE: Final = 0x123456600000
 FORMS: Final = ("rela", "relr", "rela-applied")
@@ -122,7 +123,7 @@ def test_records_in_any_order_are_sorted_and_go_back(mini: Mini, form: Form, *, 
     assert vmlinux.read_bytes() == linked
 
 
-def test_the_plan_of_another_file_undoes_nothing(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_plan_of_another_file_undoes_nothing(mini: Mini, tool: Tool) -> None:
     weak = mini(Spec(marker=2, form="relr", plain=True, weak=True))
     other = Path(shutil.copy(weak, weak.with_name("other")))
     vmlinux = shuffled(mini(Spec(marker=2, form="relr", plain=True)), 1)
@@ -136,27 +137,24 @@ def test_the_plan_of_another_file_undoes_nothing(mini: Mini, capsys: pytest.Capt
             row = data["stages"][1]["edits"][2]
             row[1 if spoil[0] == "offset" else 2] = spoil[1]
             plan.write_text(json.dumps(data))
-        capsys.readouterr()
-        assert main(["patch", str(vmlinux), "--in-place", "--reverse", str(plan)]) == 2
-        assert "the plan was made for another file, or edited since" in capsys.readouterr().err
+        said = tool("patch", vmlinux, "--in-place", "--reverse", plan, status=2).err
+        assert "the plan was made for another file, or edited since" in said
         assert vmlinux.read_bytes() == before
 
 
 @pytest.mark.parametrize("width", ["x", 3, 0, None, [8]])
-def test_a_plan_with_a_width_that_no_word_has(mini: Mini, width: object, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_with_a_width_that_no_word_has(mini: Mini, width: object, tool: Tool) -> None:
     vmlinux = mini(Spec(marker=2, form="relr"))
     plan = vmlinux.with_name("plan")
     assert main(["patch", str(vmlinux), "--in-place", "--save-plan", str(plan)]) == 0
     data, before = json.loads(plan.read_text()), vmlinux.read_bytes()
     data["stages"][1]["width"] = width
     plan.write_text(json.dumps(data))
-    capsys.readouterr()
-    assert main(["patch", str(vmlinux), "--in-place", "--reverse", str(plan)]) == 2
-    assert "not a plan that prologue saved" in capsys.readouterr().err
+    assert "not a plan that prologue saved" in tool("patch", vmlinux, "--in-place", "--reverse", plan, status=2).err
     assert vmlinux.read_bytes() == before
 
 
-def test_relocations_that_are_no_run_need_the_saved_plan(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_relocations_that_are_no_run_need_the_saved_plan(mini: Mini, tool: Tool) -> None:
     """Two entries of .rela.dyn exchanged, one of a record and another."""
     vmlinux = mini(Spec(marker=2, form="rela", zeros=True))
     with edit(vmlinux) as elf:
@@ -171,15 +169,13 @@ def test_relocations_that_are_no_run_need_the_saved_plan(mini: Mini, capsys: pyt
     assert marker is not None
     assert (marker.first, marker.extent) == (0, 0)
     assert main(["verify", str(vmlinux)]) == 0
-    capsys.readouterr()
-    assert main(["patch", str(vmlinux), "--in-place", "--reverse"]) == 2
-    assert "--reverse PLAN" in capsys.readouterr().err
+    assert "--reverse PLAN" in tool("patch", vmlinux, "--in-place", "--reverse", status=2).err
     assert main(["patch", str(vmlinux), "--in-place", "--reverse", str(plan)]) == 0
     assert vmlinux.read_bytes() == linked
 
 
 @pytest.mark.parametrize("form", one_quick(*FORMS, "static"))
-def test_scan_variant_and_image(mini: Mini, form: Form, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scan_variant_and_image(mini: Mini, form: Form, tool: Tool) -> None:
     vmlinux = mini(Spec(marker=2, form=form))
     image, build, boot = (vmlinux.with_name(name) for name in ("Image", "build", "boot"))
     assert main(["variant", str(vmlinux), "--kind", "build", "-o", str(build)]) == 0
@@ -187,19 +183,14 @@ def test_scan_variant_and_image(mini: Mini, form: Form, capsys: pytest.CaptureFi
     assert boot.read_bytes() == vmlinux.read_bytes()
     before = vmlinux.with_name("before")
     shutil.copy(vmlinux, before)
-    capsys.readouterr()
-    assert main(["patch", str(vmlinux), "--in-place"]) == 0
-    assert "marker version 2" in capsys.readouterr().out
+    assert "marker version 2" in tool("patch", vmlinux, "--in-place").out
     assert build.read_bytes() == vmlinux.read_bytes()
     assert main(["image", str(vmlinux), "-o", str(image)]) == 0
     assert main(["verify", str(vmlinux), "--image", str(image), "--against", str(before)]) == 0
     assert main(["verify", str(before), "--image", str(image), "--select", "PL404"]) == 1
-    capsys.readouterr()
-    assert main(["scan", str(vmlinux), "--json"]) == 0
-    (data,) = json.loads(capsys.readouterr().out)["files"]
+    (data,) = tool("scan", vmlinux, "--json").json["files"]
     assert (data["form"], data["marker"]["version"], data["state"], data["sites"]) == ("offsets", 2, "processed", 15)
-    assert main(["scan", str(vmlinux)]) == 0
-    said = capsys.readouterr().out
+    said = tool("scan", vmlinux).out
     assert "native (marker version 2: processed)" in said
     assert f"offsets, linked as {data['encoding']}" in said
     assert len(reread(vmlinux, moved=True).first_slots) == 15

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from prologue.report.alike import one_line_each
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.support.built import Mini
+from tests.support.tool import Tool
 
 MANY = 12
 
@@ -28,26 +28,21 @@ def modules(mini: Mini, tmp_path: Path) -> Path:
 
 
 @pytest.mark.thorough
-def test_one_refusal_of_many_modules(modules: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify", str(modules), "--release"]) == 1
-    lines = capsys.readouterr().out.splitlines()
+def test_one_refusal_of_many_modules(modules: Path, tool: Tool) -> None:
+    lines = tool("verify", modules, "--release", status=1).out.splitlines()
     assert lines[0] == f"{MANY} files (00.ko, 01.ko, 02.ko, ...): GATE release-gate (fatal): 1"
     assert len(lines) == 4
     assert lines[-1].startswith(f"{MANY} files: {MANY} fatal (")
-    assert main(["verify", str(modules), "--release", "--json"]) == 1
-    data = json.loads(capsys.readouterr().out)
+    data = tool("verify", modules, "--release", "--json", status=1).json
     assert len({finding["file"] for finding in data["findings"]}) == MANY
-    assert main(["verify", str(modules), "--release", "--format", "sarif"]) == 1
-    results = json.loads(capsys.readouterr().out)["runs"][0]["results"]
+    results = tool("verify", modules, "--release", "--format", "sarif", status=1).json["runs"][0]["results"]
     assert len({str(result["locations"]) for result in results}) == MANY
 
 
 @pytest.mark.thorough
-def test_one_reason_why_many_could_not_be_verified(
-    modules: Path, mini: Mini, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["verify", str(mini(Spec(layout="4,2"))), str(modules)]) == 2
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("could not be verified")]
+def test_one_reason_why_many_could_not_be_verified(modules: Path, mini: Mini, tool: Tool) -> None:
+    said = tool("verify", mini(Spec(layout="4,2")), modules, status=2).out
+    (line,) = [line for line in said.splitlines() if line.startswith("could not be verified")]
     assert line.startswith(f"could not be verified: {MANY} files (00.ko, 01.ko, 02.ko, ...): layout 2, but ")
 
 

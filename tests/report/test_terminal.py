@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
 from tests.mini_kernel.build import Spec
+from tests.support.tool import Tool
 
 Mini = Callable[[Spec], Path]
-Said = pytest.CaptureFixture[str]
 
 
 def on_terminal(words: list[str], **settings: str) -> str:
@@ -63,29 +62,23 @@ def test_severities_are_in_colour(mini: Mini, words: list[str], settings: dict[s
     assert ("\x1b[" in shown) == colored
 
 
-def test_only_text_is_in_colour(mini: Mini, capsys: Said) -> None:
+def test_only_text_is_in_colour(mini: Mini, tool: Tool) -> None:
     vmlinux = str(mini(Spec()))
     for form in ("text", "sarif", "json"):
-        capsys.readouterr()
         options = ["--json"] if form == "json" else ["--format", form]
-        assert main(["--color", "always", "verify", vmlinux, "--require", "processed", *options]) == 1
-        assert ("\x1b[" in capsys.readouterr().out) == (form == "text")
+        said = tool("--color", "always", "verify", vmlinux, "--require", "processed", *options, status=1).out
+        assert ("\x1b[" in said) == (form == "text")
 
 
-def test_options_of_every_command_stand_anywhere(mini: Mini, capsys: Said) -> None:
+def test_options_of_every_command_stand_anywhere(mini: Mini, tool: Tool) -> None:
     vmlinux = str(mini(Spec()))
     for words in (["-v", "scan", vmlinux], ["scan", "-v", vmlinux], ["scan", vmlinux, "--verbose"]):
-        assert main(words) == 0
-        assert re.search(r"^note: prologue [\d.]+: [\d.]+ s, at most [\d,]+ MiB", capsys.readouterr().err, re.MULTILINE)
+        assert re.search(r"^note: prologue [\d.]+: [\d.]+ s, at most [\d,]+ MiB", tool(*words).err, re.MULTILINE)
     for words in (["-q", "image", vmlinux], ["image", vmlinux, "-q"]):
-        assert main([*words, "-o", f"{vmlinux}.Image"]) == 0
-        assert capsys.readouterr() == ("", "")
+        assert tool(*words, "-o", f"{vmlinux}.Image") == ("", "", 0)
     for words in (["--debug", "scan", "/absent"], ["scan", "/absent", "--debug"]):
-        assert main(words) == 2
-        assert "Traceback" in capsys.readouterr().err
+        assert "Traceback" in tool(*words, status=2).err
 
 
-def test_quiet_and_verbose_exclude_each_other(capsys: Said) -> None:
-    with pytest.raises(SystemExit):
-        main(["rules", "-q", "-v"])
-    assert "not allowed with" in capsys.readouterr().err
+def test_quiet_and_verbose_exclude_each_other(tool: Tool) -> None:
+    assert "not allowed with" in tool("rules", "-q", "-v", status=2).err

@@ -11,7 +11,7 @@ from prologue.kernel.kernel import Kernel
 from prologue.rules import pl107_records_unsorted as pl107
 from prologue.rules.base import Subject
 from tests.mini_kernel.build import Spec
-from tests.support.elf_edit import ElfEdit
+from tests.support.elf_edit import edit
 
 
 def ascending(values: list[int]) -> list[int]:
@@ -35,12 +35,11 @@ def test_a_zero_in_front(
 ) -> None:
     """scripts/sorttable puts zeros there, and so may damage in a table that nothing sorted."""
     path = mini(Spec())
-    elf = ElfEdit(path)
-    slots = elf.live_slots()
-    values = arrange(sorted(elf.record(slot) for slot in slots)[1:])
-    for slot, value in zip(slots, [0, *values], strict=True):
-        elf.set_record(slot, value)
-    elf.save(path)
+    with edit(path) as elf:
+        slots = elf.live_slots()
+        values = arrange(sorted(elf.record(slot) for slot in slots)[1:])
+        for slot, value in zip(slots, [0, *values], strict=True):
+            elf.set_record(slot, value)
     kernel = Kernel(path)
     assert len(list(pl107.check(Subject(kernel)))) == found
     assert kernel.sorts_at_build is is_sorted

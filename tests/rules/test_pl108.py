@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
 from tests.mini_kernel.build import Spec
 from tests.rules.pl108 import set_release
 from tests.support.built import Mini
 from tests.support.elf_edit import edit
 from tests.support.needs import needs_tools
+from tests.support.tool import Tool
 
 _SOURCE = (
     '.section .modinfo,"a"\n.asciz "name=half"\n.section .text.ftrace_trampoline,"ax"\n.byte 0\n'
@@ -24,7 +23,7 @@ _SOURCE = (
 
 @pytest.mark.parametrize(("release", "severity"), [("6.1.0", "fatal"), (None, "info"), ("6.15.0", None)])
 def test_the_kernel_that_was_given_decides(
-    mini: Mini, tmp_path: Path, release: str | None, severity: str | None, capsys: pytest.CaptureFixture[str]
+    mini: Mini, tmp_path: Path, release: str | None, severity: str | None, tool: Tool
 ) -> None:
     needs_tools("aarch64-linux-gnu-as")
     vmlinux, ko = mini(Spec(contract="stock")), tmp_path / "half.ko"
@@ -35,9 +34,8 @@ def test_the_kernel_that_was_given_decides(
     if release is None:
         vmlinux.write_bytes(vmlinux.read_bytes().replace(b"Linux version ", b"Another texts "))
     subprocess.run(["aarch64-linux-gnu-as", "-o", ko], input=_SOURCE, text=True, check=True)
-    capsys.readouterr()
-    assert main(["verify", str(ko), "--vmlinux", str(vmlinux), "--json"]) == (1 if severity == "fatal" else 0)
-    findings = [f for f in json.loads(capsys.readouterr().out)["findings"] if f["code"] == "PL108"]
+    document = tool("verify", ko, "--vmlinux", vmlinux, "--json", status=1 if severity == "fatal" else 0).json
+    findings = [f for f in document["findings"] if f["code"] == "PL108"]
     assert [finding["severity"] for finding in findings] == ([] if severity is None else [severity])
     assert all(("not known whether" in finding["message"]) == (severity == "info") for finding in findings)
     assert all(str(vmlinux) in finding["message"] for finding in findings)

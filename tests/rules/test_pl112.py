@@ -15,8 +15,9 @@ from prologue.rules.registry import RULES, find_rule
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.support.built import AnySpec, Mini
-from tests.support.elf_edit import MOV, ElfEdit
+from tests.support.elf_edit import MOV, edit
 from tests.support.needs import needs_tools
+from tests.support.tool import Tool
 
 RECORDS = "__patchable_function_entries"
 FLAGS = ["-O2", "-ffreestanding", "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fno-pie"]
@@ -86,12 +87,11 @@ def test_a_module_whose_table_was_removed(mini: Mini, spec: AnySpec, *, processe
 @pytest.mark.parametrize("kept", ["none", ".init.text"])
 def test_a_vmlinux_with_a_part_of_its_records(mini: Mini, kept: str) -> None:
     path = mini(Spec(form="static", contract="stock"))
-    elf = ElfEdit(path)
-    text = elf.elf.get_section_by_name(".text")
-    for slot in elf.live_slots():
-        if kept == "none" or text["sh_addr"] <= elf.record(slot) < text["sh_addr"] + text["sh_size"]:
-            elf.set_record(slot, 0)
-    elf.save(path)
+    with edit(path) as elf:
+        text = elf.elf.get_section_by_name(".text")
+        for slot in elf.live_slots():
+            if kept == "none" or text["sh_addr"] <= elf.record(slot) < text["sh_addr"] + text["sh_size"]:
+                elf.set_record(slot, 0)
     found = codes(path)
     assert list(found) in (["PL112"], ["PL108", "PL112"])
     assert ("records are zero" if kept == "none" else "have no record") in found["PL112"][0]
@@ -101,30 +101,27 @@ def test_a_vmlinux_with_a_part_of_its_records(mini: Mini, kept: str) -> None:
 def test_the_records_of_one_section_of_a_module(mini: Mini) -> None:
     """One function alone, whose section of records was left out."""
     path = mini(ModuleSpec(linked=False, compiler="clang"))
-    elf = ElfEdit(path)
-    sections = list(elf.elf.iter_sections())
-    index = next(k for k, s in enumerate(sections) if s.name == RECORDS)
-    start = elf.elf.header["e_shoff"] + 64 * index
-    elf.data[start : start + 4] = b"\0" * 4  # sh_name
-    elf.save(path)
+    with edit(path) as elf:
+        sections = list(elf.elf.iter_sections())
+        index = next(k for k, s in enumerate(sections) if s.name == RECORDS)
+        start = elf.elf.header["e_shoff"] + 64 * index
+        elf.data[start : start + 4] = b"\0" * 4  # sh_name
     assert f"1 in {sections[sections[index]['sh_link']].name})" in codes(path)["PL112"][0]
 
 
 @pytest.mark.parametrize("options", [(), ("-fpatchable-function-entry=0",), ("-fpatchable-function-entry=4,4",)])
-def test_no_dynamic_ftrace(tmp_path: Path, options: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_dynamic_ftrace(tmp_path: Path, options: tuple[str, ...], tool: Tool) -> None:
     """No pairs at entries; NOPs before functions, as kCFI pads them, are none."""
     path = without_records(compiled(tmp_path, *options))
     assert codes(path) == {}
-    assert main(["verify", str(path), "--ignore", "PL307"]) == 0
-    assert "no pairs at 4 function entries" in capsys.readouterr().out
+    assert "no pairs at 4 function entries" in tool("verify", path, "--ignore", "PL307").out
     assert main(["patch", str(path), "--in-place", "--contract", "native"]) == 0
 
 
 def test_one_lost_record_is_no_lost_table(mini: Mini) -> None:
     path = mini(Spec(form="static", zeros=True))
-    elf = ElfEdit(path)
-    elf.set_record(elf.slot_of("work_leaf"), 0)
-    elf.save(path)
+    with edit(path) as elf:
+        elf.set_record(elf.slot_of("work_leaf"), 0)
     assert "PL112" not in codes(path)
     assert len(codes(path)["PL206"]) == 1
 
@@ -132,9 +129,8 @@ def test_one_lost_record_is_no_lost_table(mini: Mini) -> None:
 def test_a_lost_mov_is_a_stray_mov_too(mini: Mini) -> None:
     """PL112 speaks of function entries; a MOV elsewhere is another finding."""
     path = mini(Spec(form="static", contract="stock"))
-    elf = ElfEdit(path)
-    elf.set_symbol("__stop_mcount_loc", value=elf.value("__start_mcount_loc"))
-    elf.set_word(elf.value("work_nested") + 16, MOV)
-    elf.set_word(elf.value("work_nested") + 20, 0xD503201F)
-    elf.save(path)
+    with edit(path) as elf:
+        elf.set_symbol("__stop_mcount_loc", value=elf.value("__start_mcount_loc"))
+        elf.set_word(elf.value("work_nested") + 16, MOV)
+        elf.set_word(elf.value("work_nested") + 20, 0xD503201F)
     assert {code: len(found) for code, found in codes(path).items()} == {"PL112": 1, "PL206": 1}

@@ -18,12 +18,11 @@ from tests.support.elf_edit import ElfEdit, edit
 
 
 def said(mini: Mini, field: int, change: int, rename: str = "") -> list[str]:
-    elf = ElfEdit(mini(Spec(labels=True)))
-    (entry,) = (section for section in open_binary(elf.path).image.sections if section.name == "__jump_table")
-    at = entry.offset + field
-    (distance,) = struct.unpack_from("<i", elf.data, at)
-    struct.pack_into("<i", elf.data, at, distance + change)
-    elf.save(elf.path)
+    with edit(mini(Spec(labels=True))) as elf:
+        (entry,) = (section for section in open_binary(elf.path).image.sections if section.name == "__jump_table")
+        at = entry.offset + field
+        (distance,) = struct.unpack_from("<i", elf.data, at)
+        struct.pack_into("<i", elf.data, at, distance + change)
     return [hit.message for hit in check(Subject(open_binary(elf.path)))]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,8 @@ from prologue.rules.engine import run_rules
 from prologue.rules.registry import find_rule
 from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
-from tests.support.elf_edit import ElfEdit
+from tests.support.elf_edit import ElfEdit, edit
+from tests.support.tool import Tool
 
 B_COND, UNALLOCATED = 0x54000040, 0x5503201F
 STP = 0xA9BF7BFD  # stp x29, x30, [sp, #-16]!
@@ -32,9 +32,8 @@ def test_a_changed_second_slot_is_an_edit_outside_of_the_plan(
     vmlinux = mini(Spec())
     before = tmp_path / "before"
     before.write_bytes(vmlinux.read_bytes())
-    elf = ElfEdit(vmlinux)
-    elf.set_word(elf.value("work_leaf") + 4, word)
-    elf.save(vmlinux)
+    with edit(vmlinux) as elf:
+        elf.set_word(elf.value("work_leaf") + 4, word)
     rules = tuple(find_rule(code) for code in ("PL308", "PL310", "PL403"))
     found = run_rules(Subject(Kernel(vmlinux), Kernel(before)), rules)
     assert {finding.code for finding in found} == expected
@@ -55,56 +54,45 @@ def test_the_mov_is_no_excuse_for_what_was_there_before(mini: Callable[[Spec], P
 @pytest.mark.thorough
 @pytest.mark.parametrize("ignored", [(), ("--ignore", "PL3")])
 def test_a_live_word_is_no_gap_in_the_account(
-    mini: Callable[[Spec], Path], tmp_path: Path, ignored: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    mini: Callable[[Spec], Path], tmp_path: Path, ignored: tuple[str, ...], tool: Tool
 ) -> None:
     """What a warning reports, or a rule that does not run, fails all the same."""
     vmlinux, before = mini(Spec(labels=True)), tmp_path / "before"
     before.write_bytes(vmlinux.read_bytes())
-    elf = ElfEdit(before)
-    elf.set_word(elf.value("label_user"), B_COND)
-    elf.save(before)
-    assert main(["verify", str(vmlinux), "--against", str(before), *ignored]) == 1
-    assert "PL403 edit-outside-plan (fatal): 1" in capsys.readouterr().out
+    with edit(before) as elf:
+        elf.set_word(elf.value("label_user"), B_COND)
+    assert "PL403 edit-outside-plan (fatal): 1" in tool("verify", vmlinux, "--against", before, *ignored, status=1).out
 
 
 @pytest.mark.parametrize("spec", [Spec(), Spec(marker=2)], ids=["version 1", "version 2"])
-def test_another_build_is_one_finding(
-    mini: Mini, tmp_path: Path, spec: Spec, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_build_is_one_finding(mini: Mini, tmp_path: Path, spec: Spec, tool: Tool) -> None:
     """What other rules compare word by word, or relocation by relocation, is of one link."""
     before = tmp_path / "before"
     before.write_bytes(mini(replace(spec, bti=True, labels=True)).read_bytes())
     vmlinux = mini(spec)
     assert main(["patch", str(vmlinux), "--in-place"]) == 0
-    capsys.readouterr()
-    assert main(["verify", str(vmlinux), "--against", str(before), "--json"]) == 1
-    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    (finding,) = tool("verify", vmlinux, "--against", before, "--json", status=1).json["findings"]
     assert (finding["code"], finding["follows_from"]) == ("PL403", [])
     assert finding["vaddr"] is None  # of the whole file: 0 is the address of nothing
 
 
-def test_another_kernel_is_named_by_its_release(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_kernel_is_named_by_its_release(mini: Mini, tmp_path: Path, tool: Tool) -> None:
     vmlinux, before = mini(Spec()), tmp_path / "before"
     before.write_bytes(vmlinux.read_bytes().replace(b"Linux version 6.12.0-mini", b"Linux version 6.12.9-mini"))
-    assert main(["verify", str(vmlinux), "--against", str(before)]) == 1
-    said = capsys.readouterr().out
+    said = tool("verify", vmlinux, "--against", before, status=1).out
     assert "PL403 edit-outside-plan (fatal): 1\n  (the file): another build: 6.12.0-mini, before 6.12.9-mini\n" in said
     assert "to do: compare with the file that this one was made from, of the same link" in said
 
 
 @pytest.mark.parametrize("harmed", [False, True])
-def test_before_and_after_exchanged_is_one_finding(
-    mini: Mini, tmp_path: Path, harmed: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_before_and_after_exchanged_is_one_finding(mini: Mini, tmp_path: Path, harmed: bool, tool: Tool) -> None:
     """Only if nothing else differs: then each difference is shown."""
     vmlinux, processed = mini(Spec()), tmp_path / "processed"
     assert main(["patch", str(vmlinux), "-o", str(processed)]) == 0
     if harmed:
-        elf = ElfEdit(vmlinux)
-        elf.set_word(elf.value("work_nested") + 16, UNALLOCATED)
-        elf.save(vmlinux)
-    capsys.readouterr()
-    assert main(["verify", str(vmlinux), "--against", str(processed), "--json"]) == 1
-    findings = [f for f in json.loads(capsys.readouterr().out)["findings"] if f["code"] == "PL403"]
+        with edit(vmlinux) as elf:
+            elf.set_word(elf.value("work_nested") + 16, UNALLOCATED)
+    document = tool("verify", vmlinux, "--against", processed, "--json", status=1).json
+    findings = [f for f in document["findings"] if f["code"] == "PL403"]
     assert (len(findings) > 1) is harmed
     assert any("this file is the one from before" in f["message"] for f in findings) is not harmed

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
 from tests.support.needs import needs_tools
+from tests.support.tool import Tool
 
 _SOURCE = (
     '.section .modinfo,"a"\n.asciz "vermagic=6.12.0 SMP aarch64"\n'
@@ -19,22 +18,18 @@ _SOURCE = (
 )
 
 
-def compared(tmp_path: Path, after: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+def compared(tmp_path: Path, after: str, tool: Tool) -> list[str]:
     needs_tools("aarch64-linux-gnu-as")
     for name, source in (("before.ko", _SOURCE), ("after.ko", after)):
         subprocess.run(["aarch64-linux-gnu-as", "-o", tmp_path / name], input=source, text=True, check=True)
     arguments = [str(tmp_path / "after.ko"), "--against", str(tmp_path / "before.ko"), "--select", "PL406", "--json"]
-    capsys.readouterr()
-    assert main(["verify", *arguments]) == 0
-    return [finding["code"] for finding in json.loads(capsys.readouterr().out)["findings"]]
+    return [finding["code"] for finding in tool("verify", *arguments).json["findings"]]
 
 
-def test_sections_of_one_name_that_are_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert compared(tmp_path, _SOURCE, capsys) == []
+def test_sections_of_one_name_that_are_the_same(tmp_path: Path, tool: Tool) -> None:
+    assert compared(tmp_path, _SOURCE, tool) == []
 
 
 @pytest.mark.parametrize(("old", "new"), [("f: nop", "f: isb"), ("g: nop", "g: isb"), ("nop\nnop\n", "nop\n")])
-def test_sections_of_one_name_of_which_one_differs(
-    tmp_path: Path, old: str, new: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert compared(tmp_path, _SOURCE.replace(old, new, 1), capsys) == ["PL406"]
+def test_sections_of_one_name_of_which_one_differs(tmp_path: Path, old: str, new: str, tool: Tool) -> None:
+    assert compared(tmp_path, _SOURCE.replace(old, new, 1), tool) == ["PL406"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Callable
 
@@ -14,6 +13,7 @@ from tests.mini_kernel.build import Form, Spec
 from tests.rules.fixture import process
 from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit, edit
+from tests.support.tool import Tool
 
 Change = Callable[[ElfEdit], None]
 
@@ -86,16 +86,13 @@ DAMAGE: dict[str, tuple[str, Form, Change]] = {
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", DAMAGE)
-def test_one_damage_has_one_root(mini: Mini, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_damage_has_one_root(mini: Mini, name: str, tool: Tool) -> None:
     code, form, change = DAMAGE[name]
     vmlinux = process(mini(Spec(marker=2, form=form)))
-    elf = ElfEdit(vmlinux)
-    change(elf)
-    elf.save(vmlinux)
+    with edit(vmlinux) as elf:
+        change(elf)
     before = vmlinux.read_bytes()
-    capsys.readouterr()
-    assert main(["verify", str(vmlinux), "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)["findings"]
+    found = tool("verify", vmlinux, "--json", status=1).json["findings"]
     assert {finding["code"] for finding in found if not finding["follows_from"]} == {code}, found
     assert main(["patch", str(vmlinux), "--in-place"]) == 2
     assert main(["patch", str(vmlinux), "--in-place", "--reverse"]) == 2
@@ -103,69 +100,55 @@ def test_one_damage_has_one_root(mini: Mini, name: str, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("name", ["flag set", "flag set, and a count", "MOV in all sites"])
-def test_an_unprocessed_kernel_with_a_wrong_marker(mini: Mini, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unprocessed_kernel_with_a_wrong_marker(mini: Mini, name: str, tool: Tool) -> None:
     vmlinux = mini(Spec(marker=2, form="relr"))
-    elf = ElfEdit(vmlinux)
-    if name == "MOV in all sites":
-        for slot in elf.live_slots():
-            elf.set_word(elf.record(slot), a64.MOV_X9_X30)
-    else:
-        marker(8, 1 << 32)(elf)
-        marker(16, 15 if "count" in name else 0)(elf)
-    elf.save(vmlinux)
-    capsys.readouterr()
-    assert main(["verify", str(vmlinux), "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)["findings"]
+    with edit(vmlinux) as elf:
+        if name == "MOV in all sites":
+            for slot in elf.live_slots():
+                elf.set_word(elf.record(slot), a64.MOV_X9_X30)
+        else:
+            marker(8, 1 << 32)(elf)
+            marker(16, 15 if "count" in name else 0)(elf)
+    found = tool("verify", vmlinux, "--json", status=1).json["findings"]
     assert "PL402" in {finding["code"] for finding in found}
     assert main(["patch", str(vmlinux), "--in-place"]) == 2
 
 
 @pytest.mark.parametrize("plain", [False, True], ids=["offsets", "sorted records"])
 @pytest.mark.parametrize("is_processed", [False, True])
-def test_a_flag_alone_has_one_root(
-    mini: Mini, capsys: pytest.CaptureFixture[str], *, is_processed: bool, plain: bool
-) -> None:
+def test_a_flag_alone_has_one_root(mini: Mini, tool: Tool, *, is_processed: bool, plain: bool) -> None:
     """The marker's other fields, and the words at the sites, say that the flag is wrong."""
     vmlinux = mini(Spec(marker=2, form="rela", plain=plain))
     elf = ElfEdit(process(vmlinux) if is_processed else vmlinux)
     marker(8, 1 << 32)(elf)
     elf.save(vmlinux)
-    capsys.readouterr()
-    assert main(["verify", str(vmlinux), "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)["findings"]
+    found = tool("verify", vmlinux, "--json", status=1).json["findings"]
     assert {finding["code"] for finding in found if not finding["follows_from"]} == {"PL402"}, found
     assert main(["patch", str(vmlinux), "--in-place"]) == 2
 
 
-def test_relr_across_two_records(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_relr_across_two_records(mini: Mini, tool: Tool) -> None:
     """RELR addresses need not be multiples of 8."""
     with edit(vmlinux := mini(Spec(marker=2, form="relr", plain=True))) as elf:
         relr_before_table(elf)
-    capsys.readouterr()
-    assert main(["verify", str(vmlinux), "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)["findings"]
+    found = tool("verify", vmlinux, "--json", status=1).json["findings"]
     assert {finding["code"] for finding in found if not finding["follows_from"]} == {"PL102"}
     assert main(["patch", str(vmlinux), "--in-place"]) == 2
 
 
-def test_version_1_in_the_place_of_version_2(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_1_in_the_place_of_version_2(mini: Mini, tool: Tool) -> None:
     """Undone as version 1, the file would keep the numbers of version 2."""
     with edit(vmlinux := process(mini(Spec(marker=2, form="rela", plain=True)))) as elf:
         marker(8, 1 ^ 2)(elf)
     before = vmlinux.read_bytes()
-    capsys.readouterr()
-    assert main(["verify", str(vmlinux), "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)["findings"]
+    found = tool("verify", vmlinux, "--json", status=1).json["findings"]
     assert {finding["code"] for finding in found} == {"PL402"}
     assert main(["patch", str(vmlinux), "--in-place", "--reverse"]) == 2
     assert vmlinux.read_bytes() == before
 
 
-def test_patch_names_the_rule_of_an_unprocessed_kernel(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+def test_patch_names_the_rule_of_an_unprocessed_kernel(mini: Mini, tool: Tool) -> None:
     vmlinux = mini(Spec(marker=2))
-    elf = ElfEdit(vmlinux)
-    elf.set_record(elf.slots()[3], elf.value("__start_mcount_loc"))
-    elf.save(vmlinux)
-    capsys.readouterr()
-    assert main(["patch", str(vmlinux), "--in-place"]) == 2
-    assert "PL105 record-outside-text" in capsys.readouterr().err
+    with edit(vmlinux) as elf:
+        elf.set_record(elf.slots()[3], elf.value("__start_mcount_loc"))
+    assert "PL105 record-outside-text" in tool("patch", vmlinux, "--in-place", status=2).err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -15,29 +14,24 @@ from prologue.rules.base import FINISH, INPUTS, SEVERITIES, Rule
 from prologue.rules.deciding import DECIDING
 from prologue.rules.registry import RULES
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import Arguments, Fixture, fixture_of
+from tests.rules.fixture import fixture_of
 from tests.support.built import Mini
-from tests.support.elf_edit import NOP, ElfEdit
+from tests.support.elf_edit import NOP, ElfEdit, edit
+from tests.support.tool import Tool
 
 TESTS = Path(__file__).parents[1]
 every_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 
 
-def report(fixture: Fixture, arguments: Arguments) -> int:
-    return main([*fixture.command, "--json", *map(str, arguments)])
-
-
 @pytest.mark.thorough
 @every_rule
-def test_the_fixture_fires_exactly_its_rule(mini: Mini, rule: Rule, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_fixture_fires_exactly_its_rule(mini: Mini, rule: Rule, tool: Tool) -> None:
     fixture = fixture_of(rule)
     arguments = fixture.broken(mini)
-    capsys.readouterr()
     status = (1 if rule.severity in ("fatal", "error") else 0) if fixture.status is None else fixture.status
-    assert report(fixture, arguments) == status
-    said = json.loads(capsys.readouterr().out)
-    assert {finding["code"] for finding in said["findings"]} == {rule.code}
-    finding = said["findings"][0]
+    findings = tool(*fixture.command, "--json", *arguments, status=status).json["findings"]
+    assert {finding["code"] for finding in findings} == {rule.code}
+    finding = findings[0]
     assert finding["slug"] == rule.slug
     assert finding["message"]
     assert finding["fix"] == (FINISH if fixture.finished else fixture.fix or rule.fix)
@@ -47,12 +41,10 @@ def test_the_fixture_fires_exactly_its_rule(mini: Mini, rule: Rule, capsys: pyte
 
 @pytest.mark.thorough
 @every_rule
-def test_the_twin_fires_nothing(mini: Mini, rule: Rule, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_twin_fires_nothing(mini: Mini, rule: Rule, tool: Tool) -> None:
     fixture = fixture_of(rule)
     arguments = fixture.healthy(mini)
-    capsys.readouterr()
-    assert report(fixture, arguments) == 0
-    assert json.loads(capsys.readouterr().out)["findings"] == []
+    assert tool(*fixture.command, "--json", *arguments).json["findings"] == []
 
 
 def _decides_writing(rule: Rule) -> bool:
@@ -79,37 +71,30 @@ def test_patch_refuses_what_is_broken_or_finishes_it(mini: Mini, rule: Rule) -> 
 
 
 @pytest.mark.parametrize("layout", ["2", "4,2"])
-def test_a_neutralised_init_without_prologues_is_fatal(
-    mini: Mini, layout: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_neutralised_init_without_prologues_is_fatal(mini: Mini, layout: str, tool: Tool) -> None:
     """Tracing such a kernel would lose LR in every function, so no gate may let it through."""
     vmlinux = mini(Spec(layout=layout, contract="stock"))  # type: ignore[arg-type]  # parametrize loses the literal
     sites = ElfEdit(vmlinux)
     places = [sites.first_slot(slot, call_ops=layout == "4,2") for slot in sites.live_slots()]
     assert main(["patch", str(vmlinux), "--in-place", "--contract", "stock"]) == 0
-    elf = ElfEdit(vmlinux)
-    for place in places:
-        elf.set_word(place, NOP)
-    elf.save(vmlinux)
-    capsys.readouterr()
-    assert main(["verify", str(vmlinux), "--json"]) == 1
-    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    with edit(vmlinux) as elf:
+        for place in places:
+            elf.set_word(place, NOP)
+    (finding,) = tool("verify", vmlinux, "--json", status=1).json["findings"]
     assert (finding["code"], finding["symbol"]) == ("PL202", "ftrace_init_nop")
     assert main(["patch", str(vmlinux), "--in-place", "--contract", "stock"]) == 2
 
 
 @pytest.mark.parametrize("layout", ["2", "4,2"])
-def test_a_moved_record_is_known_by_its_function(mini: Mini, layout: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_moved_record_is_known_by_its_function(mini: Mini, layout: str, tool: Tool) -> None:
     """Not by what comes after the pair: a body may begin with a NOP, a jump label for one."""
     vmlinux = mini(Spec(layout=layout))  # type: ignore[arg-type]  # parametrize loses the literal
-    elf = ElfEdit(vmlinux)
-    start = elf.value("work_leaf")
-    slot = next(s for s in elf.live_slots() if elf.first_slot(s, call_ops=layout == "4,2") == start)
-    elf.set_word(start + 8, NOP)
-    elf.set_record(slot, start + 4)
-    elf.save(vmlinux)
-    assert main(["verify", str(vmlinux), "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)["findings"]
+    with edit(vmlinux) as elf:
+        start = elf.value("work_leaf")
+        slot = next(s for s in elf.live_slots() if elf.first_slot(s, call_ops=layout == "4,2") == start)
+        elf.set_word(start + 8, NOP)
+        elf.set_record(slot, start + 4)
+    found = tool("verify", vmlinux, "--json", status=1).json["findings"]
     assert [(finding["code"], finding["symbol"]) for finding in found] == [("PL110", "work_leaf")]
 
 

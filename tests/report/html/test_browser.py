@@ -14,7 +14,8 @@ from tests.rules import pl201
 from tests.rules.fixture import as_running, process
 from tests.support.browser import Browser, browser
 from tests.support.built import Mini
-from tests.support.elf_edit import NOP, ElfEdit
+from tests.support.elf_edit import NOP, ElfEdit, edit
+from tests.support.tool import Tool
 from tests.trace.made import KERNEL, perf_text
 from tests.trace.test_check import STEPS
 
@@ -47,9 +48,8 @@ def check_everywhere(window: Browser, page: Path) -> None:
 
 def test_verify(window: Browser, mini: Mini, tmp_path: Path) -> None:
     vmlinux, out = mini(Spec()), tmp_path / "report.html"
-    elf = ElfEdit(vmlinux)
-    pl201.damage(elf)
-    elf.save(vmlinux)
+    with edit(vmlinux) as elf:
+        pl201.damage(elf)
     assert main(["verify", str(vmlinux), "--format", "html", "-o", str(out)]) == 1
     check_everywhere(window, out)
 
@@ -138,10 +138,10 @@ def test_traces(window: Browser, tmp_path: Path) -> None:
         assert said in window.run("return document.body.textContent")
 
 
-def test_a_campaign(window: Browser, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "compare", "example:2019-a57", "--format", "html"]) == 0
+def test_a_campaign(window: Browser, tmp_path: Path, tool: Tool) -> None:
+    said = tool("bench", "compare", "example:2019-a57", "--format", "html").out
     out = tmp_path / "bench.html"
-    out.write_text(capsys.readouterr().out)
+    out.write_text(said)
     check_everywhere(window, out)
     window.open(out)
     assert "0.9% faster" in window.run("return document.body.textContent")

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from prologue.cli.main import main
 from prologue.gate.judge import judge
 from prologue.report.html.page import BulletList, Page, PagePart, Table, render_page
 from prologue.report.html.verify import verify_page
@@ -21,10 +20,9 @@ from tests.report.test_closing import MODULE, NATIVE, file, gone
 from tests.rules import pl201
 from tests.support.built import Mini
 from tests.support.cases import one_quick
-from tests.support.elf_edit import ElfEdit
+from tests.support.elf_edit import edit
 from tests.support.made_findings import ERROR, FATAL, NASTY, WARN, finding
-
-Said = pytest.CaptureFixture[str]
+from tests.support.tool import Tool
 
 
 class Document(HTMLParser):
@@ -81,13 +79,12 @@ def test_cells_of_a_wide_table_have_their_heads() -> None:
     assert not any("data-head" in cell for cell in Document(render_page(page(narrow))).all("td"))
 
 
-def test_a_broken_kernel(mini: Mini, tmp_path: Path, capsys: Said) -> None:
+def test_a_broken_kernel(mini: Mini, tmp_path: Path, tool: Tool) -> None:
     vmlinux, out = mini(Spec()), tmp_path / "report.html"
-    elf = ElfEdit(vmlinux)
-    pl201.damage(elf)
-    elf.save(vmlinux)
-    assert main(["verify", str(vmlinux), "--format", "html", "-o", str(out)]) == 1
-    assert capsys.readouterr().err.splitlines()[-1].startswith(f"{out}: 1 file: ")
+    with edit(vmlinux) as elf:
+        pl201.damage(elf)
+    said = tool("verify", vmlinux, "--format", "html", "-o", out, status=1).err
+    assert said.splitlines()[-1].startswith(f"{out}: 1 file: ")
     document = Document(out.read_text())
     for said in (
         "PL201 site-not-pair", "nop", "Why it is unsafe", "PL404: input: flat Image (not given)",
@@ -162,10 +159,9 @@ def test_4351_modules_that_break_many_rules() -> None:
     assert "which --json has" in document.text
 
 
-def test_without_jinja(monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+def test_without_jinja(monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    assert main(["verify", "vmlinux", "--format", "html"]) == 2
-    said = capsys.readouterr()
+    said = tool("verify", "vmlinux", "--format", "html", status=2)
     assert said.out == ""
     assert said.err.startswith("prologue: reports as HTML need Jinja2, which is not installed: pip install ")
     assert said.err.count("\n") == 1
