@@ -12,11 +12,12 @@ from typing import Final
 from prologue.cli.main import main
 from prologue.rules.base import Rule
 from tests.mini_kernel.build import Contract
-from tests.support.built import Mini
+from tests.support.built import AnySpec, Mini
 from tests.support.cores import SLIDE, running
-from tests.support.elf_edit import ElfEdit
+from tests.support.elf_edit import ElfEdit, edit
 
 Arguments = list[str | Path]  # of the fixture's command
+Maker = Callable[[Mini], Arguments]
 
 MOV_X5_X5 = 0xAA0503E5
 B_LABEL_TARGET = 0x14000002  # what the jump label's instruction is while the label is on
@@ -26,8 +27,8 @@ B_LABEL_TARGET = 0x14000002  # what the jump label's instruction is while the la
 class Fixture:
     """Both files of a rule; each maker returns what ``prologue verify`` is given."""
 
-    broken: Callable[[Mini], Arguments]
-    healthy: Callable[[Mini], Arguments]
+    broken: Maker
+    healthy: Maker
     symbol: str | None = None  # of the finding's place, where it has one
     contract: Contract = "native"
     command: tuple[str, ...] = ("verify",)
@@ -38,6 +39,19 @@ class Fixture:
 
 # The mini kernel has no ftrace: no records say which of its second slots are traced.
 AUDIT: Final = ("live", "audit", "--allow-undecided")
+
+
+def made(spec: AnySpec, change: Callable[[ElfEdit], None] | None = None, *, processed: bool = False) -> Maker:
+    """Return a maker of the file of a spec, which is processed, if it is to be, before it is changed."""
+
+    def make(mini: Mini) -> Arguments:
+        path = process(mini(spec)) if processed else mini(spec)
+        if change is not None:
+            with edit(path) as elf:
+                change(elf)
+        return [path]
+
+    return make
 
 
 def as_running(path: Path, changes: Mapping[int, int], slide: int = SLIDE) -> Arguments:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import Arguments, Fixture, forget
-from tests.support.built import Mini
-from tests.support.elf_edit import edit
+from tests.rules.fixture import Fixture, forget, made
+from tests.support.elf_edit import ElfEdit
 
 
-def broken(mini: Mini) -> Arguments:
-    with edit(mini(Spec(contract="stock"))) as elf:
-        elf.set_symbol("__start_mcount_loc", value=elf.value("__start_mcount_loc") + 4)
-    return [elf.path]
+def broken(elf: ElfEdit) -> None:
+    elf.set_symbol("__start_mcount_loc", value=elf.value("__start_mcount_loc") + 4)
 
 
-def healthy(mini: Mini) -> Arguments:
+def healthy(elf: ElfEdit) -> None:
     """One whole record later."""
-    with edit(mini(Spec(contract="stock"))) as elf:
-        forget(elf, elf.record(elf.slots()[0]))
-        elf.set_symbol("__start_mcount_loc", value=elf.value("__start_mcount_loc") + 8)
-    return [elf.path]
+    forget(elf, elf.record(elf.slots()[0]))
+    elf.set_symbol("__start_mcount_loc", value=elf.value("__start_mcount_loc") + 8)
 
 
-FIXTURE = Fixture(broken, healthy, contract="stock")
+FIXTURE = Fixture(
+    made(
+        Spec(contract="stock"),
+        broken,
+    ),
+    made(Spec(contract="stock"), healthy),
+    contract="stock",
+)

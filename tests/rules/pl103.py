@@ -5,21 +5,14 @@ from __future__ import annotations
 import struct
 
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import Arguments, Fixture, forget
-from tests.support.built import Mini
-from tests.support.elf_edit import edit
+from tests.rules.fixture import Fixture, forget, made
+from tests.support.elf_edit import ElfEdit
 
 
-def broken(mini: Mini) -> Arguments:
-    with edit(mini(Spec())) as elf:
-        slot = elf.live_slots()[3]
-        forget(elf, elf.record(slot))
-        struct.pack_into("<Q", elf.data, elf.rela()[slot] + 8, 0x101)  # R_AARCH64_ABS64
-    return [elf.path]
+def broken(elf: ElfEdit) -> None:
+    slot = elf.live_slots()[3]
+    forget(elf, elf.record(slot))
+    struct.pack_into("<Q", elf.data, elf.rela()[slot] + 8, 0x101)  # R_AARCH64_ABS64
 
 
-def healthy(mini: Mini) -> Arguments:
-    return [mini(Spec())]
-
-
-FIXTURE = Fixture(broken, healthy)
+FIXTURE = Fixture(made(Spec(), broken), made(Spec()))

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import Arguments, Fixture, forget
-from tests.support.built import Mini
-from tests.support.elf_edit import edit
+from tests.rules.fixture import Fixture, forget, made
+from tests.support.elf_edit import ElfEdit
 
 
-def broken(mini: Mini) -> Arguments:
-    with edit(mini(Spec())) as elf:
-        elf.set_record(elf.slot_of("work_leaf"), elf.value("__start_mcount_loc"))
-        forget(elf, elf.value("work_leaf"))
-    return [elf.path]
+def broken(elf: ElfEdit) -> None:
+    elf.set_record(elf.slot_of("work_leaf"), elf.value("__start_mcount_loc"))
+    forget(elf, elf.value("work_leaf"))
 
 
-def healthy(mini: Mini) -> Arguments:
-    return [mini(Spec())]
-
-
-FIXTURE = Fixture(broken, healthy)
+FIXTURE = Fixture(made(Spec(), broken), made(Spec()))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import Arguments, Fixture
-from tests.support.built import Mini
-from tests.support.elf_edit import ElfEdit, edit
+from tests.rules.fixture import Fixture, made
+from tests.support.elf_edit import ElfEdit
 
 
 def damage(elf: ElfEdit, function: str = "work_leaf") -> None:
@@ -13,17 +12,9 @@ def damage(elf: ElfEdit, function: str = "work_leaf") -> None:
     elf.set_symbol(function, value=row["st_value"] + 12, info=0x10)  # STB_GLOBAL, STT_NOTYPE
 
 
-def broken(mini: Mini) -> Arguments:
-    with edit(mini(Spec())) as elf:
-        damage(elf)
-    return [elf.path]
-
-
-def healthy(mini: Mini) -> Arguments:
+def healthy(elf: ElfEdit) -> None:
     """A local symbol without a type is a name, too."""
-    with edit(mini(Spec())) as elf:
-        elf.set_symbol("work_leaf", info=0x00)  # STB_LOCAL, STT_NOTYPE
-    return [elf.path]
+    elf.set_symbol("work_leaf", info=0x00)  # STB_LOCAL, STT_NOTYPE
 
 
-FIXTURE = Fixture(broken, healthy)
+FIXTURE = Fixture(made(Spec(), damage), made(Spec(), healthy))

@@ -3,16 +3,6 @@
 from __future__ import annotations
 
 from tests.mini_module.build import ModuleSpec
-from tests.rules.fixture import Arguments, Fixture
-from tests.support.built import Mini
+from tests.rules.fixture import Fixture, made
 
-
-def broken(mini: Mini) -> Arguments:
-    return [mini(ModuleSpec(compiler="clang", merged=False))]
-
-
-def healthy(mini: Mini) -> Arguments:
-    return [mini(ModuleSpec(compiler="clang"))]
-
-
-FIXTURE = Fixture(broken, healthy)
+FIXTURE = Fixture(made(ModuleSpec(compiler="clang", merged=False)), made(ModuleSpec(compiler="clang")))

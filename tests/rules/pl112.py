@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import Arguments, Fixture, forget
-from tests.support.built import Mini
-from tests.support.elf_edit import edit
+from tests.rules.fixture import Fixture, forget, made
+from tests.support.elf_edit import ElfEdit
 
 
-def broken(mini: Mini) -> Arguments:
-    with edit(mini(Spec(contract="stock"))) as elf:
-        elf.set_symbol("__stop_mcount_loc", value=elf.value("__start_mcount_loc"))
-    return [elf.path]
+def broken(elf: ElfEdit) -> None:
+    elf.set_symbol("__stop_mcount_loc", value=elf.value("__start_mcount_loc"))
 
 
-def healthy(mini: Mini) -> Arguments:
+def healthy(elf: ElfEdit) -> None:
     """No pairs either: a kernel in which nothing is traced."""
-    with edit(mini(Spec(contract="stock"))) as elf:
-        for slot in elf.live_slots():
-            forget(elf, elf.record(slot))
-        elf.set_symbol("__stop_mcount_loc", value=elf.value("__start_mcount_loc"))
-    return [elf.path]
+    for slot in elf.live_slots():
+        forget(elf, elf.record(slot))
+    elf.set_symbol("__stop_mcount_loc", value=elf.value("__start_mcount_loc"))
 
 
-FIXTURE = Fixture(broken, healthy, contract="stock")
+FIXTURE = Fixture(
+    made(Spec(contract="stock"), broken),
+    made(Spec(contract="stock"), healthy),
+    contract="stock",
+)

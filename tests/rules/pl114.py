@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import Arguments, Fixture, process
-from tests.support.built import Mini
-from tests.support.elf_edit import edit
+from tests.rules.fixture import Fixture, made
+from tests.support.elf_edit import ElfEdit
 
 
-def broken(mini: Mini) -> Arguments:
-    with edit(process(mini(Spec(marker=2)))) as elf:
-        entry = min(elf.rela()[place] for place in elf.rela() if place)
-        elf.data[entry : entry + 24] = bytes(24)
-    return [elf.path]
+def broken(elf: ElfEdit) -> None:
+    entry = min(elf.rela()[place] for place in elf.rela() if place)
+    elf.data[entry : entry + 24] = bytes(24)
 
 
-def healthy(mini: Mini) -> Arguments:
-    return [process(mini(Spec(marker=2)))]
-
-
-FIXTURE = Fixture(broken, healthy)
+FIXTURE = Fixture(made(Spec(marker=2), broken, processed=True), made(Spec(marker=2), processed=True))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import Arguments, Fixture, forget
-from tests.support.built import Mini
-from tests.support.elf_edit import ElfEdit, edit
+from tests.rules.fixture import Fixture, forget, made
+from tests.support.elf_edit import ElfEdit
 
 
 def _drop_record(elf: ElfEdit) -> None:
@@ -14,18 +13,10 @@ def _drop_record(elf: ElfEdit) -> None:
     elf.data[entry : entry + 24] = b"\0" * 24
 
 
-def broken(mini: Mini) -> Arguments:
-    with edit(mini(Spec())) as elf:
-        _drop_record(elf)
-    return [elf.path]
-
-
-def healthy(mini: Mini) -> Arguments:
+def healthy(elf: ElfEdit) -> None:
     """Neither record nor pair."""
-    with edit(mini(Spec())) as elf:
-        _drop_record(elf)
-        forget(elf, elf.value("work_leaf"))
-    return [elf.path]
+    _drop_record(elf)
+    forget(elf, elf.value("work_leaf"))
 
 
-FIXTURE = Fixture(broken, healthy, symbol="work_leaf")
+FIXTURE = Fixture(made(Spec(), _drop_record), made(Spec(), healthy), symbol="work_leaf")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import Arguments, Fixture
-from tests.support.built import Mini
-from tests.support.elf_edit import BTI_C, NOP, ElfEdit, edit
+from tests.rules.fixture import Fixture, made
+from tests.support.elf_edit import BTI_C, NOP, ElfEdit
 
 PACIASP = 0xD503233F
 
@@ -18,16 +17,8 @@ def _move_pair(elf: ElfEdit, before: int) -> None:
     elf.set_record(slot, start + 4)
 
 
-def broken(mini: Mini) -> Arguments:
-    with edit(mini(Spec())) as elf:
-        _move_pair(elf, PACIASP)
-    return [elf.path]
-
-
-def healthy(mini: Mini) -> Arguments:
-    with edit(mini(Spec())) as elf:
-        _move_pair(elf, BTI_C)
-    return [elf.path]
-
-
-FIXTURE = Fixture(broken, healthy, symbol="work_struct")
+FIXTURE = Fixture(
+    made(Spec(), lambda elf: _move_pair(elf, PACIASP)),
+    made(Spec(), lambda elf: _move_pair(elf, BTI_C)),
+    symbol="work_struct",
+)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import Arguments, Fixture
-from tests.support.built import Mini
-from tests.support.elf_edit import ElfEdit, edit
+from tests.rules.fixture import Fixture, made
+from tests.support.elf_edit import ElfEdit
 
 
 def _branch(elf: ElfEdit, distance: int) -> None:
@@ -14,16 +13,8 @@ def _branch(elf: ElfEdit, distance: int) -> None:
     elf.set_word(place, 0x14000000 | ((elf.value("work_leaf") + distance - place) // 4) & 0x3FFFFFF)
 
 
-def broken(mini: Mini) -> Arguments:
-    with edit(mini(Spec())) as elf:
-        _branch(elf, 4)
-    return [elf.path]
-
-
-def healthy(mini: Mini) -> Arguments:
-    with edit(mini(Spec())) as elf:
-        _branch(elf, 0)
-    return [elf.path]
-
-
-FIXTURE = Fixture(broken, healthy, symbol="work_nested")
+FIXTURE = Fixture(
+    made(Spec(), lambda elf: _branch(elf, 4)),
+    made(Spec(), lambda elf: _branch(elf, 0)),
+    symbol="work_nested",
+)

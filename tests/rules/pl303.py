@@ -5,9 +5,8 @@ from __future__ import annotations
 import struct
 
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import Arguments, Fixture
-from tests.support.built import Mini
-from tests.support.elf_edit import ElfEdit, edit
+from tests.rules.fixture import Fixture, made
+from tests.support.elf_edit import ElfEdit
 
 
 def _point(elf: ElfEdit, distance: int) -> None:
@@ -16,16 +15,8 @@ def _point(elf: ElfEdit, distance: int) -> None:
     struct.pack_into("<q", elf.data, addend, struct.unpack_from("<q", elf.data, addend)[0] + distance)
 
 
-def broken(mini: Mini) -> Arguments:
-    with edit(mini(Spec())) as elf:
-        _point(elf, 4)
-    return [elf.path]
-
-
-def healthy(mini: Mini) -> Arguments:
-    with edit(mini(Spec())) as elf:
-        _point(elf, 8)
-    return [elf.path]
-
-
-FIXTURE = Fixture(broken, healthy, symbol="work_table")
+FIXTURE = Fixture(
+    made(Spec(), lambda elf: _point(elf, 4)),
+    made(Spec(), lambda elf: _point(elf, 8)),
+    symbol="work_table",
+)

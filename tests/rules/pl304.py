@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import Arguments, Fixture
-from tests.support.built import Mini
-from tests.support.elf_edit import ElfEdit, edit
+from tests.rules.fixture import Fixture, made
+from tests.support.elf_edit import ElfEdit
 
 ADD_X0_X9 = 0x8B090000
 MOV_W9_0 = 0x52800009
@@ -16,18 +15,10 @@ def damage(elf: ElfEdit) -> None:
     elf.set_word(elf.value("work_leaf") + 8, ADD_X0_X9)
 
 
-def broken(mini: Mini) -> Arguments:
-    with edit(mini(Spec())) as elf:
-        damage(elf)
-    return [elf.path]
-
-
-def healthy(mini: Mini) -> Arguments:
+def healthy(elf: ElfEdit) -> None:
     """A write comes first."""
-    with edit(mini(Spec())) as elf:
-        elf.set_word(elf.value("work_leaf") + 8, MOV_W9_0)
-        elf.set_word(elf.value("work_leaf") + 12, ADD_W9_W9)
-    return [elf.path]
+    elf.set_word(elf.value("work_leaf") + 8, MOV_W9_0)
+    elf.set_word(elf.value("work_leaf") + 12, ADD_W9_W9)
 
 
-FIXTURE = Fixture(broken, healthy, symbol="work_leaf")
+FIXTURE = Fixture(made(Spec(), damage), made(Spec(), healthy), symbol="work_leaf")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import struct
 
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import Arguments, Fixture
-from tests.support.built import Mini
-from tests.support.elf_edit import NOP, ElfEdit, edit
+from tests.rules.fixture import Fixture, made
+from tests.support.elf_edit import NOP, ElfEdit
 
 
 def _aim_label(elf: ElfEdit, place: int) -> None:
@@ -16,18 +15,14 @@ def _aim_label(elf: ElfEdit, place: int) -> None:
     struct.pack_into("<ii", elf.data, elf.offset(entry), place - entry, place + 8 - (entry + 4))
 
 
-def broken(mini: Mini) -> Arguments:
-    with edit(mini(Spec(labels=True))) as elf:
-        _aim_label(elf, elf.value("work_leaf") + 4)
-    return [elf.path]
-
-
-def healthy(mini: Mini) -> Arguments:
+def healthy(elf: ElfEdit) -> None:
     """On a NOP that is in no pair."""
-    with edit(mini(Spec(labels=True))) as elf:
-        elf.set_word(elf.value("work_nested") + 16, NOP)
-        _aim_label(elf, elf.value("work_nested") + 16)
-    return [elf.path]
+    elf.set_word(elf.value("work_nested") + 16, NOP)
+    _aim_label(elf, elf.value("work_nested") + 16)
 
 
-FIXTURE = Fixture(broken, healthy, symbol="work_leaf")
+FIXTURE = Fixture(
+    made(Spec(labels=True), lambda elf: _aim_label(elf, elf.value("work_leaf") + 4)),
+    made(Spec(labels=True), healthy),
+    symbol="work_leaf",
+)

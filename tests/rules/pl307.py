@@ -3,16 +3,6 @@
 from __future__ import annotations
 
 from tests.mini_module.build import ModuleSpec
-from tests.rules.fixture import Arguments, Fixture
-from tests.support.built import Mini
+from tests.rules.fixture import Fixture, made
 
-
-def broken(mini: Mini) -> Arguments:
-    return [mini(ModuleSpec(linked=False))]
-
-
-def healthy(mini: Mini) -> Arguments:
-    return [mini(ModuleSpec())]
-
-
-FIXTURE = Fixture(broken, healthy, symbol="module_leaf")
+FIXTURE = Fixture(made(ModuleSpec(linked=False)), made(ModuleSpec()), symbol="module_leaf")

@@ -5,22 +5,13 @@ from __future__ import annotations
 import struct
 
 from tests.mini_module.build import ModuleSpec
-from tests.rules.fixture import Arguments, Fixture
-from tests.support.built import Mini
-from tests.support.elf_edit import edit, sign
+from tests.rules.fixture import Fixture, made
+from tests.support.elf_edit import ElfEdit, sign
 
 
-def broken(mini: Mini) -> Arguments:
-    with edit(mini(ModuleSpec())) as elf:
-        sign(elf)
-        struct.pack_into(">I", elf.data, len(elf.data) - 32, len(elf.data))
-    return [elf.path]
+def broken(elf: ElfEdit) -> None:
+    sign(elf)
+    struct.pack_into(">I", elf.data, len(elf.data) - 32, len(elf.data))
 
 
-def healthy(mini: Mini) -> Arguments:
-    with edit(mini(ModuleSpec())) as elf:
-        sign(elf)
-    return [elf.path]
-
-
-FIXTURE = Fixture(broken, healthy)
+FIXTURE = Fixture(made(ModuleSpec(), broken), made(ModuleSpec(), sign))

@@ -3,16 +3,6 @@
 from __future__ import annotations
 
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import Arguments, Fixture
-from tests.support.built import Mini
+from tests.rules.fixture import Fixture, made
 
-
-def broken(mini: Mini) -> Arguments:
-    return [mini(Spec(ignores_marker=True))]
-
-
-def healthy(mini: Mini) -> Arguments:
-    return [mini(Spec())]
-
-
-FIXTURE = Fixture(broken, healthy, symbol="ftrace_init")
+FIXTURE = Fixture(made(Spec(ignores_marker=True)), made(Spec()), symbol="ftrace_init")
