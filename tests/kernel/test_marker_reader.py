@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
@@ -17,12 +16,12 @@ from prologue.kernel.held_address import loaded
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.marker import SYMBOL, Marker
 from prologue.kernel.marker_reader import FLAGS, find_problem
-from tests.flow.test_addresses import add, adrp
 from tests.mini_kernel.build import Spec, all_specs
-from tests.support.assembler import assemble
+from tests.support.assembler import assemble, assemble_at
 from tests.support.built import Mini
 from tests.support.cases import pairs
-from tests.support.elf_edit import edit
+from tests.support.elf_edit import ElfEdit, edit
+from tests.support.tool import Tool
 
 LAYOUTS, COMPILERS = ("2", "4,2"), ("gcc", "clang")
 # What kernels are built with, and what makes compilers split functions or join them.
@@ -80,7 +79,7 @@ def test_what_compilers_make_of_it(mini: Mini, layout: str, compiler: str, optio
     ("layout", "compiler", "options"), pairs(product(LAYOUTS, COMPILERS, [(), *OPTIONS[:5]]), tuple)
 )
 def test_a_kernel_that_has_the_symbol_only(
-    mini: Mini, layout: str, compiler: str, options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    mini: Mini, layout: str, compiler: str, options: tuple[str, ...], tool: Tool
 ) -> None:
     """Its marker begins where the table ends: ``ftrace_init`` forms that very address."""
     spec = Spec(layout=layout, compiler=compiler, options=options, ignores_marker=True)  # type: ignore[arg-type]  # lost
@@ -92,199 +91,78 @@ def test_a_kernel_that_has_the_symbol_only(
     assert stop.vaddr == kernel.marker.vaddr
     assert problem(vmlinux) == NONE_LOADS
     before = vmlinux.read_bytes()
-    assert main(["patch", str(vmlinux), "--in-place"]) == 2
+    said = tool("patch", vmlinux, "--in-place", status=2).err
     assert vmlinux.read_bytes() == before
-    assert f"PL407 kernel-ignores-marker: the kernel does not read its marker: {NONE_LOADS}" in capsys.readouterr().err
+    assert f"PL407 kernel-ignores-marker: the kernel does not read its marker: {NONE_LOADS}" in said
     assert main(["verify", str(vmlinux)]) == 1
 
 
-Form = Callable[[int, int], list[int]]  # (where it begins, what it has to load) to words
+WHOLE, MARKER = "adrp x1, flags; add x1, x1, :lo12:flags; ", "adrp x1, flags-12; add x1, x1, :lo12:flags-12; "
+READING = {
+    "offset in the load": "adrp x1, flags; ldr w1, [x1, :lo12:flags]; ret",
+    "whole address": f"{WHOLE}ldrb w2, [x1]; ret",
+    "version and flags as one": f"{MARKER}ldr x2, [x1, #8]; ret",
+    "by a pair": f"{MARKER}ldp x2, x3, [x1]; ret",
+    "by a pair of words": f"{MARKER}ldp w2, w3, [x1, #8]!; ret",
+    "after writeback": f"{MARKER}ldr x2, [x1], #12; ldr w2, [x1]; ret",
+    "by an anchor below": "adrp x1, flags-2048; add x1, x1, :lo12:flags-2048; ldr w2, [x1, #2048]; ret",
+    "by an anchor above": "adrp x1, flags+200; add x1, x1, :lo12:flags+200; ldur w2, [x1, #-200]; ret",
+    "with acquire: READ_ONCE with link-time optimisation (asm/rwonce.h)": f"{WHOLE}ldar w2, [x1]; ret",
+    "by a copy": "adrp x1, flags; mov x19, x1; mov x1, #0; mov x2, x19; ldr w2, [x2, :lo12:flags]; ret",
+    "after a branch": "adrp x1, flags; cbz x0, #12; ret; nop; ldr w1, [x1, :lo12:flags]; ret",
+    # As GNU ld moves the load after an ADRP at the end of a page (erratum 843419).
+    "in a part that was moved away": "adrp x1, flags; b +32; ret; +32; ldr w1, [x1, :lo12:flags]; b +8",
+    "by an argument": "adrp x0, flags; add x0, x0, :lo12:flags; bl +32; ret; +32; ldr w0, [x0]; ret",
+    "by a result": "bl +32; ldr w1, [x0]; ret; +32; adrp x0, flags; add x0, x0, :lo12:flags; ret",
+    "kept over a call": "adrp x19, flags; bl +32; ldr w1, [x19, :lo12:flags]; ret; +32; ret",
+    "by a veneer": "bl +32; ret; +32; adrp x16, +64; add x16, x16, :lo12:+64; br x16; +64; adrp x1, flags;"
+    " ldr w1, [x1, :lo12:flags]; ret",
+}
+NOT_READING = {
+    "formed and not loaded": f"{WHOLE}ret",
+    "the neighbour in its page": "adrp x1, flags; ldr w1, [x1, :lo12:flags+4]; ldr w2, [x1, :lo12:flags-4]; ret",
+    "stored": f"{WHOLE}str w2, [x1]; prfm pldl1keep, [x1]; prfum pldl1keep, [x1, #-4]; ret",
+    "overwritten": "adrp x1, flags; mov x1, #0; ldr w1, [x1, :lo12:flags]; ret",
+    "a result of another function": "adrp x0, flags; add x0, x0, :lo12:flags; bl +32; ldr w1, [x0]; ret;"
+    " +32; mov x0, #0; ret",
+    # A loop whose pointer comes by: not what forms the address.
+    "through an array": "adrp x1, flags-4; add x1, x1, :lo12:flags-4; ldr w2, [x1]; add x1, x1, #4; cbnz x2, #-8; ret",
+    "after the end": "adrp x1, flags; ret; ldr w1, [x1, :lo12:flags]; ret",
+}
 
 
-def ldr(register: int, base: int, offset: int, *, wide: bool = False) -> int:
-    return (0xF9400000 | offset // 8 << 10 if wide else 0xB9400000 | offset // 4 << 10) | base << 5 | register
+def plant(elf: ElfEdit, text: str) -> int:
+    """Have ``ftrace_dyn_arch_init`` jump to that code: of the functions of this file, the longest one has room for it.
 
-
-def call(place: int, target: int, *, link: bool = True) -> int:
-    return a64.encode_b(place, target, link=link)
-
-
-def offset_in_the_load(place: int, flags: int) -> list[int]:
-    return [adrp(1, place, flags), ldr(1, 1, flags & 0xFFF), a64.RET]
-
-
-def whole_address(place: int, flags: int) -> list[int]:
-    return [adrp(1, place, flags), add(1, 1, flags), assemble("ldrb w2, [x1]"), a64.RET]
-
-
-def version_and_flags_as_one(place: int, flags: int) -> list[int]:
-    marker = flags - FLAGS
-    return [adrp(1, place, marker), add(1, 1, marker), assemble("ldr x2, [x1, #8]"), a64.RET]
-
-
-def by_a_pair(place: int, flags: int) -> list[int]:
-    marker = flags - FLAGS
-    return [adrp(1, place, marker), add(1, 1, marker), assemble("ldp x2, x3, [x1]"), a64.RET]
-
-
-def by_a_pair_of_words(place: int, flags: int) -> list[int]:
-    marker = flags - FLAGS
-    return [adrp(1, place, marker), add(1, 1, marker), assemble("ldp w2, w3, [x1, #8]!"), a64.RET]
-
-
-def after_writeback(place: int, flags: int) -> list[int]:
-    marker = flags - FLAGS
-    return [
-        adrp(1, place, marker), add(1, 1, marker), assemble("ldr x2, [x1], #12"), assemble("ldr w2, [x1]"), a64.RET
-    ]  # fmt: skip
-
-
-def by_an_anchor_below(place: int, flags: int) -> list[int]:
-    anchor = flags - 2048
-    return [adrp(1, place, anchor), add(1, 1, anchor), ldr(2, 1, 2048), a64.RET]
-
-
-def by_an_anchor_above(place: int, flags: int) -> list[int]:
-    return [adrp(1, place, flags + 200), add(1, 1, flags + 200), assemble("ldur w2, [x1, #-200]"), a64.RET]
-
-
-def with_acquire(place: int, flags: int) -> list[int]:
-    """READ_ONCE with link-time optimisation (asm/rwonce.h)."""
-    return [adrp(1, place, flags), add(1, 1, flags), assemble("ldar w2, [x1]"), a64.RET]
-
-
-def by_a_copy(place: int, flags: int) -> list[int]:
-    moves = [assemble("mov x19, x1"), assemble("mov x1, #0"), assemble("mov x2, x19")]
-    return [adrp(1, place, flags), *moves, ldr(2, 2, flags & 0xFFF), a64.RET]
-
-
-def after_a_branch(place: int, flags: int) -> list[int]:
-    return [adrp(1, place, flags), assemble("cbz x0, #12", 0), a64.RET, a64.NOP, ldr(1, 1, flags & 0xFFF), a64.RET]
-
-
-def in_a_part_that_was_moved_away(place: int, flags: int) -> list[int]:
-    """As GNU ld moves the load after an ADRP at the end of a page (erratum 843419)."""
-    there = place + 32
-    return [
-        adrp(1, place, flags), call(place + 4, there, link=False), a64.RET, *[a64.NOP] * 5,
-        ldr(1, 1, flags & 0xFFF), call(there + 4, place + 8, link=False),
-    ]  # fmt: skip
-
-
-def by_an_argument(place: int, flags: int) -> list[int]:
-    return [
-        adrp(0, place, flags), add(0, 0, flags), call(place + 8, place + 32), a64.RET, *[a64.NOP] * 4,
-        ldr(0, 0, 0), a64.RET,
-    ]  # fmt: skip
-
-
-def by_a_result(place: int, flags: int) -> list[int]:
-    return [
-        call(place, place + 32), ldr(1, 0, 0), a64.RET, *[a64.NOP] * 5, adrp(0, place + 32, flags), add(0, 0, flags),
-        a64.RET,
-    ]  # fmt: skip
-
-
-def kept_over_a_call(place: int, flags: int) -> list[int]:
-    return [adrp(19, place, flags), call(place + 4, place + 32), ldr(1, 19, flags & 0xFFF), a64.RET, *[a64.RET] * 8]
-
-
-def by_a_veneer(place: int, flags: int) -> list[int]:
-    there = place + 64
-    return [
-        call(place, place + 32), a64.RET, *[a64.NOP] * 6, adrp(16, place + 32, there), add(16, 16, there), a64.BR_X16,
-        *[a64.NOP] * 5, adrp(1, there, flags), ldr(1, 1, flags & 0xFFF), a64.RET,
-    ]  # fmt: skip
-
-
-READING = (
-    offset_in_the_load, whole_address, version_and_flags_as_one, by_a_pair, by_a_pair_of_words, after_writeback,
-    by_an_anchor_below, by_an_anchor_above, with_acquire, by_a_copy, after_a_branch, in_a_part_that_was_moved_away,
-    by_an_argument, by_a_result, kept_over_a_call, by_a_veneer,
-)  # fmt: skip
-
-
-def formed_and_not_loaded(place: int, flags: int) -> list[int]:
-    return [adrp(1, place, flags), add(1, 1, flags), a64.RET]
-
-
-def the_neighbour_in_its_page(place: int, flags: int) -> list[int]:
-    return [adrp(1, place, flags), ldr(1, 1, flags + 4 & 0xFFF), ldr(2, 1, flags - 4 & 0xFFF), a64.RET]
-
-
-def stored(place: int, flags: int) -> list[int]:
-    uses = [assemble(text) for text in ("str w2, [x1]", "prfm pldl1keep, [x1]", "prfum pldl1keep, [x1, #-4]")]
-    return [adrp(1, place, flags), add(1, 1, flags), *uses, a64.RET]
-
-
-def overwritten(place: int, flags: int) -> list[int]:
-    return [adrp(1, place, flags), assemble("mov x1, #0"), ldr(1, 1, flags & 0xFFF), a64.RET]
-
-
-def a_result_of_another_function(place: int, flags: int) -> list[int]:
-    return [
-        adrp(0, place, flags), add(0, 0, flags), call(place + 8, place + 32), ldr(1, 0, 0), a64.RET, *[a64.NOP] * 3,
-        assemble("mov x0, #0"), a64.RET,
-    ]  # fmt: skip
-
-
-def through_an_array(place: int, flags: int) -> list[int]:
-    """A loop whose pointer comes by: not what forms the address."""
-    start = flags - 4
-    return [
-        adrp(1, place, start), add(1, 1, start), ldr(2, 1, 0), assemble("add x1, x1, #4"),
-        assemble("cbnz x2, #-8", 8), a64.RET,
-    ]  # fmt: skip
-
-
-def after_the_end(place: int, flags: int) -> list[int]:
-    return [adrp(1, place, flags), a64.RET, ldr(1, 1, flags & 0xFFF), a64.RET]
-
-
-NOT_READING = (
-    formed_and_not_loaded, the_neighbour_in_its_page, stored, overwritten, a_result_of_another_function,
-    through_an_array, after_the_end,
-)  # fmt: skip
-
-
-def planted(mini: Mini, form: Form) -> str | None:
-    """What is said of a kernel whose ``ftrace_dyn_arch_init`` has that code."""
-    with edit(mini(Spec(ignores_marker=True))) as elf:
-        # Of the functions of this file, the longest one has room, and ends where the code is left by a jump.
-        place, flags = elf.value("start_kernel"), elf.value(SYMBOL) + FLAGS
-        reader = elf.value("ftrace_dyn_arch_init")
-        elf.set_word(reader, call(reader, place, link=False))
-        for k, word in enumerate(form(place, flags)):
-            elf.set_word(place + 4 * k, word)
-    return problem(elf.path)
+    It ends where the code is left by a jump. Returns where the code is.
+    """
+    place, reader = elf.value("start_kernel"), elf.value("ftrace_dyn_arch_init")
+    elf.set_word(reader, a64.encode_b(reader, place, link=False))
+    for k, word in enumerate(assemble_at(place, text, flags=elf.value(SYMBOL) + FLAGS)):
+        elf.set_word(place + 4 * k, word)
+    return place
 
 
 @pytest.mark.parametrize("form", READING)
-def test_a_way_to_load_the_flags(mini: Mini, form: Form) -> None:
-    assert planted(mini, form) is None
+def test_a_way_to_load_the_flags(mini: Mini, form: str) -> None:
+    with edit(mini(Spec(ignores_marker=True))) as elf:
+        plant(elf, READING[form])
+    assert problem(elf.path) is None
 
 
 @pytest.mark.parametrize("form", NOT_READING)
-def test_no_way_to_load_the_flags(mini: Mini, form: Form) -> None:
-    assert planted(mini, form) == NONE_LOADS
+def test_no_way_to_load_the_flags(mini: Mini, form: str) -> None:
+    with edit(mini(Spec(ignores_marker=True))) as elf:
+        plant(elf, NOT_READING[form])
+    assert problem(elf.path) == NONE_LOADS
 
 
 @pytest.mark.parametrize("name", ["OUTLINED_FUNCTION_0", ""])
 def test_part_of_an_address_in_an_outlined_function(mini: Mini, name: str) -> None:
     """Any register hands it over; what has no name may be such a part."""
-
-    def form(place: int, flags: int) -> list[int]:
-        return [
-            call(place, place + 32), call(place + 4, place + 48), a64.RET, *[a64.NOP] * 5, adrp(11, place + 32, flags),
-            a64.RET, *[a64.NOP] * 2, ldr(12, 11, flags & 0xFFF), a64.RET,
-        ]  # fmt: skip
-
     with edit(mini(Spec(ignores_marker=True))) as elf:
-        place, flags = elf.value("start_kernel"), elf.value(SYMBOL) + FLAGS
-        reader = elf.value("ftrace_dyn_arch_init")
-        elf.set_word(reader, call(reader, place, link=False))
-        for k, word in enumerate(form(place, flags)):
-            elf.set_word(place + 4 * k, word)
+        text = "bl +32; bl +48; ret; +32; adrp x11, flags; ret; +48; ldr w12, [x11, :lo12:flags]; ret"
+        place = plant(elf, text)
         if name:  # on two symbols that nothing here needs
             for other, distance in (("aarch64_insn_gen_move_reg", 32), ("aarch64_insn_gen_branch_link", 48)):
                 elf.set_symbol(other, value=place + distance)
@@ -292,11 +170,11 @@ def test_part_of_an_address_in_an_outlined_function(mini: Mini, name: str) -> No
     assert problem(elf.path) is None
 
 
-@pytest.mark.parametrize("code", ["ldr w2, [x1, #12]", "ldr x2, [x1, #8]", "ldp w2, w3, [x1, #12]", "ldar w2, [x1]"])
-def test_what_a_load_reads(code: str) -> None:
-    word = assemble(code)
-    number = int(code.partition("#")[2].partition("]")[0] or 0)
-    width = 8 if "ldp" in code or "x2" in code else 4
+@pytest.mark.parametrize("load", ["ldr w2, [x1, #12]", "ldr x2, [x1, #8]", "ldp w2, w3, [x1, #12]", "ldar w2, [x1]"])
+def test_what_a_load_reads(load: str) -> None:
+    word = assemble(load)
+    number = int(load.partition("#")[2].partition("]")[0] or 0)
+    width = 8 if "ldp" in load or "x2" in load else 4
     assert loaded(word, 1, 0x1000) == (0x1000 + number, width)
     assert loaded(word, 2, 0x1000)[1] == 0
 
@@ -368,5 +246,5 @@ def test_a_reader_that_the_boot_does_not_call(mini: Mini) -> None:
 def test_a_loop_without_end_is_no_trap(mini: Mini) -> None:
     with edit(mini(Spec())) as elf:
         entry = elf.value("ftrace_dyn_arch_init")
-        elf.set_word(entry, call(entry, entry, link=False))
+        elf.set_word(entry, a64.encode_b(entry, entry, link=False))
     assert problem(elf.path) == NONE_LOADS
