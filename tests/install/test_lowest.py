@@ -20,7 +20,7 @@ from tests.support.needs import missing
 pytestmark = [pytest.mark.thorough, pytest.mark.extended, pytest.mark.timeout(3600)]  # five minutes
 
 TREE = Path(prologue.__file__).parent.parent
-EXTRAS = ("live", "reports", "bench", "test")
+EXTRAS = ("live", "reports", "bench", "all", "test")
 # What reads, writes and draws by these libraries.
 TESTED = (
     "tests/elf", "tests/patching", "tests/probe", "tests/live/overlay", "tests/report", "tests/trace/exports",
