@@ -89,16 +89,30 @@ def named(image: ElfImage, section: str) -> list[str]:
         ),
         pytest.param([("label", 4, 0), ("g", 12, 4)], ["label", "label+0x4", "g", ".text+0x10"], id="to the next one"),
         pytest.param([("f", 4, 4), ("g", 4, 8)], ["g", "g+0x4", ".text+0xc", ".text+0x10"], id="two at one address"),
+        pytest.param(  # .text of Debian's libstdc++ begins with the exported __cxa_throw_bad_array_length
+            [("f", 0, 4), ("g", 8, 4)], [".text+0x4", "g", ".text+0xc", ".text+0x10"], id="one where the section begins"
+        ),
     ],
 )
 def test_each_word_has_the_name_of(symbols: list[tuple[str, int, int]], names: list[str], tmp_path: Path) -> None:
-    """Four words of text after one without a name, and symbols at offsets from the section, with sizes."""
+    """Five words of text, and symbols at offsets from the section, with sizes; the first is the section's or ``f``."""
     table = np.zeros(len(symbols), SYM)
     for row, (_, offset, size) in enumerate(symbols):
         table[row] = (row, STT_FUNC if size else STT_NOTYPE, 0, 1, TEXT + offset, size)
     section = NewSection(name=".text", vaddr=TEXT, size=20, data=bytes(20))
     (tmp_path / "a").write_bytes(write_executable([section], table, [name for name, *_ in symbols]))
-    assert named(ElfImage(tmp_path / "a"), ".text") == [".text", *names]
+    image = ElfImage(tmp_path / "a")
+    assert named(image, ".text") == ["f" if symbols[0][1] == 0 else ".text", *names]
+    assert BinaryNames(image).has(".text")
+
+
+def test_the_name_of_a_section_whose_text_all_has_names(tmp_path: Path) -> None:
+    section = NewSection(name=".text", vaddr=TEXT, size=8, data=bytes(8))
+    table = np.array([(0, STT_FUNC, 0, 1, TEXT, 8)], SYM)
+    (tmp_path / "a").write_bytes(write_executable([section], table, ["f"]))
+    image = ElfImage(tmp_path / "a")
+    assert named(image, ".text") == ["f", "f+0x4"]
+    assert not BinaryNames(image).has(".text")
 
 
 def test_a_size_beyond_the_section_ends_with_it(tmp_path: Path) -> None:

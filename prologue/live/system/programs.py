@@ -83,7 +83,7 @@ class Program:
         self.kernel = kernel
         self._map = SectionMap(pieces)
         self.pieces = self._map.sections
-        self._names: dict[int, str] = {}
+        self._names: dict[int, tuple[str, int]] = {}  # of a place, and its offset from what has the name
         self._data: dict[int, tuple[str, int]] = {}
         self._tables: dict[int, tuple[U64, U64]] = {}  # by the first address of a piece
         self._owners = tuple({id(piece.owner): piece.owner for piece in self.pieces}.values())
@@ -167,7 +167,7 @@ class Program:
         """Return the symbol that begins at an address; of a module as perf has it: ``sym [module]``."""
         if place not in self._names:
             self._learn_names(np.array([place], np.uint64))
-        return self._names.get(place, "")
+        return self._names.get(place, ("", 0))[0]
 
     def places(self, vaddrs: U64) -> list[tuple[str, int]]:
         """Return symbol and offset of each address, as ``place`` does, in one search for all of them."""
@@ -175,9 +175,13 @@ class Program:
         self._learn_names(np.unique(starts))
         inside = (self._map.indices(vaddrs) >= 0).tolist()
         return [
-            (self._names[start], vaddr - start) if start else ("", 0) if is_text else self._data_place(vaddr)
+            self._named(start, vaddr) if start else ("", 0) if is_text else self._data_place(vaddr)
             for vaddr, start, is_text in zip(vaddrs.tolist(), starts.tolist(), inside, strict=True)
         ]
+
+    def _named(self, place: int, vaddr: int) -> tuple[str, int]:
+        name, offset = self._names[place]
+        return name, vaddr - place + offset
 
     def _learn_names(self, starts: U64) -> None:
         """Look up the names of symbols that begin at these addresses; 0 is no address."""
@@ -189,7 +193,7 @@ class Program:
             for start, where in zip(
                 new, owner.symbols.locate_all([start - owner.slide & TOP for start in new]), strict=True
             ):
-                self._names[start] = f"{where.symbol}{label}" if where.symbol else ""
+                self._names[start] = f"{where.symbol}{label}" if where.symbol else "", where.symbol_offset
 
     def place(self, vaddr: int) -> tuple[str, int]:
         """Return symbol and offset of an address; an empty name if no symbol is there."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from prologue.arrays import U64
 from prologue.elf.image import ElfImage
+from prologue.elf.sections import Section
 from prologue.elf.symbols import Symbol, Symbols
 from prologue.errors import Location
 
@@ -38,13 +39,19 @@ class BinaryNames(Symbols):
 
     @cached_property
     def place_bounds(self) -> tuple[U64, U64]:
-        """Addresses where what names an address changes, ascending, and the place that names what follows each or 0."""
+        """Addresses where what names an address changes, ascending, and the place that names what follows each or 0.
+
+        The place of a section is where its nameless text begins: its first address may be a symbol's.
+        """
         sections = sorted((section.addr, section.addr + section.size) for section in self._image.text_sections)
         firsts, stops = np.array(sections, np.uint64).reshape(-1, 2).T
         starts, ends = self._extents(firsts, stops)
         bounds = np.unique(np.concatenate([starts, ends, firsts, stops]))
-        places = _places_of(bounds, starts, ends)
-        return bounds, np.where(places == _NOWHERE, _places_of(bounds, firsts, stops), places)
+        places, of_section = _places_of(bounds, starts, ends), _places_of(bounds, firsts, stops)
+        nameless = (places == _NOWHERE) & (of_section != _NOWHERE)
+        _, first, section = np.unique(of_section[nameless], return_index=True, return_inverse=True)
+        places[nameless] = bounds[nameless][first][section]
+        return bounds, places
 
     def _extents(self, firsts: U64, stops: U64) -> tuple[U64, U64]:
         """Return where the symbols of text begin, ascending, and where each ends: without a size, at the next one."""
@@ -78,14 +85,21 @@ class BinaryNames(Symbols):
         name = next((where.symbol for where in named if where.symbol and where.symbol_offset == 0), None)
         section = self._image.section_at(place)
         if name is None and section is not None:
-            name = section.name
+            return Location(vaddr, symbol=section.name, symbol_offset=vaddr - section.addr)
         return Location(vaddr, symbol=name, symbol_offset=vaddr - place)
 
     def with_prefix(self, prefix: str) -> tuple[Symbol, ...]:
-        """Return symbols and sections of text whose names begin with ``prefix``."""
+        """Return symbols whose names begin with ``prefix``, and such sections where they have text without a symbol."""
         symbols = {symbol: None for each in self._by_table for symbol in each.with_prefix(prefix)}
-        sections = (each for each in self._image.text_sections if each.name.startswith(prefix))
-        return (*symbols, *(Symbol(each.name, each.addr, each.size) for each in sections))
+        wanted = (each for each in self._image.text_sections if each.name.startswith(prefix))
+        sections = (Symbol(each.name, place, each.size) for each in wanted if (place := self._place_of(each)))
+        return (*symbols, *sections)
+
+    def _place_of(self, section: Section) -> int:
+        """Return where a section's nameless text begins, or 0."""
+        low, high = np.searchsorted(self.place_starts, np.array([section.addr, section.addr + section.size], np.uint64))
+        places = self.place_starts[low:high].tolist()
+        return next((place for place in places if self._locate(place, place).symbol == section.name), 0)
 
     def has(self, name: str) -> bool:
         """Return whether a symbol or a section of text has this name."""
