@@ -78,7 +78,9 @@ def test_git_am_takes_it(name: str, release: str, tmp_path: Path) -> None:
     patch = load_standalone(name, release)
     git(tree, "am", "--quiet", given=mbox(patch))
     (step,) = patch.patches
-    assert git(tree, "log", "-1", "--format=%B").strip() == f"{step.subject}\n\n{step.body}\n{TESTER.sign_off}"
+    message = git(tree, "log", "-1", "--format=%B").strip()
+    assert message.startswith(f"{step.subject}\n\n{step.body}")
+    assert message.endswith(f"\n{TESTER.sign_off}")
     stat = git(tree, "diff", "--stat", "HEAD~1").splitlines()
     assert [line.split()[0] for line in stat[:-1]] == [change.path for change in step.changes]
     with pytest.raises(AssertionError, match="patch does not apply"):
@@ -107,7 +109,8 @@ def test_the_order_does_not_matter(release: str, tmp_path: Path) -> None:
 def test_checkpatch_has_nothing_to_say(name: str, release: str, tmp_path: Path) -> None:
     needs_tools("perl")
     checkpatch = needs_tree(release, tmp_path) / "scripts/checkpatch.pl"
-    command = ["perl", str(checkpatch), "--strict", "--no-tree", "-"]
+    # Debian's tree has no history, in which the commit of a Fixes: could be looked up.
+    command = ["perl", str(checkpatch), "--strict", "--no-tree", "--ignore", "UNKNOWN_COMMIT_ID", "-"]
     done = subprocess.run(command, input=mbox(load_standalone(name, release)), capture_output=True, check=False)
     assert done.returncode == 0, done.stdout.decode()
     assert b"total: 0 errors, 0 warnings, 0 checks, " in done.stdout, done.stdout.decode()
