@@ -6,12 +6,16 @@ import asyncio
 import contextlib
 import logging
 from pathlib import Path
+from typing import Final
 
-from qemu.qmp import ExecuteError, QMPClient, QMPError
+from qemu.qmp import ConnectError, ExecuteError, QMPClient, QMPError
+from qemu.qmp.qmp_client import GreetingError
 
 from prologue.errors import InputError
 from prologue.live.memory.core import open_core
 from prologue_bench.errors import BenchError, GuestLostError
+
+_TRIES: Final = 5  # more than a machine that ends has events
 
 
 def finish(socket: Path, dump: Path) -> None:
@@ -36,7 +40,7 @@ def finish(socket: Path, dump: Path) -> None:
 async def _finish(socket: str, dump: Path) -> None:
     client = QMPClient("record")
     try:
-        await client.connect(socket)
+        await _connect(client, socket)
         await client.execute("stop")
         arguments = {"paging": False, "protocol": f"file:{dump.absolute()}"}
         await client.execute("dump-guest-memory", arguments)
@@ -49,3 +53,15 @@ async def _finish(socket: str, dump: Path) -> None:
     finally:
         with contextlib.suppress(QMPError, OSError, EOFError):
             await client.disconnect()
+
+
+async def _connect(client: QMPClient, socket: str) -> None:
+    """Connect, again if QEMU 7.2 sent an event of the machine's end before the greeting."""
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            await client.connect(socket)
+        except ConnectError as error:
+            if not (tries_left and isinstance(error.exc, GreetingError)):
+                raise
+        else:
+            return
