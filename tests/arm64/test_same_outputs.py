@@ -12,7 +12,8 @@ import pytest
 
 from prologue.cli.main import main
 from tests.arm64.machine import PYTHONS, Outcome, run_arm64, run_here
-from tests.support.needs import needs_kernel, needs_tools
+from tests.support.live_guest import live_guest
+from tests.support.needs import needs_kernel, needs_modules, needs_tools
 
 # Where an example is put.
 HOOKED = "cache/prologue/examples/hooked"
@@ -29,6 +30,9 @@ DEBIAN = (
     ("patch", "vmlinux", "-o", "vmlinux.build", "--contract", "stock", "--save-plan", "plan.json"),
     ("verify", "vmlinux.build", "--against", "vmlinux", "--json"),
     ("image", "vmlinux.build", "-o", "Image"),
+    ("live", "overlay", "vmlinux", "idle.capture", "-o", "vmlinux.live"),
+    ("live", "audit", "vmlinux", "idle.capture", "--json"),
+    ("live", "hooks", "vmlinux", "idle.capture", "--json"),
     ("trace", "stats", "run.ptrace", "--vmlinux", "vmlinux", "--json"),
     ("trace", "check", "run.ptrace", "--vmlinux", "vmlinux", "--json"),
     ("probe", "vmlinux", "vfs_read", "vfs_read+4", "vfs_read count", "--json"),
@@ -71,15 +75,17 @@ def test_examples(suite: str, tmp_path: Path) -> None:
 
 @pytest.mark.kernel
 @pytest.mark.qemu
-@pytest.mark.extended  # five minutes of emulation, where nothing else runs
+@pytest.mark.extended  # minutes of emulation, where nothing else runs
 @pytest.mark.timeout(3600)
 def test_a_kernel_of_debian(tmp_path: Path) -> None:
+    """Its files, a trace of it, and what a running one has in memory: drgn, which reads dumps, has no wheel there."""
     needs_tools("qemu-system-aarch64")
-    inputs = tmp_path / "inputs"
+    kernel, inputs, place = needs_kernel("trixie"), tmp_path / "inputs", tmp_path / "guest"
     inputs.mkdir()
-    kernel = needs_kernel("trixie").vmlinux
-    trace = inputs / "run.ptrace"
+    place.mkdir()
     window = ("--begin", "vfs_read", "--count", "200000", "--ram", "256", "--cpus", "1")
-    assert main(["trace", "record", str(kernel), "-o", str(trace), *window]) == 0
-    (inputs / "vmlinux").write_bytes(kernel.read_bytes())
+    assert main(["trace", "record", str(kernel.vmlinux), "-o", str(inputs / "run.ptrace"), *window]) == 0
+    with live_guest(kernel.vmlinux, place, package=needs_modules(kernel), modules=()) as guest:
+        guest.capture("idle").rename(inputs / "idle.capture")
+    (inputs / "vmlinux").write_bytes(kernel.vmlinux.read_bytes())
     compare("trixie", DEBIAN, inputs, tmp_path)
