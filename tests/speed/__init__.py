@@ -1,1 +1,0 @@
-"""How fast the tool and its readers of traces are, beside their peers: programs, not tests."""
