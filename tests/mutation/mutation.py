@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from prologue.rules.base import Rule
-from tests.mutation.world import World
 
 Where = Literal[
     "6.1", "6.12", "module", "module 4,2", "signed", "native 6.1", "native 6.12", "booted 6.1", "booted 6.12",
@@ -29,7 +29,7 @@ class Mutation:
     """In which real files, and how; ``mutate`` returns the address(es) of which the rule must name one."""
 
     where: tuple[Where, ...]
-    mutate: Callable[[World], int | set[int]]
+    mutate: Callable[[Any], int | set[int]]
     of_before: bool = False  # it breaks the file that the whole one is compared with
     name: str = ""  # where a rule has several
 
@@ -38,9 +38,23 @@ class Mutation:
         return -(-each // 4) if self.where[0].startswith(("booted", "recorded")) else each
 
 
+_Mutate = TypeVar("_Mutate", bound=Callable[[Any], int | set[int]])
+_MUTATIONS: defaultdict[str, list[Mutation]] = defaultdict(list)
+
+
+def mutation(
+    code: str, where: tuple[Where, ...], name: str = "", *, of_before: bool = False
+) -> Callable[[_Mutate], _Mutate]:
+    """Make a function a mutation of a rule; files of the kind ``where`` are opened as the world that it takes."""
+
+    def add(mutate: _Mutate) -> _Mutate:
+        _MUTATIONS[code].append(Mutation(where, mutate, of_before, name))
+        return mutate
+
+    return add
+
+
 def mutations_of(rule: Rule) -> tuple[Mutation, ...]:
-    """Return those in the file of that name: PL101's are in pl101.py."""
-    module = import_module(f"tests.mutation.{rule.code.lower()}")
-    found = module.MUTATIONS if hasattr(module, "MUTATIONS") else (module.MUTATION,)
-    assert all(isinstance(mutation, Mutation) for mutation in found)
-    return tuple(found)
+    """Return those in the file of the rule's group: PL101's are in pl1.py."""
+    import_module(f"tests.mutation.{rule.code[:3].lower()}")
+    return tuple(_MUTATIONS[rule.code])

@@ -44,8 +44,7 @@ class RecordedWorld(World):
 
     def address(self, name: str) -> int:
         """An address inside of a function of the kernel."""
-        symbol = self.original.symbols.find(name)
-        assert symbol is not None, name
+        symbol = self.symbol(name)
         self.functions.append(Function(start=symbol.vaddr, end=symbol.vaddr + symbol.size, name=name))
         return symbol.vaddr + 8
 

@@ -14,7 +14,7 @@ from prologue.arrays import I64, U64
 from prologue.elf.dynrelocs import RELA
 from prologue.elf.image import ElfImage, unaligned
 from prologue.elf.sections import Section
-from prologue.elf.symbols import STT_FUNC, SYM
+from prologue.elf.symbols import STT_FUNC, SYM, Symbol
 from prologue.kernel import tables
 from prologue.kernel.binary import Binary
 from prologue.kernel.kernel import Kernel
@@ -69,8 +69,17 @@ class World:
     def set_word(self, vaddr: int, word: int) -> None:
         self.write(self.offset(vaddr), struct.pack("<I", word))
 
+    def flipped(self, vaddr: int) -> int:
+        """Change some bit of a word; return the word's address."""
+        self.set_word(vaddr, self.word(vaddr) ^ 1 << self.seed.randrange(32))
+        return vaddr
+
     def word(self, vaddr: int) -> int:
         return int(struct.unpack_from("<I", self.memory, self.offset(vaddr))[0])
+
+    def flip_bit(self, offset: int) -> None:
+        """Change some bit of the byte at a file offset."""
+        self.write(offset, bytes([self.memory[offset] ^ 1 << self.seed.randrange(8)]))
 
     def move_record(self, record: int, distance: int) -> None:
         """Let a record point somewhere else; its value lives in an addend or in its slot."""
@@ -101,6 +110,10 @@ class World:
     def site(self) -> int:
         """Index of some site."""
         return self.seed.randrange(len(self.sites))
+
+    def record(self) -> int:
+        """Index of some site's record."""
+        return int(self.sites.record[self.site()])
 
     def sites_(self, count: int) -> list[int]:
         """Indices of that many different sites."""
@@ -164,10 +177,14 @@ class World:
         found: list[int] = np.flatnonzero(self.original.symbols.values == vaddr).tolist()
         return found
 
-    def rows_of(self, name: str) -> list[int]:
+    def symbol(self, name: str) -> Symbol:
         symbol = self.original.symbols.find(name)
         assert symbol is not None, name
-        return self.rows_at(symbol.vaddr)
+        return symbol
+
+    def row(self, name: str) -> int:
+        """Row of the symbol of that name."""
+        return next(row for row in self.rows_at(self.symbol(name).vaddr) if self.name(row) == name)
 
     def set_symbol(self, row: int, *, value: int | None = None, info: int | None = None) -> None:
         """Change a symbol; ``value`` is what the table holds (in a module an offset into the section)."""

@@ -69,7 +69,7 @@ def test_a_stock_kernel_with_the_symbol_is_refused(marked: Path, capsys: pytest.
 def test_no_place_for_a_marker_in_a_stock_kernel(marked: Path) -> None:
     """On data that the boot reads, beside it, in tables, and in gaps: the code was linked without the marker."""
     world = World(marked, random.Random(1))  # noqa: S311 - not a secret
-    (row,) = [row for row in world.rows_of(SYMBOL) if world.name(row) == SYMBOL]
+    row = world.row(SYMBOL)
     symbols, places = world.original.symbols, list[int]()
     for name in (
         "__stop_mcount_loc", "__start_mcount_loc", "ftrace_filter_buf", "ftrace_notrace_buf", "boot_command_line",

@@ -9,7 +9,7 @@ from prologue.rules.base import Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import find_rule
 from tests.mini_kernel.build import Spec
-from tests.mutation.pl302 import BRANCHES
+from tests.mutation.pl3 import BRANCHES
 from tests.support.built import Mini
 from tests.support.elf_edit import edit
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -115,13 +116,12 @@ def test_patch_loads_the_rules_that_decide_writing_and_no_others() -> None:
     assert loaded == [rule.check.__module__ for rule in RULES if rule in DECIDING]
 
 
-@pytest.mark.parametrize("directory", ["rules", "mutation"])
-def test_every_rule_has_its_fixture_and_its_mutation(directory: str) -> None:
-    """In a file named after the rule's code; and there is no file without a rule."""
-    files = {path.stem.upper() for path in (TESTS / directory).glob("pl*.py")}
-    codes = {rule.code for rule in RULES}
-    assert codes - files == set()
-    assert files - codes == set()
+def test_every_rule_has_its_fixture_and_its_mutation() -> None:
+    """A fixture in a file of the rule's code, a mutation in that of its group; and there is none without a rule."""
+    fixtures = {path.stem.upper() for path in (TESTS / "rules").glob("pl*.py")}
+    groups = {path.stem.upper(): path.read_text() for path in (TESTS / "mutation").glob("pl*.py")}
+    mutated = {code for group, text in groups.items() for code in re.findall(rf'mutation\("({group}\d\d)"', text)}
+    assert fixtures == mutated == {rule.code for rule in RULES}
 
 
 @every_rule
