@@ -142,35 +142,6 @@ def test_unpaired(samples: int, noise: str) -> None:
     assert power >= POWER - 0.1
 
 
-@pytest.mark.parametrize(("boot", "run"), [(0.01, 0.002), (0.0, 0.01)])
-@pytest.mark.parametrize("pairs", one_tested(6, 10, 20))
-def test_why_not_the_hierarchical_bootstrap(pairs: int, boot: float, run: float) -> None:
-    """Boots drawn, then runs in them: what that covers depends on which noise is larger (decision 7).
-
-    Runs that are drawn again count their noise a second time, so it covers too much where that is most of all noise,
-    and too little where boots differ and are few.
-    """
-    rng, campaigns, resamples = np.random.default_rng(pairs), 500, 300
-    covered = 0
-    for _ in range(campaigns):
-        base, other = (
-            boot * rng.standard_normal((pairs, 1)) + run * rng.standard_normal((pairs, RUNS)) for _ in range(2)
-        )
-        boots = rng.integers(0, pairs, (resamples, pairs, 1))
-        medians = [
-            np.median(values[boots, rng.integers(0, RUNS, (resamples, pairs, RUNS))], axis=-1)
-            for values in (base, other)
-        ]
-        low, high = np.quantile((medians[1] - medians[0]).mean(axis=-1), (0.025, 0.975))
-        covered += bool(low <= 0 <= high)
-    rate, which = covered / campaigns, "boots" if boot else "runs"
-    print(f"\n{pairs} pairs, noise of {which}: hierarchical percentile bootstrap covers {rate:.1%}")
-    if pairs == 6 and boot:
-        assert rate < 0.93
-    if not boot:
-        assert rate > 0.97
-
-
 def test_the_least_detectable_difference_of_few_pairs() -> None:
     """The few numbers that no formula gives: found again, to 3%."""
     rng = np.random.default_rng(1)

@@ -58,19 +58,8 @@ def links(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(tool: Tool, links: Path, out: Path, *more: str, status: int | None = 0) -> Printed:
-    options = [
-        "--workload",
-        "time:true",
-        "--variants",
-        "nop-nop,build",
-        "--boots",
-        "2",
-        "--runs",
-        "1",
-        "--retries",
-        "0",
-    ]
-    return tool("bench", "run", "--links", links, "-o", out, *options, *more, status=status)
+    plan = ["--workload", "time:true", "--variants", "nop-nop,build", "--boots", "2", "--runs", "1", "--retries", "0"]
+    return tool("bench", "run", "--links", links, "-o", out, *plan, *more, status=status)
 
 
 @pytest.mark.thorough

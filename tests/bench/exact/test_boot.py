@@ -100,27 +100,35 @@ RELOCATE = 1 + 3 * 2 + 1  # instructions of it
 CLASSES = np.array([1, 2, 3, 3, 4, 0, 0x80 | 4, *[0] * 17, *[4] * 17], np.uint8)  # of those words
 
 
+def assembled(program: str, directory: Path) -> tuple[Path, Symbols]:
+    """Assemble a program for ``LOAD``: its Image, and the addresses in it."""
+    needs_tools("qemu-system-aarch64", "gcc", "aarch64-linux-gnu-gcc")
+    elf, image = directory / "elf", directory / "Image"
+    place = f"-Wl,-Ttext={LOAD:#x},--build-id=none"
+    command = [
+        "aarch64-linux-gnu-gcc",
+        "-nostdlib",
+        "-static",
+        "-no-pie",
+        place,
+        "-x",
+        "assembler",
+        "-",
+        "-o",
+        str(elf),
+    ]
+    subprocess.run(command, input=program.encode(), check=True, stderr=subprocess.DEVNULL)
+    image.write_bytes(b"".join(data for _, data in flat_pieces(ElfImage(elf))))
+    return image, Symbols(ElfImage(elf))
+
+
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], dict[str, int]]:
     """The QEMU command that runs PROGRAM, and its addresses."""
-    needs_tools("qemu-system-aarch64", "gcc", "aarch64-linux-gnu-gcc")
-    directory = tmp_path_factory.mktemp("program")
-    elf, image = directory / "elf", directory / "Image"
-    command = ["aarch64-linux-gnu-gcc", "-nostdlib", "-static", "-no-pie", f"-Wl,-Ttext={LOAD:#x},--build-id=none"]
-    source = PROGRAM.encode()
-    subprocess.run(
-        [*command, "-x", "assembler", "-", "-o", str(elf)], input=source, check=True, stderr=subprocess.DEVNULL
-    )
-    read = ElfImage(elf)
-    image.write_bytes(b"".join(data for _, data in flat_pieces(read)))
-    symbols = Symbols(read)
-    numbers = {"load": LOAD}
-    for argument, name in (
-        *((name, name) for name in ("begin", "end", "freed", "relocate", "relocated", "stop")), ("text", "words"),
-    ):  # fmt: skip
-        symbol = symbols.find(name)
-        assert symbol is not None
-        numbers[argument] = symbol.vaddr - (0 if name == "stop" else LOAD)
+    image, symbols = assembled(PROGRAM, tmp_path_factory.mktemp("program"))
+    numbers = {"load": LOAD, "text": symbols.require("words").vaddr - LOAD, "stop": symbols.require("stop").vaddr}
+    for name in ("begin", "end", "freed", "relocate", "relocated"):
+        numbers[name] = symbols.require(name).vaddr - LOAD
     return ONE_CPU.command(image, None, ""), numbers
 
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from prologue.elf.flat import flat_pieces
-from prologue.elf.image import ElfImage
-from prologue.elf.symbols import Symbols
 from prologue.insn import a64
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.exact.emulator import ONE_CPU, plugin_option
@@ -21,9 +17,8 @@ from prologue_bench.exact.workload import _arguments, _read_back, _require_all
 from prologue_bench.guest.vm import run_console
 from prologue_bench.results.model import Readback
 from prologue_bench.targets.icount import read_argv
-from tests.support.needs import needs_tools
+from tests.bench.exact.test_boot import assembled
 
-LOAD = 0x40200000  # where QEMU's virt board loads an Image whose text_offset is 0
 UPPER = 0xFFFFFF8000000000  # a physical address and this: the same memory, where a kernel's text would be
 
 # An Image that maps its gigabyte twice, at its physical address and in the upper half, and calls functions there. The
@@ -101,19 +96,8 @@ CLASSES = np.array([1, 2, 4, 4, 1, 2, 4], np.uint8)  # of the words from f on
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, int]]:
     """The Image of PROGRAM, and the plugin's addresses."""
-    needs_tools("qemu-system-aarch64", "gcc", "aarch64-linux-gnu-gcc")
-    directory = tmp_path_factory.mktemp("program")
-    elf, image = directory / "elf", directory / "Image"
-    command = ["aarch64-linux-gnu-gcc", "-nostdlib", "-static", "-no-pie", f"-Wl,-Ttext={LOAD:#x},--build-id=none"]
-    subprocess.run(
-        [*command, "-x", "assembler", "-", "-o", str(elf)], input=PROGRAM.encode(), check=True,
-        stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    read = ElfImage(elf)
-    image.write_bytes(b"".join(data for _, data in flat_pieces(read)))
-    symbols = Symbols(read)
-    found = {name: symbols.find(name) for name in ("begin", "end", "f")}
-    begin, end, text = (symbol.vaddr for symbol in found.values() if symbol is not None)
+    image, symbols = assembled(PROGRAM, tmp_path_factory.mktemp("program"))
+    begin, end, text = (symbols.require(name).vaddr for name in ("begin", "end", "f"))
     return image, {"begin": begin, "end": end, "text": text + UPPER}
 
 

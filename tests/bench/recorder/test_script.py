@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -282,18 +283,24 @@ def test_killed_in_the_middle_it_puts_the_governor_back(shell: str, sign: signal
         read_recorded([line.rstrip() for line in [*lines, *rest.splitlines()]], task)
 
 
+def kernel_log(directory: Path, text: str) -> Path:
+    """A log that a program ``dmesg`` shows."""
+    log, program = directory / "log", directory / "programs" / "dmesg"
+    log.write_text(text)
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\nwhile IFS= read -r line; do printf '%s\\n' \"$line\"; done <{log}\n")
+    program.chmod(0o755)
+    return log
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("shell", ["dash", "bash"])  # Debian's busybox takes its own dmesg, whatever is in PATH
 def test_new_warnings_of_the_kernel_are_seen(shell: str, tmp_path: Path) -> None:
-    log, programs = tmp_path / "log", tmp_path / "programs"
-    log.write_text("[    1.0] WARNING: old\n[    2.0] smccc: KVM: hypervisor services detected (0x0 0x0 0x0 0x3)\n")
-    programs.mkdir()
-    (programs / "dmesg").write_text(f"#!/bin/sh\nwhile IFS= read -r line; do printf '%s\\n' \"$line\"; done <{log}\n")
-    (programs / "dmesg").chmod(0o755)
+    log = kernel_log(tmp_path, "[    1.0] WARNING: old\n[    2.0] smccc: KVM: hypervisor services detected (0x0 0x0)\n")
     command = f"echo '[    3.0] usb: fine' >>{log}; echo '[    3.5] ftrace: build-time prologues: 43880' >>{log}; "
     command += f"echo '[    4.0] rcu: INFO: rcu_sched self-detected stall' >>{log}"
     task = Task(workloads=(measured(command),), runs=1)
-    done = run_script(shell, script(task), make_tree(tmp_path / "machine"), programs)
+    done = run_script(shell, script(task), make_tree(tmp_path / "machine"), tmp_path / "programs")
     seen = read_recorded(done.stdout.splitlines(), task)
     assert (seen.gate_before["messages"], seen.gate_after["messages"]) == (2, 5)
     assert seen.gate_before["warnings"] == []
@@ -307,17 +314,13 @@ def test_new_warnings_of_the_kernel_are_seen(shell: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("first", ["", "[    0.5] line that was lost\n"])
 def test_new_warnings_are_seen_without_times(shell: str, first: str, tmp_path: Path) -> None:
     """Without the times of printk a line that was there before may come again after a warning."""
-    log, programs = tmp_path / "log", tmp_path / "programs"
-    log.write_text(f"{first}booting\nusb: fine\n")
-    programs.mkdir()
-    (programs / "dmesg").write_text(f"#!/bin/sh\nwhile IFS= read -r line; do printf '%s\\n' \"$line\"; done <{log}\n")
-    (programs / "dmesg").chmod(0o755)
+    log = kernel_log(tmp_path, f"{first}booting\nusb: fine\n")
     # The log has moved on in one of the cases: then the line is where it is, not where it was.
     moved = f"sed -i 1d {log}; " if first else ""
     again = "" if first else "usb: fine"
     command = f"{moved}printf '%s\\n' 'WARNING: at x' '{again}' >>{log}"
     task = Task(workloads=(measured(command),), runs=1)
-    done = run_script(shell, script(task), make_tree(tmp_path / "machine"), programs)
+    done = run_script(shell, script(task), make_tree(tmp_path / "machine"), tmp_path / "programs")
     assert read_recorded(done.stdout.splitlines(), task).gate_after["warnings"] == ["WARNING: at x"]
 
 
@@ -388,8 +391,6 @@ def test_patterns_that_are_none(pattern: str) -> None:
 
 def test_the_script_is_plain_posix(tmp_path: Path) -> None:
     """Checked by shellcheck where it is installed, else by dash reading it."""
-    import shutil
-
     path = tmp_path / "record.sh"
     path.write_text(script(Task(workloads=(measured("true"),), runs=1, sites=(4, 8), governor="performance"), "x"))
     if shutil.which("shellcheck"):

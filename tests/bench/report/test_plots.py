@@ -58,12 +58,6 @@ def test_every_kind_of_campaign(tmp_path: Path, made: Made) -> None:
 
 
 @pytest.mark.thorough
-def test_exact(tmp_path: Path) -> None:
-    make_exact(tmp_path / "set", {BASE: 4103322, BUILD: 4103322})
-    assert main(["bench", "plot", str(tmp_path / "set"), "-o", str(tmp_path / "a.svg")]) == 0
-
-
-@pytest.mark.thorough
 def test_the_margin_of_the_legend_is_exact() -> None:
     made = Made()
     figure = draw(compare(ResultSet(campaign=campaign(made), boots=tuple(boots(made))), 0.0125))
@@ -81,15 +75,13 @@ def test_every_sample_is_a_point() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("error")
-def test_no_spread(tmp_path: Path) -> None:
-    table = {"label": "w", "unit": "s", "direction": "lower", "samples": {"a": [5, 5], "b": [5, 5], "c": [5, 5]}}
-    (tmp_path / "t.json").write_text(json.dumps(table))
-    assert main(["bench", "plot", str(tmp_path / "t.json"), "-o", str(tmp_path / "a.png")]) == 0
-
-
-@pytest.mark.thorough
-def test_labels_are_no_formulas(tmp_path: Path) -> None:
-    table = {"label": "$x_{", "unit": "$", "direction": "lower", "samples": {"$\\frac": [1, 2, 3], "_b": [1, 2, 4]}}
+@pytest.mark.parametrize(
+    ("label", "unit", "samples"),
+    [("w", "s", {"a": [5, 5], "b": [5, 5], "c": [5, 5]}), ("$x_{", "$", {"$\\frac": [1, 2, 3], "_b": [1, 2, 4]})],
+    ids=["no spread", "labels that are no formulas"],
+)
+def test_odd_tables(label: str, unit: str, samples: dict[str, list[int]], tmp_path: Path) -> None:
+    table = {"label": label, "unit": unit, "direction": "lower", "samples": samples}
     (tmp_path / "t.json").write_text(json.dumps(table))
     assert main(["bench", "plot", str(tmp_path / "t.json"), "-o", str(tmp_path / "a.png")]) == 0
 

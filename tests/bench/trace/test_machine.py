@@ -1,4 +1,4 @@
-"""The end of a machine by its monitor: QEMU's own, behind a socket that behaves as QEMU's does in a race."""
+"""What the guest of a recording does before the marks, and the end of its machine by the monitor of QEMU."""
 
 from __future__ import annotations
 
@@ -13,8 +13,39 @@ import pytest
 
 from prologue.live.memory.core import open_core
 from prologue_bench.errors import GuestLostError
+from prologue_bench.trace.guest import setup_script
 from prologue_bench.trace.monitor import finish
 from tests.support.needs import needs_tools
+
+MODULES = ("modules/00-a.ko", "modules/01-b $(c).ko")
+LOADS = [f"insmod /{name}" for name in MODULES]
+INSMOD = '#!/bin/sh\necho "insmod $*"\n[ "$*" != "$FAILS" ]\n'
+
+
+@pytest.mark.parametrize(
+    ("script", "fails", "said"),
+    [
+        ("echo one; echo two", "", [*LOADS, "one", "two"]),
+        ("echo one\necho two", "/modules/00-a.ko", [LOADS[0], "failed"]),
+        ("echo one; echo two", "/modules/01-b $(c).ko", [*LOADS, "failed"]),
+        ("# nothing", "", LOADS),
+        ("", "", LOADS),
+        ("echo one; false", "", [*LOADS, "one", "failed"]),
+    ],
+)
+def test_a_failed_load_ends_the_setup(tmp_path: Path, script: str, fails: str, said: list[str]) -> None:
+    (tmp_path / "insmod").write_text(INSMOD)
+    (tmp_path / "insmod").chmod(0o755)
+    (tmp_path / "setup").write_text(setup_script(MODULES, script))
+    command = ["sh", "-c", "if ! . ./setup; then echo failed; fi"]  # as init does
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "FAILS": fails}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
+    assert (done.stdout.splitlines(), done.stderr) == (said, "")
+
+
+def test_no_modules_and_no_script() -> None:
+    assert subprocess.run(["sh", "-c", setup_script((), "")], check=False).returncode == 0
+
 
 EVENT = b'{"timestamp": {"seconds": 1, "microseconds": 1}, "event": "STOP"}\r\n'
 

@@ -1,16 +1,22 @@
-"""``prologue bench``: its grammar, its errors, and what happens where it is not installed."""
+"""``prologue bench``: its grammar and errors, where it is not installed, ``expect``; what ``writes boot`` refuses."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from prologue.cli.parser import build_parser
+from prologue.elf.flat import write_flat
+from prologue.elf.image import ElfImage
 from prologue_bench.analysis.compare import MARGIN
 from prologue_bench.cli.run import DEFAULTS
 from prologue_bench.errors import GuestLostError
+from tests.mini_kernel.build import Spec
+from tests.support.built import Mini
 from tests.support.tool import Tool
 
 
@@ -112,3 +118,49 @@ def test_the_tool_needs_no_bench() -> None:
         )
         why = "it comes with the companion bench, and this installation lacks prologue_bench"
         assert (done.returncode, done.stderr) == (2, f"prologue: no command {command!r}: {why}\n")
+
+
+@pytest.mark.parametrize(("margin", "links"), [("1", 6), ("0.3", 20), ("0.0001", None)])
+def test_the_campaign_is_as_large_as_compare_would_ask_for(margin: str, links: int | None, tool: Tool) -> None:
+    document = tool("bench", "expect", "--margin", margin, "--json").json
+    assert (document["links"], document["boots"]) == (links, links and 3 * 3 * links)
+
+
+def test_report(tool: Tool) -> None:
+    document = tool("bench", "expect", "--margin", "1", "--json").json
+    text = tool("bench", "expect", "--margin", "1").out
+    assert "a margin of 1% on a board" in text
+    assert all(f"\n  {command}\n" in text for command in document["commands"])
+    printed = tool("bench", "expect", "--margin", "0.0001")
+    assert printed.out.startswith("No campaign of a sensible size decides a margin of 0.0001%")
+
+
+def refused(tool: Tool, *arguments: object) -> str:
+    said = tool("writes", "boot", *arguments, status=2).err
+    assert said.count("\n") == 1, said
+    return said
+
+
+def test_what_cannot_be_recorded(mini: Mini, tmp_path: Path, tool: Tool) -> None:
+    vmlinux, out = mini(Spec()), tmp_path / "out"
+    for named in (out, os.devnull):
+        assert "no symbol " in refused(tool, vmlinux, "-o", named)
+    assert not Path(f"{os.devnull}.log").exists()
+    assert "cannot be" in refused(tool, vmlinux, "-o", out, "--image", tmp_path / "absent")
+    (tmp_path / "other").write_bytes(b"no Image" * 100)
+    assert "other: the kernel does not begin with" in refused(tool, vmlinux, "-o", out, "--image", tmp_path / "other")
+    assert "is also an input" in refused(tool, vmlinux, "-o", vmlinux)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("command", ["writes boot", "trace record"])
+def test_more_cpus_than_the_plugins_have_room_for(command: str, tool: Tool) -> None:
+    printed = tool(*command.split(), "vmlinux", "-o", "out", "--cpus", "65", status=2)
+    assert "argument --cpus: not a number from 1 to 64: '65'" in printed.err
+
+
+def test_the_image_of_another_kernel(mini: Mini, tmp_path: Path, tool: Tool) -> None:
+    image = tmp_path / "Image"
+    write_flat(ElfImage(mini(Spec(layout="4,2"))), image)
+    said = refused(tool, mini(Spec(layout="2")), "-o", tmp_path / "out", "--image", image)
+    assert "another build-id" in said or "no symbol" in said
