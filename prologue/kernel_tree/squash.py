@@ -124,8 +124,12 @@ def _hunks(rows: list[_Row], path: str) -> Iterator[Hunk]:
         while end < len(changed) and changed[end] - changed[end - 1] <= 2 * _CONTEXT + 1:
             end += 1
         start, stop = max(0, changed[begin] - _CONTEXT), changed[end - 1] + _CONTEXT + 1
-        while start > least and rows[start - 1].text is not None:  # a step shows more where less is in two places
+        # A step shows more where less is in two places.
+        most = changed[end] if end < len(changed) else len(rows)
+        while start > least and rows[start - 1].text is not None:
             start -= 1
+        while stop < most and rows[stop].text is not None:
+            stop += 1
         texts = [row.mark + row.text for row in rows[start:stop] if row.text is not None]
         if len(texts) != len(rows[start:stop]):
             raise InternalError("a patch of the series takes back what another one did", path=path)
