@@ -22,8 +22,16 @@ SUBJECTS: Final[dict[Mode, str]] = {
 _COUNTS: Final = "prologue.exact-counts/1"
 _SCAN: Final = "prologue.scan/1"
 _MEASURED: Final = "prologue.bench-figures/1"
-# Trees on which the patches were made, as Debian has them: no commit of them is known.
-_BASES: Final = {"6.1": "6.1.192", "6.12": "6.12.117", "7.2": "7.2.13", "7.3": "7.3.4"}
+# Trees on which the patches were made or tried; no commit of them is known.
+_BASES: Final = {
+    "6.1": "6.1.192",
+    "6.6": "6.6.63",
+    "6.12": "6.12.117",
+    "6.18": "6.18.35",
+    "7.2": "7.2.13",
+    "7.3": "7.3.4",
+}
+_NOT_IN_DEBIAN: Final = ("6.6", "6.18")
 _NEWEST: Final = "7.3"
 
 _PAIR: Final = """\
@@ -96,7 +104,7 @@ def _trees(series: KernelPatch) -> str:
 
 
 def _base(release: str) -> str:
-    text = f"Made on Linux {_BASES[release]}, as Debian has it"
+    text = f"Applies to Linux {_BASES[release]}" + ", as Debian has it" * (release not in _NOT_IN_DEBIAN)
     if release != _NEWEST:
         text += f"; the newest tree that was to be had is {_BASES[_NEWEST]}, for which there is the same series"
     return textwrap.fill(f"{text}.", 75) + "\n"

@@ -3,7 +3,8 @@
 A step of the series has its message in ``series/STEP.txt``, its changes in ``series/RELEASE/STEP.diff``, and creates
 the files that ``STEPS`` names. A release that needs neither change nor file for a step has no such patch. Notes may
 follow the message, after a line ``---``. Of messages and of the files that are created, each release and mode has its
-own lines: see ``select_lines``.
+own lines: see ``select_lines``. Releases in which the lines of a newer one are, at other places, have no directories:
+they are in ``_LINES_OF``.
 
 Patches that stand alone, which any kernel can use with or without the series, are kept in the same way: the message,
 with the figures as its notes, in ``standalone/NAME.txt``, the changes in ``standalone/RELEASE/NAME.diff``. A release
@@ -15,7 +16,7 @@ does what sorttable does there; ``boot`` is the first steps of both.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -49,7 +50,9 @@ MODES: Final[dict[Mode, tuple[str, ...]]] = {
     "build": tuple(step for step in STEPS if step != "sorttable"),
 }
 STANDALONE: Final = ("init-mem", "relocations", "sorttable-nm")
-_KEEPS_RELOCATIONS: Final = ("6.1",)  # of its records, which stay addresses: the step relocations is no part of it
+_KEEPS_RELOCATIONS: Final = ("6.1", "6.6")  # of records, which stay addresses: the step relocations is no part of it
+# Releases whose files have each line that a newer one's patches show, and each once: those patches are theirs, too.
+_LINES_OF: Final = {"6.18": "7.3", "7.2": "7.3"}
 _DATA: Final = files("prologue.kernel_tree")
 
 
@@ -95,13 +98,17 @@ def standalone_releases(name: str) -> tuple[str, ...]:
     return _in_order(entry.name for entry in directories if entry.joinpath(f"{name}.diff").is_file())
 
 
-def _in_order(releases: Iterable[str]) -> tuple[str, ...]:
+def _in_order(kept: Iterable[str]) -> tuple[str, ...]:
+    """Return the releases that have a directory, and those which have the lines of one."""
+    releases = {*kept}
+    releases |= {release for release, other in _LINES_OF.items() if other in releases}
     return tuple(sorted(releases, key=lambda release: [int(part) for part in release.split(".")]))
 
 
 def default_mode(release: str) -> Mode:
     """Return the mode of the series to post: ``sorttable``, or ``build`` where the release's sorttable cannot do it."""
-    return "sorttable" if _DATA.joinpath("series", release, "sorttable.diff").is_file() else "build"
+    lines_of = _LINES_OF.get(release, release)
+    return "sorttable" if _DATA.joinpath("series", lines_of, "sorttable.diff").is_file() else "build"
 
 
 def load_patch(series: str, path: object = None, mode: Mode = "build") -> KernelPatch:
@@ -157,13 +164,15 @@ def _load_step(
         if release in _KEEPS_RELOCATIONS:
             return None
         directory = _DATA.joinpath("standalone")
-    diff = directory.joinpath(release, f"{step}.diff")
+    lines_of = _LINES_OF.get(release, release)
+    diff = directory.joinpath(lines_of, f"{step}.diff")
     changes = [
         new_file(place, select_lines(_DATA.joinpath(name).read_text("utf-8"), release, mode).encode())
         for place, name in created.items()
     ]
     if diff.is_file():
-        changes += parse_changes(diff.read_bytes(), f"{release}/{diff.name}")
+        found = parse_changes(diff.read_bytes(), f"{lines_of}/{diff.name}")
+        changes += found if lines_of == release else map(_without_index, found)
     if not changes:
         return None
     message = directory.joinpath(f"{step}.txt")
@@ -173,6 +182,11 @@ def _load_step(
         raise InternalError("is not a subject, an empty line and a text", path=message.name)
     in_order = tuple(sorted(changes, key=lambda change: change.path))
     return Patch(step=step, subject=subject, body=body, changes=in_order, notes=notes)
+
+
+def _without_index(change: FileChange) -> FileChange:
+    """Leave out the hashes of the file: they are another release's."""
+    return replace(change, header=tuple(line for line in change.header if not line.startswith(b"index ")))
 
 
 def select_lines(text: str, release: str, mode: str) -> str:

@@ -26,7 +26,7 @@ from prologue.kernel_tree.patches import KernelPatch, all_series, default_mode, 
 from prologue.kernel_tree.source import KernelTree
 from tests.support.needs import needs_common_tools
 from tests.support.tool import Tool
-from tests.support.trees import SOURCES, fingerprint, git, repository
+from tests.support.trees import fingerprint, git, repository
 
 TESTER: Final = Identity("A Tester", "tester@example.org", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
 ABROAD: Final = Identity("Jürgen, Tester", "j@example.org", datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=-7))))
@@ -80,7 +80,7 @@ def test_git_am_does_what_install_does(every_tree: Path, tmp_path: Path, who: Id
     ]
 
 
-@pytest.mark.parametrize("series", SOURCES)
+@pytest.mark.parametrize("series", all_series())
 def test_a_mail(series: str) -> None:
     patch = load_patch(series, mode=default_mode(series))
     mails = patch_mails(patch, ABROAD)
@@ -222,11 +222,11 @@ def test_a_long_subject_is_folded_at_spaces() -> None:
     assert " ".join(str(message["Subject"]).split()) == f"[PATCH] {patch.subject.strip()}"
 
 
-@pytest.mark.parametrize("series", SOURCES)
+@pytest.mark.parametrize("series", all_series())
 def test_the_letter(series: str, known: None, tool: Tool) -> None:
     assert known is None
     letter = tool("kernel", "patch", series, "--cover-letter").out
-    assert f"\nMade on Linux {series}." in letter
+    assert f"\nApplies to Linux {series}." in letter
     text = letter.partition("\n\n")[2].partition(f"\n{TESTER.name} (")[0]
     assert all(len(line) <= 78 for line in text.splitlines())
     # No figure that was not given, except the numbers of the patches, and of what others have said.

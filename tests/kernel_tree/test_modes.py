@@ -8,12 +8,12 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.errors import RefusedError
-from prologue.kernel_tree.patches import MODES, STEPS, load_patch
+from prologue.kernel_tree.patches import MODES, STEPS, all_series, load_patch
 from prologue.kernel_tree.source import KCONFIG, OPTION, KernelTree
 from prologue.kernel_tree.tree import install, uninstall
 from tests.kernel_tree.test_check import PADS
 from tests.support.tool import Tool
-from tests.support.trees import SOURCES, fingerprint, untouched
+from tests.support.trees import fingerprint, untouched
 
 
 def kernel(*arguments: object) -> int:
@@ -26,7 +26,7 @@ def test_the_boot_mode_is_the_beginning_of_the_series() -> None:
         assert MODES["boot"] == MODES[mode][: len(MODES["boot"])]
 
 
-@pytest.mark.parametrize("series", SOURCES)
+@pytest.mark.parametrize("series", all_series())
 def test_it_needs_no_option_and_creates_nothing(series: str) -> None:
     boot, build = load_patch(series, mode="boot"), load_patch(series)
     assert boot.patches == build.patches[: len(boot.patches)]
@@ -95,14 +95,14 @@ def test_nothing_is_said_of_processed_modules_where_none_are(tree: Path, tool: T
     assert warning not in tool("kernel", "check", tree, status=1).out
 
 
-@pytest.mark.parametrize("series", SOURCES)
+@pytest.mark.parametrize("series", all_series())
 def test_the_letter(series: str, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     for name in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{name}_NAME", "A Tester")
         monkeypatch.setenv(f"GIT_{name}_EMAIL", "tester@example.org")
     letter = tool("kernel", "patch", series, "--mode", "boot", "--cover-letter").out
     assert "[PATCH 0/3] arm64: ftrace: make all callsites in one loop at boot" in letter
-    assert f"\nMade on Linux {series}." in letter
+    assert f"\nApplies to Linux {series}." in letter
     assert "build" not in letter
     mails = tool("kernel", "patch", series, "--mode", "boot").out
     assert mails.count("\nSubject: [PATCH ") == 3

@@ -2,6 +2,7 @@
 
     python -m tests.kernels.bisect 7.2 -o bisect/
     python -m tests.kernels.bisect 6.12 --toolchain llvm-19 -o bisect/
+    python -m tests.kernels.bisect 6.18 --tree linux-6.18.35 -o bisect/
 
 A series must be bisectable: whoever looks for a fault of another patch gets any of these trees. Each boot does what a
 soak's does, with two tracers at once, one of them in an instance. From the patch on that gives the option its prompt,
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -37,12 +39,18 @@ _WARNINGS: Final = ("warning:", "WARNING:")
 _TIMEOUT: Final = 300.0
 
 
-def bisect(recipe: Recipe, release: str, directory: Path) -> Iterator[str]:
-    """Build and boot after each patch: a line for each boot, which ends with ``well`` if it was."""
-    with shown(None) as progress:
-        (deb,) = packages.download(recipe.suite, [recipe.source], progress)
+def bisect(recipe: Recipe, release: str, directory: Path, source: Path | None = None) -> Iterator[str]:
+    """Build and boot after each patch: a line for each boot, which ends with ``well`` if it was.
+
+    ``source`` is a tree of a release of which Debian has none.
+    """
     tree = directory / "tree"
-    link_source(deb, tree)
+    if source is None:
+        with shown(None) as progress:
+            (deb,) = packages.download(recipe.suite, [recipe.source], progress)
+        link_source(deb, tree)
+    else:
+        shutil.copytree(source, tree, symlinks=True, ignore=shutil.ignore_patterns(".git"))
     (tree / "out").mkdir()
     options = options_of_release(recipe.set_options, tree)
     (tree / "out" / "fragment").write_text("".join(f"{option}\n" for option in options), encoding="utf-8")
@@ -124,10 +132,13 @@ def main() -> int:
     )
     parser.add_argument("release", choices=all_series())
     parser.add_argument("--toolchain", choices=("gcc", "llvm-19"), default="gcc")
+    parser.add_argument("--tree", type=Path, help="the sources, if Debian has none of that release")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="a new directory")
     args = parser.parse_args()
+    if args.tree is None and args.release not in SUITES:
+        parser.error(f"Debian has no source of {args.release}: name a --tree")
     recipe = Recipe(
-        suite=SUITES[args.release],
+        suite=SUITES.get(args.release, ""),
         source=f"linux-source-{args.release}",
         toolchain=args.toolchain,
         options=("small", "minimal", "native"),
@@ -135,7 +146,7 @@ def main() -> int:
     bad = 0
     try:
         args.output.mkdir(parents=True)
-        for line in bisect(recipe, args.release, args.output):
+        for line in bisect(recipe, args.release, args.output, args.tree):
             print(line, flush=True)
             bad += not line.endswith(": well")
     except (PrologueError, FileExistsError) as error:

@@ -14,7 +14,7 @@ from tests.kernels import bisect, soak
 
 
 def test_every_series_has_a_source() -> None:
-    assert set(all_series()) <= bisect.SUITES.keys()
+    assert set(all_series()) - bisect.SUITES.keys() == {"6.6", "6.18"}  # of which Debian has none
 
 
 def test_forms_follow_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
