@@ -38,7 +38,7 @@ from prologue.trace.etm.stream import ProgramText
 from prologue.trace.etm.waypoints import find_waypoints
 from prologue.trace.path.branching import CALL, INDIRECT, RET, never_goes_on
 from prologue.trace.ranges import GAP, Tally
-from prologue.trace.readers.decoding import DecodedTrace, open_perf_trace
+from prologue.trace.readers.decoding import open_perf_trace
 from prologue.trace.readers.recording import RECORD, RecordingHeader
 from prologue_bench.host import programs
 from tests.support.debian.kernels import fetch_kernel
@@ -186,9 +186,7 @@ def of_perf_data(vmlinux: Path, code: Code, branches: int, script: float, direct
 def decoded_per_second(vmlinux: Path, path: Path) -> float:
     """Decode a trace into ranges, and do nothing with these; CPU time of both processes counts."""
     trace = open_perf_trace(path, Tally())
-    if not isinstance(trace, DecodedTrace):
-        raise SystemExit("libopencsd is not here")
-    trace.follow([(piece.addr, piece.words) for piece in linked_program(vmlinux, 0).pieces], vmlinux)
+    trace.follow([(piece.addr, piece.words) for piece in linked_program(vmlinux, 0).pieces])
     before = _cpu()
     count = sum(len(batch.ranges) for batch in trace.batches())
     return count / (_cpu() - before)

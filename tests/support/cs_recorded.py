@@ -42,7 +42,7 @@ def executed_as_decoded(directory: Path, vmlinux: Path, modules: Path | None = N
         assert trace.decoded is not None
         memory = open_memory(str(directory))
         program = running_program(RunningSystem(vmlinux, memory, None if modules is None else module_files(modules)))
-        trace.decoded.follow(decoder_text(program, memory), vmlinux)
+        trace.decoded.follow(decoder_text(program, memory))
         batches = list(trace.batches)
     ranges = np.concatenate([batch.ranges for batch in batches])
     tids = np.array([max(task.tid, 0) for task in batches[-1].tasks], np.int64)  # the idle task is nobody

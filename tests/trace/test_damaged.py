@@ -109,7 +109,7 @@ def test_mutated_perf_data(count: int, tmp_path: Path) -> None:
             with open_trace(str(path)) as opened:
                 if opened.decoded is None:  # its magic is no more
                     continue
-                opened.decoded.follow(pieces, vmlinux)
+                opened.decoded.follow(pieces)
                 for batch in opened.batches:
                     starts, ends = batch.ranges["start"], batch.ranges["end"]
                     assert addresses(starts[(starts < low) | (ends <= starts) | (high < ends)]) == [], number

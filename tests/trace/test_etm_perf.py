@@ -62,7 +62,7 @@ def write(path: Path, rows: np.ndarray[Any, np.dtype[Any]], *, clocked: bool = T
 def decoded(path: Path, vmlinux: Path) -> dict[int, list[Row]]:
     with open_trace(str(path)) as trace:
         assert trace.decoded is not None
-        trace.decoded.follow(decoder_text(linked_program(vmlinux, 0), None), vmlinux)
+        trace.decoded.follow(decoder_text(linked_program(vmlinux, 0), None))
         batches = list(trace.batches)
     found: dict[int, list[Row]] = {0: [], 1: []}
     for batch in batches:

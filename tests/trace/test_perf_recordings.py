@@ -13,7 +13,7 @@ import pytest
 
 from prologue.live.system.programs import decoder_text, linked_program
 from prologue.trace.ranges import Tally
-from prologue.trace.readers.decoding import DecodedTrace, open_perf_trace
+from prologue.trace.readers.decoding import open_perf_trace
 from tests.support.cs_etm import CsTrace, record, sample, write
 from tests.support.cs_recording import ROUND, stream, trace, with_process
 from tests.trace.made import KERNEL, Run
@@ -110,10 +110,9 @@ def test_several_buffers_have_the_same_names(tmp_path: Path) -> None:
             tmp_path / f"{task}", made(with_process(stream(3), task), configr=CONTEXTS, comms={task: f"t{task}"})
         )
         decoded = open_perf_trace(path, Tally())
-        assert isinstance(decoded, DecodedTrace)
         opened.append(decoded)
     both = replace(opened[0], jobs=opened[0].jobs + opened[1].jobs)
-    both.follow(decoder_text(linked_program(vmlinux, 0), None), vmlinux)
+    both.follow(decoder_text(linked_program(vmlinux, 0), None))
     batches = list(both.batches())
     names = [batches[-1].tasks[row].comm for batch in batches for row in batch.ranges["task"].tolist()]
     assert Counter(names) == {"t77": 3 * len(ROUND), "t78": 3 * len(ROUND)}

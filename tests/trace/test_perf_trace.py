@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import random
-import shutil
 import signal
 import struct
 import subprocess
@@ -20,7 +19,7 @@ import pytest
 
 from prologue.errors import InputError
 from prologue.live.system.programs import decoder_text, linked_program
-from prologue.trace.coresight import library, process
+from prologue.trace.coresight import process
 from prologue.trace.readers.sources import open_trace
 from tests.support.cores import core
 from tests.support.cs_etm import CsTrace, record, sample, write
@@ -45,7 +44,7 @@ def ranges(path: Path, vmlinux: Path) -> list[tuple[int, int, int, int]]:
     """CPU, start, end and flags of every range."""
     with open_trace(str(path)) as opened:
         assert opened.decoded is not None
-        opened.decoded.follow(decoder_text(linked_program(vmlinux, 0), None), vmlinux)
+        opened.decoded.follow(decoder_text(linked_program(vmlinux, 0), None))
         return spans(opened.batches)
 
 
@@ -253,32 +252,6 @@ def test_times_are_those_of_perf(run: Run) -> None:
     out, err, _ = run("disasm", made, "--format", "jsonl")
     assert {json.loads(line)["time"] for line in out.splitlines()[1:]} == {2500}
     assert "not perf's clock" not in err
-
-
-def test_perf_decodes_where_the_library_is_missing(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    needs_tools("perf")
-    monkeypatch.setattr(library, "NAME", "libopencsd_c_api.so.none")
-    out, err, _ = run("check", trace(20))
-    assert out.endswith("none impossible\n"), err
-    assert "decoded by perf, for OpenCSD's library is not here" in err
-    monkeypatch.setenv("PATH", str(tmp_path))
-    err = run("check", trace(20), status=2).err
-    assert err.endswith("(Debian: apt install libopencsd1)\n")
-    assert err.count("\n") == 1
-
-
-def test_perf_that_fails_after_some_lines_is_no_whole_trace(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    needs_tools("perf")
-    (tools := tmp_path / "bin").mkdir()
-    (tools / "perf").write_text(f'#!/bin/sh\n{shutil.which("perf")} "$@"\necho it broke >&2\nexit 3\n')
-    (tools / "perf").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tools), prepend=os.pathsep)
-    monkeypatch.setattr(library, "NAME", "libopencsd_c_api.so.none")
-    out, err, _ = run("check", trace(20), status=2)
-    assert out == "", err
-    assert err.endswith(f"{run.trace}: perf script failed in the middle of it: it broke\n")
 
 
 def test_another_kernel_is_refused(tmp_path: Path, tool: Tool) -> None:

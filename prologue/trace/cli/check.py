@@ -20,7 +20,6 @@ from prologue.trace.path.check import Findings, ImageCheck, StaleWord
 from prologue.trace.path.divergence import Divergences, find_divergences
 from prologue.trace.path.mechanisms import Mechanisms
 from prologue.trace.path.reported import ReportedWord, reported_words
-from prologue.trace.readers.decoding import DecodedTrace
 from prologue.trace.readers.sources import Trace
 from prologue.trace.views.summary import TraceSummary
 from prologue.words import counted
@@ -148,7 +147,7 @@ def _report(args: Namespace, done: _Checked, notes: list[str]) -> str:
 
 def _compare_with_file(trace: Trace, args: Namespace, running: Program) -> Divergences | None:
     """Find where a decoder with the text of the file would have gone astray; None if it is what was decoded with."""
-    if not isinstance(trace.decoded, DecodedTrace) or trace.decoded.own_memory:
+    if trace.decoded is None or trace.decoded.own_memory:
         return None
     if args.memory is None or args.vmlinux is None:
         return None

@@ -136,7 +136,7 @@ def open_kernels(args: Namespace, trace: Trace, explained: int | None = None) ->
         raise UsageError("--slide is for --vmlinux without --memory, which says where it is")
     if args.memory is None and args.modules is not None:
         raise UsageError("--modules needs --memory: only memory says where modules were loaded")
-    if isinstance(trace.decoded, DecodedTrace):
+    if trace.decoded is not None:
         trace.decoded.progress = progress_on_terminal()
     known = None if explained is None else (explained, args.explain)
     host = HostImage(
@@ -162,7 +162,7 @@ def _require_no_file_options(args: Namespace) -> None:
 
 def open_history(args: Namespace, trace: Trace, kernels: Kernels) -> TextHistory | None:
     """Read the writes to the host's text that ``--writes`` names, or that perf.data has; errors as ``read_history``."""
-    poked = _poked(trace.decoded, kernels.host) if isinstance(trace.decoded, DecodedTrace) else None
+    poked = None if trace.decoded is None else _poked(trace.decoded, kernels.host)
     writes = poked if args.writes is None else args.writes
     if writes is None:
         return None

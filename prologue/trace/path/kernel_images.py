@@ -26,7 +26,6 @@ from prologue.trace.path.assign import GuestKernel, Kernels
 from prologue.trace.path.binaries import BinaryFiles
 from prologue.trace.path.host_mode import find_host_level
 from prologue.trace.path.processes import Processes
-from prologue.trace.readers.decoding import DecodedTrace
 from prologue.trace.readers.sources import Trace
 
 _ASKS_IN_TIME: Final = (1, 3, 3)
@@ -110,7 +109,7 @@ def follow_program(
         _require_same_boot(trace, slide, host.memory or memory.name)
     _require_same_build(trace, program)
     if trace.decoded is not None:
-        trace.decoded.follow(decoder_text(program, memory), host.vmlinux)
+        trace.decoded.follow(decoder_text(program, memory))
     processes = _open_processes(trace, host.symfs)
     if program.missing:
         without = f"loaded modules without a file in {host.modules}, of no image here: {', '.join(program.missing)}"
@@ -124,7 +123,7 @@ def follow_program(
     level, unnumbered = None, trace.header is not None
     # In recordings without guests' images, VMIDs alone decide.
     if kernels or not unnumbered:
-        likely = trace.decoded.kernel_level if isinstance(trace.decoded, DecodedTrace) else None
+        likely = None if trace.decoded is None else trace.decoded.kernel_level
         level, trace.batches = find_host_level(trace.batches, program, unnumbered=unnumbered, likely=likely)
     return Kernels(host=program, guests=kernels, host_level=level, unnumbered=unnumbered, processes=processes)
 
@@ -137,9 +136,9 @@ def _open_processes(trace: Trace, symfs: Path | None) -> Processes | None:
 
     """
     decoded = trace.decoded
-    if not isinstance(decoded, DecodedTrace) or decoded.spaces is None or decoded.tasks is None:
+    if decoded is None or decoded.spaces is None or decoded.tasks is None:
         if symfs is not None:
-            raise UsageError("--symfs is for perf.data with context IDs and maps of processes, decoded by libopencsd")
+            raise UsageError("--symfs is for perf.data with context IDs and maps of processes")
         return None
     if decoded.version < _ASKS_IN_TIME:
         known = ".".join(map(str, _ASKS_IN_TIME))

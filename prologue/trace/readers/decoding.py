@@ -27,7 +27,6 @@ from prologue.trace.coresight.process import CodeMemory, DecodeJob, TracePart, T
 from prologue.trace.coresight.snapshot import SnapshotBuffer, read_snapshot
 from prologue.trace.coresight.user_memory import UserCode
 from prologue.trace.ranges import NO_CPU, Batch, BatchNames, Tally, TracedTask, TraceRanges
-from prologue.trace.readers.by_perf import TraceByPerf, can_decode, trace_by_perf
 from prologue.trace.readers.coverage import PartCoverage
 from prologue.trace.readers.decoder_reports import ElementNaming, plain_task, same_number
 from prologue.trace.readers.elements import ElementReader
@@ -91,7 +90,7 @@ class DecodedTrace:
             return 2
         return 1 if units and all(unit.has_process for unit in units) and not self.own_memory else None
 
-    def follow(self, pieces: Sequence[tuple[int, U32]], _vmlinux: Path | None) -> None:
+    def follow(self, pieces: Sequence[tuple[int, U32]]) -> None:
         """Decode with this text: address and words of each piece."""
         space = _EL2 if self.is_vhe else _NONSECURE
         self._memory = tuple(CodeMemory(vaddr, np.ascontiguousarray(words), space) for vaddr, words in pieces)
@@ -195,7 +194,7 @@ def _snapshot_job(buffer: SnapshotBuffer) -> DecodeJob:
     )
 
 
-def open_perf_trace(path: Path, account: Tally) -> DecodedTrace | TraceByPerf:
+def open_perf_trace(path: Path, account: Tally) -> DecodedTrace:
     """Read the records of perf.data, or of its directory.
 
     Raises:
@@ -207,12 +206,7 @@ def open_perf_trace(path: Path, account: Tally) -> DecodedTrace | TraceByPerf:
         account.add(name, count)
     account.count_bytes(NO_CPU, session.unnamed_bytes, session.unnamed_bytes)
     streams = _Streams(session, account)
-    try:
-        version = require_library()
-    except InputError:
-        if can_decode():
-            return trace_by_perf(path, session, account)
-        raise
+    version = require_library()
     sources, parts, cpus = streams.sources()
     if not parts:
         lost = session.unnamed_bytes

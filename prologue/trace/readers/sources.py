@@ -14,7 +14,6 @@ from prologue.errors import InputError
 from prologue.perf.container import is_perf_data
 from prologue.trace.coresight.snapshot import is_snapshot
 from prologue.trace.ranges import Batch, Tally
-from prologue.trace.readers.by_perf import TraceByPerf
 from prologue.trace.readers.decoders import Decoder, decoder_of
 from prologue.trace.readers.decoding import DecodedTrace, open_perf_trace, open_snapshot
 from prologue.trace.readers.opencsd import read_opencsd
@@ -37,7 +36,7 @@ class Trace:
     header: RecordingHeader | None = None
     decoder: Decoder | None = None
     """The decoder that followed the program; None for a recording."""
-    decoded: DecodedTrace | TraceByPerf | None = None
+    decoded: DecodedTrace | None = None
     """The trace before decoding; its ``follow`` needs the text before the batches are read."""
 
     @property
@@ -64,15 +63,9 @@ def open_trace(source: str, account: Tally | None = None) -> Iterator[Trace]:
     account = account or Tally()
     decoded = _open_decoded(source, account)
     if decoded is not None:
-        by_perf = isinstance(decoded, TraceByPerf)
-        yield Trace(
-            name=source,
-            kind="perf" if by_perf else "coresight",
-            batches=decoded.batches(),
-            account=account,
-            decoder=Decoder() if isinstance(decoded, TraceByPerf) else Decoder(decoded.version, decoded.authenticates),
-            decoded=decoded,
-        )
+        decoder = Decoder(decoded.version, decoded.authenticates)
+        batches = decoded.batches()
+        yield Trace(name=source, kind="coresight", batches=batches, account=account, decoder=decoder, decoded=decoded)
         return
     with open_stream(source) as stream:
         head = stream.peek(_LOOK)
@@ -90,7 +83,7 @@ def open_trace(source: str, account: Tally | None = None) -> Iterator[Trace]:
             yield Trace(name=stream.name, kind="perf", batches=batches, account=account, decoder=Decoder())
 
 
-def _open_decoded(source: str, account: Tally) -> DecodedTrace | TraceByPerf | None:
+def _open_decoded(source: str, account: Tally) -> DecodedTrace | None:
     """Open a trace that has to be decoded, from a file, as its parts refer to each other; None for other kinds."""
     path = Path(source)
     if is_snapshot(path):
