@@ -124,9 +124,7 @@ class BadImage:
     """A report of the decoder: the program image that it was given cannot be what ran.
 
     ``start`` to ``vmid`` are of the last range of that CPU before the report (0 to 0 if a gap came after it), and
-    ``onward`` is the way of the decoder from there. ``begin`` is the address in a later trace packet, 0 if there is
-    none, and ``atoms`` are the decisions of the packet that the report is about: E (taken) and N for each branch; empty
-    if the text has no packets.
+    ``onward`` is the way of the decoder from there.
     """
 
     why: str
@@ -136,8 +134,6 @@ class BadImage:
     level: int
     vmid: int
     onward: Onward
-    begin: int = 0
-    atoms: str = ""
 
 
 @dataclass(slots=True, kw_only=True)

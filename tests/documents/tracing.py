@@ -126,7 +126,7 @@ class ReportedRow(TypedDict):
     symbol_offset: int
     word: Word | None
     fits: Field[bool, "the word here is what the report describes"]
-    exact: Field[bool, "the text has the trace packets: no later branch can be meant"]
+    exact: Field[bool, "no later branch can be meant: two ranges do not join here"]
     after: Field[bool, "the report is about what ran after vaddr"]
     count: int
     report: Field[str, "the decoder's words"]

@@ -23,16 +23,11 @@ def ran(first: str, last: str, tail: str) -> str:
     return element(f"INSTR_RANGE(exec range={start:#x}:[{end:#x}] {count})")
 
 
-def packet(name: str) -> str:
-    return f"Idx:20; ID:10; [0x95 0x1b ];\tI_{name} : as the decoder prints it; \n"
-
-
-GIVEN = packet("ADDR_S_IS0")
 CALLED = ran("first", "first+0x4", CALL)  # the callee itself has no memory
 RETURNS = ran("callee", "callee+0x8", RET)
 FOLLOWED = ran("first", "first+0x4", CALL) + RETURNS + ran("first+0x8", "first+0x14", RET)
 # Where the decoder went on from the older call, and the address that the trace gave then.
-ASTRAY = ran("first+0x8", "first+0xc", GOES_ON) + GIVEN + ran("second+0x8", "second+0x14", RET)
+ASTRAY = ran("first+0x8", "first+0xc", GOES_ON) + ran("second+0x8", "second+0x14", RET)
 UNSURE = "steps that cannot be, after a return which the decoder may have followed wrongly"
 
 
@@ -44,60 +39,39 @@ def check(directory: Path, tool: Tool, text: str) -> tuple[list[str], int]:
     return places, data["steps_not_judged"].get(UNSURE, 0)
 
 
-@pytest.mark.parametrize("packets", [True, False])
 @pytest.mark.parametrize(
     ("between", "sure"),
     [
-        pytest.param(CALLED + NO_MEMORY + GIVEN + RETURNS, False, id="the call is from before"),
-        pytest.param(CALLED + NO_MEMORY + GIVEN + FOLLOWED, False, id="after calls that were followed"),
-        pytest.param(CALLED + NO_MEMORY + GIVEN + RETURNS + ASTRAY, False, id="again"),
-        pytest.param(CALLED + NO_MEMORY + ON + GIVEN + CALLED + RETURNS, True, id="tracing began anew"),
-        pytest.param(CALLED + NO_MEMORY + GIVEN + CALLED + RETURNS, True, id="the call is from after it"),
+        pytest.param(CALLED + NO_MEMORY + RETURNS, False, id="the call is from before"),
+        pytest.param(CALLED + NO_MEMORY + FOLLOWED, False, id="after calls that were followed"),
+        pytest.param(CALLED + NO_MEMORY + RETURNS + ASTRAY, False, id="again"),
+        pytest.param(CALLED + NO_MEMORY + ON + CALLED + RETURNS, True, id="tracing began anew"),
+        pytest.param(CALLED + NO_MEMORY + CALLED + RETURNS, True, id="the call is from after it"),
         pytest.param(CALLED + RETURNS, True, id="all of the code was there"),
     ],
 )
 def test_a_return_beyond_the_calls_that_were_followed_accuses_no_word(
-    between: str, sure: bool, packets: bool, tmp_path: Path, tool: Tool
+    between: str, sure: bool, tmp_path: Path, tool: Tool
 ) -> None:
-    text = ON + GIVEN + between + ASTRAY
-    if not packets:
-        text = text.replace(GIVEN, "")
-    found, left = check(tmp_path, tool, text)
+    found, left = check(tmp_path, tool, ON + between + ASTRAY)
     assert (found, left > 0) == (["first+0xc"] if sure else [], not sure)
 
 
-def test_a_return_whose_address_is_given_is_judged(tmp_path: Path, tool: Tool) -> None:
-    text = ON + GIVEN + CALLED + NO_MEMORY + GIVEN + RETURNS + GIVEN + ASTRAY
-    assert check(tmp_path, tool, text) == (["first+0xc"], 0)
-
-
-def test_an_exceptions_own_address_says_nothing_of_a_return(tmp_path: Path, tool: Tool) -> None:
-    exception = packet("EXCEPT") + GIVEN
-    text = ON + GIVEN + CALLED + NO_MEMORY + GIVEN + RETURNS + exception + ASTRAY
-    assert check(tmp_path, tool, text) == ([], 1)
-
-
 def test_an_exception_ends_the_doubt(tmp_path: Path, tool: Tool) -> None:
-    text = ON + GIVEN + CALLED + NO_MEMORY + GIVEN + RETURNS + ran("first+0x8", "first+0xc", GOES_ON) + ENTER_VECTOR
-    text += GIVEN + ran("vectors", "vectors", GOES_ON) + GIVEN + ran("second", "second", GOES_ON)
+    text = ON + CALLED + NO_MEMORY + RETURNS + ran("first+0x8", "first+0xc", GOES_ON) + ENTER_VECTOR
+    text += ran("vectors", "vectors", GOES_ON) + ran("second", "second", GOES_ON)
     assert check(tmp_path, tool, text) == (["vectors+0x0"], 0)
 
 
 def test_an_exception_return_on_a_way_that_did_not_run(tmp_path: Path, tool: Tool) -> None:
     """Only an ERET returns from an exception; where the decoder is astray, it may have met any instruction."""
-    text = ON + GIVEN + CALLED + NO_MEMORY + GIVEN + RETURNS + ran("first+0x8", "first+0xc", GOES_ON)
-    text += element("EXCEPTION_RET()") + GIVEN + ran("second", "second", GOES_ON)
-    assert check(tmp_path, tool, text) == ([], 1)
-
-
-def test_a_unit_that_speculates_gives_addresses_long_before_they_are_used(tmp_path: Path, tool: Tool) -> None:
-    commit = packet("ADDR_S_IS0") + packet("COMMIT")
-    text = ON + GIVEN + CALLED + NO_MEMORY + commit + RETURNS + GIVEN + ASTRAY
+    text = ON + CALLED + NO_MEMORY + RETURNS + ran("first+0x8", "first+0xc", GOES_ON)
+    text += element("EXCEPTION_RET()") + ran("second", "second", GOES_ON)
     assert check(tmp_path, tool, text) == ([], 1)
 
 
 def test_a_range_that_did_not_run_is_left_out_and_accuses_no_word(tmp_path: Path, tool: Tool) -> None:
-    text = ON + GIVEN + CALLED + NO_MEMORY + GIVEN + RETURNS + ran("first", "first+0x8", GOES_ON)
+    text = ON + CALLED + NO_MEMORY + RETURNS + ran("first", "first+0x8", GOES_ON)
     run = Run(tmp_path, tool, text, {})
     out, err = run("check")
     assert "none impossible; 1 could not be judged" in out
@@ -106,7 +80,7 @@ def test_a_range_that_did_not_run_is_left_out_and_accuses_no_word(tmp_path: Path
 
 
 def test_what_the_decoder_reports_of_its_image_there_is_not_judged(tmp_path: Path, tool: Tool) -> None:
-    text, bad = ON + GIVEN + CALLED + NO_MEMORY + GIVEN, element("NO_SYNC( [bad-program-image])")
+    text, bad = ON + CALLED + NO_MEMORY, element("NO_SYNC( [bad-program-image])")
     path, vmlinux = tmp_path / "text", KERNEL.write(tmp_path / "vmlinux")
     for way, report in ((CALLED + RETURNS, 1), (FOLLOWED, 0)):
         path.write_text(text + way + bad)

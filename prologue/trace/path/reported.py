@@ -34,10 +34,10 @@ _FOLLOWED: Final = 1 << 12  # instructions without a branch; no compiler makes m
 class ReportedWord:
     """A word of the decoder's image that the decoder itself found impossible.
 
-    ``vaddr`` is None if the text does not give the address, and ``word`` if no image here has it; ``program`` is -1
-    then. ``exact``: no later branch can be meant, as the text has the packets. ``text`` is the word as an instruction.
+    ``vaddr`` is None if the trace does not give the address, and ``word`` if no image here has it; ``program`` is -1
+    then. ``exact``: no later branch can be meant. ``text`` is the word as an instruction.
     ``fits``: the report describes the word here. ``after``: the report is about an instruction after ``vaddr``, at an
-    address that the text does not give.
+    address that the trace does not give.
     """
 
     why: str
@@ -63,9 +63,9 @@ class ReportedWord:
         if self.after:
             return f"{report} at an address after this {text}, which the trace does not say"
         if self.fits:
-            perhaps = "" if self.exact else "; perhaps it is a branch after this one, for the text has no packets"
+            perhaps = "" if self.exact else "; perhaps it is a branch after this one"
             return f"{text} cannot be what ran: {report}{perhaps}"
-        return f"{report}, which the image here does not explain, from this {text} on: decode again with this image"
+        return f"{report}, which the image here does not explain at this {text}: decode again with this image"
 
 
 def reported_words(trace: Trace, kernels: Kernels) -> list[ReportedWord]:
@@ -99,7 +99,7 @@ def _words(account: Tally, kernels: Kernels) -> Iterator[ReportedWord]:
 def _program_of(bad: BadImage, kernels: Kernels) -> int:
     ranges = new_ranges(1)
     # Without an address take a kernel's: level and VMID alone decide then.
-    start = bad.start or bad.begin or (1 << 64) - 8
+    start = bad.start or (1 << 64) - 8
     ranges["start"], ranges["end"] = start, bad.end or start + 4
     ranges["flags"], ranges["level"], ranges["vmid"] = bad.flags, bad.level, bad.vmid
     return int(kernels.rows(Batch(ranges, [NO_TASK], [""]))[0])
@@ -107,55 +107,28 @@ def _program_of(bad: BadImage, kernels: Kernels) -> int:
 
 def _word(bad: BadImage, reported: Reported, program: Program | None, row: int) -> ReportedWord:
     own = ReportedWord(why=bad.why, program=row, count=reported.count, cpu=reported.cpu, time=reported.time)
-    if not bad.end and not bad.begin:
+    if not bad.end:
         return own
-    own.vaddr, own.after = (bad.end - 4, True) if bad.end else (bad.begin, False)
+    own.vaddr, own.after = bad.end - 4, True
     if program is None or (word := _at(program, own.vaddr)) is None:
         return own
     own.word = word
     if "Discontinuous" in bad.why:  # of the range's own last word: an address packet leads elsewhere
-        own.after, own.exact = False, bad.end > 0
-        own.fits = bad.end > 0 and bool(_is_waypoint(np.array([word], np.uint32), bad.why)[0])
+        own.after, own.exact = False, True
+        own.fits = bool(_is_waypoint(np.array([word], np.uint32), bad.why)[0])
         return own
-    start = bad.begin or _onward(bad, word)
-    followed = _follow(program, start, bad) if start else None
-    if followed is not None:
-        own.vaddr, own.word, own.fits = followed
-        own.after, own.exact = False, bad.atoms != ""
-    elif not bad.end:
-        own.after = True
+    start = _onward(bad, word)
+    branch = None if start is None else _next_waypoint(program, start, bad.why)
+    if branch is not None and _fits(*branch, bad.why):
+        own.vaddr, own.word = branch
+        own.fits, own.after = True, False
     return own
 
 
-def _follow(program: Program, start: int, bad: BadImage) -> tuple[int, int, bool] | None:
-    """Follow the atoms to the word that the report describes: address, word, True.
-
-    None if the image does not show where execution went on. If no word on the way is described, the first branch, and
-    False. Without atoms only the first branch is compared: None if it is of another kind.
-    """
-    at, calls, first = start, list[int](), None
-    for atom in bad.atoms or "N":
-        branch = _next_waypoint(program, at, bad.why)
-        if branch is None:
-            return None
-        place, word = branch
-        first = first or branch
-        kind = int(flows(np.array([word], np.uint32))[0])
-        target = int(targets(np.array([word], np.uint32), np.array([place], np.uint64))[0])
-        if _is_described(kind, bad.why) and (atom == "N" or kind == UNDEFINED) and target != place + 4:
-            return place, word, True
-        if kind == UNDEFINED:
-            return None
-        if atom == "N" or kind not in (*DIRECT, *_INDIRECT):
-            at = place + 4
-        elif kind in _INDIRECT:  # its target is in an address packet, or on the decoder's stack of calls
-            if kind != RET or not calls:
-                return None
-            at = calls.pop()
-        else:
-            calls += [place + 4] if kind == BL else []
-            at = target
-    return (*first, False) if first and bad.atoms else None
+def _fits(place: int, word: int, why: str) -> bool:
+    """Tell whether a report describes a word, which also leads elsewhere than to the next one."""
+    words, places = np.array([word], np.uint32), np.array([place], np.uint64)
+    return _is_described(int(flows(words)[0]), why) and int(targets(words, places)[0]) != place + 4
 
 
 def _next_waypoint(program: Program, start: int, why: str) -> tuple[int, int] | None:

@@ -34,7 +34,7 @@ from prologue.trace.ranges import (
 )
 from prologue.trace.readers.coverage import PartCoverage
 from prologue.trace.readers.decoder_reports import HIGHEST_VMID, OF_IMAGE, DecoderReports, ElementNaming, SourceState
-from prologue.trace.readers.opencsd_lines import NO_PACKETS, DecoderError, Packets, read_error
+from prologue.trace.readers.opencsd_lines import DecoderError, read_error
 from prologue.trace.readers.return_stack import find_unsure
 
 _BREAKS: Final = {
@@ -109,7 +109,7 @@ class ElementReader:
         if error is not None:
             self.error(error)
 
-    def error(self, error: DecoderError, packets: Packets = NO_PACKETS) -> None:
+    def error(self, error: DecoderError) -> None:
         """Take an error, which leaves a gap on its CPU, or on every one if it names no trace ID."""
         source = None if error.source is None else self._sources.get(self.naming.cpu(error.source))
         line = f"{error.name}, {error.message}" if error.message else error.name
@@ -121,7 +121,7 @@ class ElementReader:
         if self._coverage is not None and error.offset is not None:
             self._coverage.lost_sync(error.source, error.offset)
         if error.name in OF_IMAGE:
-            self._report_image(source or SourceState(), self.naming.cpu(error.source), line, packets)
+            self._report_image(source or SourceState(), self.naming.cpu(error.source), line)
         if source is not None:
             source.flags, source.last, source.failed = GAP | LOST, None, True
 
@@ -311,7 +311,7 @@ class ElementReader:
 
     # reports
 
-    def _report_image(self, source: SourceState, cpu: int, why: str, packets: Packets = NO_PACKETS) -> None:
+    def _report_image(self, source: SourceState, cpu: int, why: str) -> None:
         """Report that the decoder refused its image: that it cannot be what ran."""
         if source.calls is not None and source.calls.may_be_astray:
             self._account.add(
@@ -330,15 +330,8 @@ class ElementReader:
             level=source.level,
             vmid=source.vmid,
             onward=onward,
-            begin=packets.address,
-            atoms=packets.atoms,
         )
         self._account.report(bad, cpu, source.time)
-
-    @property
-    def follows_calls(self) -> bool:
-        """True if packets say which returns are sure, after code that the decoder does not know."""
-        return any(source.calls for source in self._sources.values())
 
     def forget(self) -> None:
         """Drop what is known of each CPU, which lost input may have changed."""

@@ -16,7 +16,7 @@ from prologue.live.memory.ranges import KERNEL_HALF
 from prologue.trace.coresight.elements import BAD_IMAGE, ELEMENT, Elements
 from prologue.trace.ranges import RANGE, Batch, BatchNames, Tally, TraceRanges
 from prologue.trace.readers.coverage import TextCoverage
-from prologue.trace.readers.decoder_reports import OF_IMAGE, ElementNaming, plain_task, same_number
+from prologue.trace.readers.decoder_reports import ElementNaming, plain_task, same_number
 from prologue.trace.readers.elements import ElementReader
 from prologue.trace.readers.opencsd_lines import (
     BANNER,
@@ -24,23 +24,17 @@ from prologue.trace.readers.opencsd_lines import (
     FIRST,
     KINDS,
     LINE,
-    NO_PACKETS,
     VERSION,
     DecoderError,
     ElementRow,
     cycles_row,
-    element_row,
-    flow_packets,
-    has_unknown_code,
     is_fatal,
     is_remark,
     other_row,
-    packets_before,
     range_row,
     read_error,
     whole_lines,
 )
-from prologue.trace.readers.return_stack import PACKET
 from prologue.trace.readers.streams import Peekable, blocks
 
 _HIGHEST_ID: Final = 0x7F  # CoreSight's trace IDs have seven bits
@@ -93,14 +87,11 @@ class _TextReader:
         self._row_ids: list[int] = []
         self._read: list[TraceRanges] = []  # the ranges of the block that are read by now
         self._error: DecoderError | None = None
-        self._block, self._at = b"", 0  # the lines, and the offset of the last report about an image in them
 
     def ranges(self, block: bytes) -> TraceRanges:
         """Return the ranges of a block of whole lines."""
-        self._block, self._at = whole_lines(block, _LOST_LINE), 0
         self._read = [np.zeros(0, RANGE)]
-        watched = has_unknown_code(self._block) or self._reader.follows_calls
-        lines = self._after_packets() if watched else LINE.findall(self._block)
+        lines = LINE.findall(whole_lines(block, _LOST_LINE))
         for name, start, end, count, isa, tail, cycles, element, content, other in lines:
             if not name:
                 if other:
@@ -119,16 +110,6 @@ class _TextReader:
                     self._add(number, cycles_row(cycles))
         self._flush()
         return np.concatenate(self._read)
-
-    def _after_packets(self) -> Iterator[tuple[bytes, ...]]:
-        """Yield the same lines as ``findall``, each after the packets before it that say where execution went on."""
-        for line in LINE.finditer(self._block):
-            for name, packet in flow_packets(self._block[line.start() : line.end()]):
-                # The packets of a single source without frames have ID 0.
-                number = self._ids.get(name, next(iter(self._ids.values()), None) if name == b"0" else None)
-                if number is not None:
-                    self._add(number, element_row(PACKET, value=packet))
-            yield line.groups(b"")
 
     def _begin(self, name: bytes, element: bytes) -> int | None:
         """Start a trace ID that was not met before; return None if it cannot be one, or has no program's trace."""
@@ -180,7 +161,7 @@ class _TextReader:
     def _other(self, line: bytes) -> None:
         error = read_error(line)
         if error is not None:
-            self._failed(error, line)
+            self._failed(error)
         elif is_fatal(line):
             self._lose("fatal errors of the decoder: what comes after is missing")
         elif line.startswith(BANNER):
@@ -194,17 +175,12 @@ class _TextReader:
         elif self._ids and not is_remark(line):
             self._lose_line()
 
-    def _failed(self, error: DecoderError, line: bytes) -> None:
+    def _failed(self, error: DecoderError) -> None:
         repeated, self._error = error == self._error, error
         if repeated and error.offset is not None:  # a fatal error is printed a second time
             return
         self._flush()
-        packets = NO_PACKETS
-        if error.name in OF_IMAGE and error.source is not None:
-            self._at = max(self._block.find(line, self._at), 0)
-            packets = packets_before(self._block, self._at, error)
-            self._at += 1
-        self._reader.error(error, packets)
+        self._reader.error(error)
 
     def _lose_line(self) -> None:
         self._lose("lines that cannot be read: a gap on every CPU")

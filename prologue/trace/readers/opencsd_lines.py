@@ -16,7 +16,6 @@ from prologue.live.memory.ranges import KERNEL_HALF
 from prologue.trace.coresight import elements as ocsd
 from prologue.trace.coresight.elements import ElementKind
 from prologue.trace.ranges import LONGEST, UNKNOWN_CYCLES
-from prologue.trace.readers import return_stack
 
 MARK: Final = b"OCSD_GEN_TRC_ELEM_"
 BANNER: Final = b"Trace Packet Lister: CS Decode library testing"
@@ -36,7 +35,6 @@ LINE: Final = re.compile(
     rb"|(\w+)\(([^\n]*)\)\r?\n)|(?=%s)|([^\n]+)\n|\n|\Z)" % (_PACKET, _PACKET)
 )
 """The packets before an element, then the element; or packets alone; or a line that is neither."""
-_FLOW: Final = re.compile(rb"ID:([0-9a-f]+); ?\[[0-9a-fx ]*\];\tI_(ADDR_|EXCEPT :|COMMIT|CANCEL|MISPREDICT)")
 _CONTEXT: Final = re.compile(
     rb"\(ISA=\w+\) (?:EL([0-3]))?(S|N|Root|Realm); (?:64|32)-bit; "
     rb"(?:VMID=0x([0-7]?[0-9a-f]{1,7}); )?(?:CTXTID=0x([0-9a-f]{1,8}); )?(?: \[CC=\d+\]; )?"
@@ -75,14 +73,6 @@ _ERROR: Final = re.compile(
     rb"(?:TrcIdx=(\d+); )?(?:CS ID=([0-9a-f]{2}); )?((?:(?!Idx:|;\t)%s)*?)(?:ID:[0-9a-f]+\t[A-Z ]+)?\r?" % _NO_ELEMENT
 )
 _LONGEST_ERROR: Final = 1 << 12
-_TARGET: Final = re.compile(
-    rb"Idx:(\d+); ID:([0-9a-f]+); ?\[[0-9a-fx ]*\];\tI_\w*ADDR\w* : [^\n]*?\bAddr=0x([0-9A-Fa-f]{1,16})\b"
-)
-_ATOMS: Final = re.compile(rb"Idx:(\d+); ID:([0-9a-f]+); ?\[[0-9a-fx ]*\];\tI_ATOM_F\d : [^\n;]*; ([EN]{1,64})\r?\Z")
-_LEADS: Final = re.compile(
-    rb"Idx:(\d+); ID:([0-9a-f]+); OCSD_GEN_TRC_ELEM_(INSTR_RANGE|EXCEPTION|NO_SYNC|I_RANGE_NOPATH|ADDR_NACC)"
-)
-_LOOK_BACK: Final = 1 << 12  # bytes: some 40 lines
 _FATAL: Final = b"Trace Packet Lister : Data Path fatal error"
 
 
@@ -142,51 +132,6 @@ def _after_error(block: bytes, lost: bytes) -> Callable[[re.Match[bytes]], bytes
         return b"\n" if start and read_error(block[start : at.start()]) else b"\n" + lost + b"\n"
 
     return line_end
-
-
-def flow_packets(packets: bytes) -> list[tuple[bytes, int]]:
-    """Find the packets that say where execution went on, or when: trace ID, and the kind as in ``return_stack``."""
-    kinds = {b"A": return_stack.ADDRESS, b"E": return_stack.EXCEPTION}
-    return [(name, kinds.get(packet[:1], return_stack.SPECULATION)) for name, packet in _FLOW.findall(packets)]
-
-
-def has_unknown_code(block: bytes) -> bool:
-    """Return whether the decoder met code that it does not know in a block of lines."""
-    return any(b"ELEM_%s(" % kind.name.encode() in block for kind in ocsd.UNKNOWN_CODE)
-
-
-class Packets(NamedTuple):
-    """Trace packets that an error is about: the address where execution went on (0: none), and the atoms from there.
-
-    ``atoms`` are E (taken) and N (not taken), one for each branch; empty if the text has no packets (-decode_only).
-    """
-
-    address: int = 0
-    atoms: str = ""
-
-
-NO_PACKETS: Final = Packets()
-
-
-def packets_before(block: bytes, end: int, error: DecoderError) -> Packets:
-    """Return the packets of an error's source in the lines before a place that no element has used."""
-    atoms, ranges = "", 0
-    for line in reversed(block[max(end - _LOOK_BACK, 0) : end].split(b"\n")):
-        if (element := _LEADS.match(line)) and int(element[2], 16) == error.source:
-            if element[3] != b"INSTR_RANGE" or int(element[1]) != error.offset or atoms:
-                break
-            ranges += 1  # of atoms of the same packet
-            continue
-        packet = _ATOMS.match(line) or _TARGET.match(line)
-        # The packets of a single source without frames have ID 0.
-        if packet is None or int(packet[2], 16) not in (error.source, 0):
-            continue
-        if packet.re is _ATOMS:
-            if int(packet[1]) == error.offset and not atoms:
-                atoms = packet[3].decode("ascii")[ranges:]
-        elif int(packet[1]) < (error.offset or 0) and not ranges:
-            return Packets(int(packet[3], 16), atoms)
-    return Packets(0, atoms)
 
 
 def range_row(start: bytes, end: bytes, count: bytes, isa: bytes, tail: bytes) -> ElementRow | None:

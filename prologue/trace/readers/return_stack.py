@@ -6,8 +6,7 @@ code, until tracing begins anew and empties both, a return beyond the calls that
 to an older call's address, which may be wrong. The instructions from there to the next address in the trace did not run
 (OpenCSD ``trc_pkt_decode_etmv4i.cpp``).
 
-Packets show which returns have an address in the trace. If a text has none (``-decode_only``), each return may have
-been taken from the stack.
+Elements do not say which returns have an address in the trace, so each may have been taken from the stack.
 """
 
 from __future__ import annotations
@@ -21,9 +20,6 @@ from prologue.trace.coresight import elements as ocsd
 from prologue.trace.coresight.elements import ElementKind
 from prologue.trace.ranges import UNSURE
 
-PACKET: Final = 1 << 16
-"""The kind of a row that is no element but a packet of the text; its ``value`` is one of the three below."""
-ADDRESS, EXCEPTION, SPECULATION = range(3)
 _DEPTH: Final = 16  # of the decoder's stack
 
 
@@ -33,38 +29,25 @@ class ReturnStack:
     ``unsure``: the decoder may be astray, whatever its image.
     """
 
-    __slots__ = ("_calls", "_excepting", "_given", "_interrupted", "_packets", "_returning", "unsure")
+    __slots__ = ("_calls", "_interrupted", "_returning", "unsure")
 
     def __init__(self) -> None:
         self._calls = 0
         self._returning = False
-        self._packets: bool | None = False  # the text has address packets; None if elements come long after them
-        self._given = False  # an address packet came since the last range
-        self._excepting = False  # the next address packet says where an exception was taken
-        self._interrupted = False  # an exception came since the last range, or its return
+        self._interrupted = False  # an exception came since the last range, or its return: the trace has the address
         self.unsure = False
-
-    def packet(self, kind: int) -> None:
-        """Note a packet: an address, an exception, or one of a unit that speculates."""
-        if kind == EXCEPTION:
-            self._excepting = True
-        elif kind == SPECULATION:
-            self._packets = None
-        elif self._excepting:
-            self._excepting = False
-        else:
-            self._given = True
-            self._packets = self._packets is not None
 
     def enter(self) -> bool:
         """Go on into the next range; tell whether this step, or a later one, is unsure."""
         before = self.unsure
-        if self._has_address:
+        if self._interrupted:
             if before:  # calls on a way that did not run do not count
                 self.lose()
+        elif self._returning and self._calls:
+            self._calls -= 1
         elif self._returning:
-            self._pop()
-        self._returning = self._given = self._interrupted = False
+            self.unsure = True
+        self._returning = self._interrupted = False
         return before or self.unsure
 
     def leave(self, kind: int, subkind: int, flags: int) -> None:
@@ -79,7 +62,7 @@ class ReturnStack:
     @property
     def may_be_astray(self) -> bool:
         """True if the decoder may have gone astray after the last range."""
-        return not self._has_address and (self.unsure or (self._returning and not self._calls))
+        return not self._interrupted and (self.unsure or (self._returning and not self._calls))
 
     def interrupt(self) -> None:
         """Take an exception, or return from one: the trace gives the address."""
@@ -92,23 +75,12 @@ class ReturnStack:
         self._calls = 0
         self._returning = self.unsure = False
 
-    @property
-    def _has_address(self) -> bool:
-        """True if the trace has the address where execution went on after the last range."""
-        return self._interrupted or (self._packets is True and self._given)
-
-    def _pop(self) -> None:
-        if self._calls:
-            self._calls -= 1
-        else:
-            self.unsure = True
-
 
 def find_unsure(rows: npt.NDArray[Any], calls: ReturnStack | None) -> tuple[npt.NDArray[np.uint8], ReturnStack | None]:
     """Find the ranges that a decoder may have reached by a wrong return.
 
     Args:
-        rows: elements of a trace ID, and packets (``PACKET``); the library gives none of these.
+        rows: elements of a trace ID.
         calls: the stack before them; None until the decoder meets code that it does not know.
 
     Returns:
@@ -132,8 +104,6 @@ def find_unsure(rows: npt.NDArray[Any], calls: ReturnStack | None) -> tuple[npt.
                 unsure[number] = UNSURE if calls.enter() else 0
                 calls.leave(last, subkind, flags)
             number += 1
-        elif calls is not None and kind == PACKET:
-            calls.packet(value)
         elif calls is not None and kind in (ElementKind.EXCEPTION, ElementKind.EXCEPTION_RET):
             calls.interrupt()
         elif calls is not None and kind == ElementKind.MEMTRANS and value == ocsd.ROLLED_BACK:
