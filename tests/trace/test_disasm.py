@@ -11,7 +11,6 @@ import pytest
 from prologue.live.system.programs import linked_program
 from prologue.trace.path.listing import instructions
 from prologue.trace.readers.recording import RecordingHeader
-from tests.support.tool import Tool
 from tests.trace.made import KERNEL, Run, perf_text, recording
 from tests.trace.test_opencsd import element, range_
 
@@ -20,11 +19,6 @@ STEPS: list[tuple[str | int, str | int]] = [
     ("read_zero+0x18", "vfs_read+0x14"), ("vfs_read+0x18", "vfs_read+0x20"), ("vfs_read+0x24", 0x400000),
     (0x400010, "vectors+0x400"),
 ]  # fmt: skip
-
-
-def written(path: Path, content: str | bytes) -> Path:
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
 
 
 def test_the_lines_of_arm_cs_trace_disasm(run: Run) -> None:
@@ -237,36 +231,6 @@ def test_bad_input_is_one_line(run: Run, args: list[str], said: str) -> None:
     error = run("disasm", perf_text(STEPS), *args, status=2).err
     assert said in error
     assert error.count("\n") == 1
-
-
-def test_several_traces_are_read_one_after_the_other(tmp_path: Path, tool: Tool) -> None:
-    """As one, but for a gap where the next one begins; their names are those of all."""
-    parts = [written(tmp_path / f"part{k}", perf_text(STEPS[:4], cpu=k, pid=70 + k)) for k in (0, 1, 0)]
-    options = ("--vmlinux", KERNEL.write(tmp_path / "vmlinux"), "--format", "text")
-    said = [tool("trace", "disasm", part, *options).out for part in parts]
-    out, about, _ = tool("trace", "disasm", *parts, *options)
-    assert [line for line in out.splitlines() if "trace on" not in line and "gap" not in line] == [
-        line for part in said for line in part.splitlines() if "gap" not in line
-    ]
-    assert ", 1 gap\n" in about
-    assert "none impossible" in tool("trace", "check", *parts, *options[:2]).out
-
-
-@pytest.mark.parametrize(
-    ("other", "said"),
-    [
-        (perf_text(STEPS).encode(), "another kind (perf)"),
-        (recording([{"start": 8, "count": 1}], RecordingHeader(build_id=b"\2" * 20, slide=0x10000)), "another kernel"),
-        (recording([{"start": 8, "count": 1}], RecordingHeader(build_id=b"\1" * 20, slide=0x20000)), "another boot"),
-    ],
-)
-def test_traces_that_do_not_go_together(tmp_path: Path, tool: Tool, other: bytes, said: str) -> None:
-    first = recording([{"start": 8, "count": 1}], RecordingHeader(build_id=b"\1" * 20, slide=0x10000))
-    paths = [written(tmp_path / "first", first), written(tmp_path / "other", other)]
-    vmlinux = KERNEL.write(tmp_path / "vmlinux")
-    error = tool("trace", "stats", *paths, "--vmlinux", vmlinux, status=2).err
-    assert "other: " in error
-    assert said in error
 
 
 def test_an_output_is_no_input(run: Run) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prologue.cli.main import main
 from prologue.insn.a64 import encode_b
 from prologue.live.pokes.recording import Flag, Loss, Recording, Trailer
 from prologue.trace.cli import inputs
@@ -19,7 +18,6 @@ from prologue.trace.path import instants
 from prologue.trace.path.instants import settled
 from prologue.trace.readers.sources import open_trace
 from tests.live.pokes.made import ORIGIN, rows_of, write_recording
-from tests.support.tool import Tool
 from tests.trace.made import KERNEL, Run, perf_line, perf_text
 from tests.trace.test_opencsd import CONTEXT, element, range_
 
@@ -70,22 +68,6 @@ def test_each_call_has_the_words_of_its_time(run: Run, tmp_path: Path, image: in
     out, err, _ = run("check", text_of(CHANGES), "--writes", writes, changed=changed)
     assert out == "14 steps, none impossible\n"
     assert "near a write" not in err
-
-
-@pytest.mark.parametrize(("later", "word"), [(CHANGES[1:2], BRANCH), (CHANGES[2:], NOP)])
-def test_traces_may_be_named_in_any_order(
-    tmp_path: Path, tool: Tool, later: list[tuple[int, list[tuple[str, str]]]], word: int
-) -> None:
-    """As a shell does that sorts trace.10 before trace.2: the later one is read first."""
-    writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP), write(4000 * MS, NOP, BRANCH))
-    vmlinux = KERNEL.write(tmp_path / "vmlinux")
-    (tmp_path / "10").write_text(text_of(later))
-    (tmp_path / "2").write_text(text_of(CHANGES[:1]))
-    words = [str(tmp_path / "10"), str(tmp_path / "2"), "--vmlinux", str(vmlinux), "--writes", str(writes)]
-    assert main(["trace", "check", *words]) == 0
-    out = tool("trace", "disasm", *words).out
-    found = [line.split()[1] for line in out.splitlines() if line.startswith(f"\t{PLACE:16x}:")]
-    assert found == [f"{word:08x}", f"{NOP:08x}"]
 
 
 @pytest.mark.parametrize("image", [NOP, BRANCH])

@@ -26,7 +26,7 @@ from tests.support.cs_etm import CsTrace, record, sample, write
 from tests.support.cs_recording import expected, stream, trace, with_process
 from tests.support.needs import needs_tools
 from tests.support.tool import Tool
-from tests.trace.made import KERNEL, Run, perf_text, spans
+from tests.trace.made import KERNEL, Run, spans
 
 pytestmark = pytest.mark.usefixtures("opencsd")
 FORMS: list[dict[str, Any]] = [
@@ -281,14 +281,6 @@ def test_an_output_does_not_replace_the_trace(name: str, tmp_path: Path, tool: T
     before = (path / name).read_bytes()
     err = tool("trace", "disasm", path, "--vmlinux", vmlinux, "-o", path / name, status=2).err
     assert (path / name).read_bytes() == before, err
-
-
-def test_one_at_a_time(tmp_path: Path, vmlinux: Path, tool: Tool) -> None:
-    path, text = write(tmp_path / "perf.data", trace(5)), tmp_path / "text"
-    text.write_text(perf_text([("vfs_read+0x10", "read_zero")] * 3))
-    for more in ([str(path)], [str(text)]):
-        err = tool("trace", "check", path, *more, "--vmlinux", vmlinux, status=2).err
-        assert "read one at a time" in err
 
 
 def test_ticks_of_an_unknown_clock(run: Run) -> None:

@@ -18,13 +18,13 @@ from prologue.examples import PREFIX
 from prologue.live.system.programs import Program
 from prologue.outputs import require_other
 from prologue.trace.cli.progress import progress_on_terminal
-from prologue.trace.path import joining, kernel_images
+from prologue.trace.path import kernel_images
 from prologue.trace.path.assign import Kernels
 from prologue.trace.path.filters import Filters
 from prologue.trace.path.history import TextHistory, read_history
 from prologue.trace.path.kernel_images import GuestImage, HostImage
 from prologue.trace.readers.decoding import DecodedTrace
-from prologue.trace.readers.sources import Trace
+from prologue.trace.readers.sources import Trace, open_trace
 from prologue.trace.readers.streams import STDIN
 
 _SKEW: Final = 10_000_000  # ns
@@ -37,18 +37,15 @@ def use_example_trace(args: Namespace) -> None:
     """Let an example as TRACE stand for ``--vmlinux``, too, unless that is given.
 
     Raises:
-        UsageError: no such example, it has no trace, or there are other traces.
+        UsageError: no such example, or it has no trace.
 
     """
-    argument = next((name for name in args.trace if name.startswith(PREFIX)), None)
-    if argument is None:
+    if not args.trace.startswith(PREFIX):
         return
-    if len(args.trace) > 1:
-        raise UsageError(f"{argument} is a trace with its kernel: name no other TRACE")
-    example = placed(argument)
+    example = placed(args.trace)
     if example.trace is None:
-        raise UsageError(f"{argument} has no trace: take {examples_with('trace')}")
-    args.trace = [str(example.trace)]
+        raise UsageError(f"{args.trace} has no trace: take {examples_with('trace')}")
+    args.trace = str(example.trace)
     args.vmlinux = args.vmlinux or example.vmlinux
 
 
@@ -80,8 +77,7 @@ def require_report(args: Namespace) -> None:
 
 def _input_files(args: Namespace) -> Iterator[Path]:
     """Yield every file that the options name; not all need to be there."""
-    for text in args.trace:
-        yield _STDIN if text == STDIN else Path(text)
+    yield _STDIN if args.trace == STDIN else Path(args.trace)
     if args.vmlinux is not None:
         yield args.vmlinux
     yield from map(Path, (*map(_without_id, args.guest_vmlinux), *args.guest_vmlinux))
@@ -103,11 +99,11 @@ def _without_id(text: str) -> str:
 
 
 @contextmanager
-def open_traces(args: Namespace) -> Iterator[Trace]:
-    """Open the traces that the options name; errors as ``joining.open_traces``."""
-    if args.trace.count(STDIN) > 1:
-        raise UsageError(f"{STDIN} is named for more than one trace: standard input has one")
-    with joining.open_traces(args.trace, needs_times=args.writes is not None) as trace:
+def open_the_trace(args: Namespace) -> Iterator[Trace]:
+    """Open the trace that the options name; errors as ``sources.open_trace``."""
+    with open_trace(args.trace) as trace:
+        if args.writes is not None and trace.kind == "opencsd":
+            trace.account.add("trace of OpenCSD whose timestamps are taken as ns of the clock of --writes")
         yield trace
 
 

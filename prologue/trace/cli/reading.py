@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from prologue.arrays import I64, Bool
-from prologue.trace.cli.inputs import open_history, open_kernels, open_traces
+from prologue.trace.cli.inputs import open_history, open_kernels, open_the_trace
 from prologue.trace.cli.notes import left_out_lines, unmatched, warnings
 from prologue.trace.path.assign import Kernels
 from prologue.trace.path.check import ImageCheck
@@ -55,8 +55,8 @@ class TraceReading:
 
 @contextmanager
 def begin_reading(args: Namespace, explained: int | None = None) -> Iterator[TraceReading]:
-    """Open the traces and kernels that the options name; errors as of what opens them, ``explained`` as there."""
-    with open_traces(args) as trace:
+    """Open the trace and the kernels that the options name; errors as of what opens them, ``explained`` as there."""
+    with open_the_trace(args) as trace:
         kernels = open_kernels(args, trace, explained)
         known = KnownRanges(kernels, open_history(args, trace, kernels))
         check, summary = ImageCheck(known, trace), TraceSummary(known)

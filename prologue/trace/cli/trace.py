@@ -101,10 +101,9 @@ def _disasm(command: Subcommand) -> None:
 
 def add_images(command: Subcommand) -> None:
     """Add the trace, and what ran."""
-    command.add_argument("trace", action=OrExample, nargs="+", metavar="TRACE",
+    command.add_argument("trace", action=OrExample, metavar="TRACE",
                          help="perf.data, a snapshot directory, text of perf script or trc_pkt_lister -decode, "
-                              "a recording, - (stdin), or example:NAME, which needs no --vmlinux; several are read "
-                              "one after the other")  # fmt: skip
+                              "a recording, - (stdin), or example:NAME, which needs no --vmlinux")  # fmt: skip
     command.add_argument("--vmlinux", type=Path, metavar="VMLINUX",
                          help="unstripped; best the output of live overlay. Without it: text and symbols of kcore_dir, "
                               "or of --memory, and no source lines")  # fmt: skip

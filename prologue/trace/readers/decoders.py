@@ -6,7 +6,6 @@ Each version's ``trc_idec_arminst.cpp`` and the list of versions in OpenCSD's RE
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -73,12 +72,6 @@ def decoder_of(head: bytes) -> Decoder:
     versions = {tuple(int(digits[-6:]) for digits in match.groups()) for match in _BANNER.finditer(head)}
     version = versions.pop() if len(versions) == 1 else None
     return Decoder(version, _ETE in head and _ETM not in head)
-
-
-def common(decoders: Sequence[Decoder]) -> Decoder:
-    """Return a decoder with the abilities that all of these have: several texts are read as one."""
-    versions = {decoder.version for decoder in decoders}
-    return Decoder(versions.pop() if len(versions) == 1 else None, all(decoder.authenticates for decoder in decoders))
 
 
 def name_of(word: int) -> str:

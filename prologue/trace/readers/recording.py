@@ -143,8 +143,7 @@ def read_records(stream: BinaryIO, account: Tally, cpus: int = 0, name: str = ""
             own = np.frombuffer(data, RECORD, second // RECORD.itemsize)
             yield Batch(reader.ranges(own), reader.names.tasks, reader.names.dsos)
             raise InputError(
-                f"holds another recording from byte {before + second} on: name recordings one by one, "
-                "each has a slide of its own",
+                f"holds another recording from byte {before + second} on: read them one by one, each has its own slide",
                 path=name,
             )
         before += len(data)

@@ -51,16 +51,14 @@ class Trace:
 
 
 @contextmanager
-def open_trace(source: str, account: Tally | None = None) -> Iterator[Trace]:
+def open_trace(source: str) -> Iterator[Trace]:
     """Open a trace of any kind that docs/trace.md names; ``-`` is standard input.
-
-    ``account`` is that of another trace, if both are to share it.
 
     Raises:
         InputError: it cannot be opened, or is damaged from the start; its batches raise it, too.
 
     """
-    account = account or Tally()
+    account = Tally()
     decoded = _open_decoded(source, account)
     if decoded is not None:
         decoder = Decoder(decoded.version, decoded.authenticates)
