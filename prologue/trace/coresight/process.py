@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import pickle
 import resource
 import signal
+from array import array
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from ctypes import c_char
@@ -22,7 +24,7 @@ import numpy as np
 from prologue.perf.coresight import TraceUnit
 from prologue.signals import held_signals
 from prologue.trace.coresight.changing_text import ChangingText, TextChanges
-from prologue.trace.coresight.elements import ELEMENT, TICKS, ElementKind
+from prologue.trace.coresight.elements import ELEMENT, TICKS, ElementKind, Elements
 from prologue.trace.coresight.library import (
     DATA,
     END,
@@ -36,22 +38,42 @@ from prologue.trace.coresight.library import (
     OnElement,
     OnText,
 )
-from prologue.trace.coresight.messages import (
-    Begin,
-    ByteCounts,
-    Decoded,
-    DecoderText,
-    Failed,
-    MessageWriter,
-    read_messages,
-)
 from prologue.trace.coresight.user_memory import UserCode, UserMemory
 
 _CHUNK: Final = 1 << 14  # bytes of trace that are decoded at once; an atom is a fourth of a bit at least
 _FLUSH_AT: Final = 1 << 20  # bytes of elements
+_LONGEST_TEXT: Final = 1 << 12
 _MOST_ADDRESSES: Final = 1 << 12
 _MOST_WAITS: Final = 1 << 10
 _INDEX_MASK: Final = 0xFFFFFFFF  # an index has 32 bits unless the library was built otherwise
+
+
+class Begin(NamedTuple):
+    """The start of a part: its row in the job."""
+
+    part: int
+
+
+class DecoderText(NamedTuple):
+    """A message of the library, after the elements that came before it."""
+
+    line: bytes
+
+
+class Failed(NamedTuple):
+    """The end of decoding in the middle of a part: the child crashed, or the library refuses to go on."""
+
+    part: int
+    why: str
+
+
+class ByteCounts(NamedTuple):
+    """The bytes of a part that were decoded by now: by trace ID all of them, and those before an A-Sync."""
+
+    rows: tuple[tuple[int, int, int], ...]
+
+
+Decoded = Begin | Elements | DecoderText | Failed | ByteCounts
 
 
 class CodeMemory(NamedTuple):
@@ -128,12 +150,11 @@ def _child(job: DecodeJob, version: LibraryVersion, first: int) -> Iterator[Deco
     os.close(writing)
     whole = False
     try:
-        with os.fdopen(reading, "rb", _FLUSH_AT) as stream:
-            for message in read_messages(stream, indexed=job.indexed):
-                if message is None:
-                    whole = True
-                else:
-                    yield message
+        # Without its last message it ended early, perhaps in the middle of one.
+        with os.fdopen(reading, "rb", _FLUSH_AT) as stream, suppress(EOFError, pickle.UnpicklingError):
+            while (message := pickle.load(stream)) is not None:  # noqa: S301 - of our own child
+                yield message
+            whole = True
     finally:
         if not whole:
             with suppress(ProcessLookupError):
@@ -171,9 +192,30 @@ def _be_child(job: DecodeJob, version: LibraryVersion, first: int, reading: int,
         os._exit(code)
 
 
+class _Messages:
+    """The child's end of the pipe; elements wait in it for one message."""
+
+    def __init__(self, writing: int) -> None:
+        self._writing = writing
+        self.elements, self.ids, self.indexes = bytearray(), bytearray(), array("Q")
+
+    def send(self, message: Decoded | None) -> None:
+        """Write a message after the elements that wait; None: all parts are done."""
+        if self.ids:
+            columns = zip((self.elements, self.ids, self.indexes), (ELEMENT, np.uint8, np.uint64), strict=True)
+            self._write(Elements(*(np.frombuffer(bytes(column), dtype) for column, dtype in columns)))
+            del self.elements[:], self.ids[:], self.indexes[:]
+        self._write(message)
+
+    def _write(self, message: Decoded | None) -> None:
+        view = memoryview(pickle.dumps(message))
+        while view:
+            view = view[os.write(self._writing, view) :]
+
+
 class _Child:
     def __init__(self, job: DecodeJob, version: LibraryVersion, writing: int) -> None:
-        self._job, self._out = job, MessageWriter(writing)
+        self._job, self._out = job, _Messages(writing)
         self._library = Library(version)
         self._trees: list[DecodeTree | None] = [None] * len(job.sources)
         self._users: list[UserMemory | None] = [None] * len(job.sources)
@@ -314,4 +356,4 @@ class _Child:
             self._user.take(number, element)
 
     def _message(self, _context: int, text: bytes | None, _size: int) -> None:
-        self._out.send(DecoderText(text or b""))
+        self._out.send(DecoderText((text or b"")[:_LONGEST_TEXT]))

@@ -15,8 +15,7 @@ import numpy.typing as npt
 from prologue.arrays import I64, U64
 from prologue.live.system.programs import Program
 from prologue.trace.coresight.elements import ElementKind, Elements
-from prologue.trace.coresight.messages import Begin, Failed
-from prologue.trace.coresight.process import CodeMemory, DecodeJob, decode
+from prologue.trace.coresight.process import Begin, CodeMemory, DecodeJob, Failed, decode
 from prologue.trace.etm.waypoints import find_waypoints
 from prologue.trace.readers.decoding import DecodedTrace
 from prologue.trace.readers.intern import mix_rows

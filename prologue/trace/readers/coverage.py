@@ -9,8 +9,7 @@ from typing import Final
 
 from prologue.trace.coresight.frames import count_sources, count_to_sync
 from prologue.trace.coresight.library import ALIGNED
-from prologue.trace.coresight.messages import ByteCounts
-from prologue.trace.coresight.process import DecodeJob, TracePart
+from prologue.trace.coresight.process import ByteCounts, DecodeJob, TracePart
 from prologue.trace.ranges import NO_CPU, Tally
 from prologue.trace.readers.opencsd_lines import BANNER
 

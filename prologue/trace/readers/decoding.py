@@ -22,8 +22,17 @@ from prologue.perf.session import AuxFragment, TaskNames, TraceSession, read_ses
 from prologue.trace.coresight.changing_text import TextChanges
 from prologue.trace.coresight.elements import Elements
 from prologue.trace.coresight.library import ALIGNED, LibraryVersion, require_library
-from prologue.trace.coresight.messages import Begin, ByteCounts, DecoderText, Failed
-from prologue.trace.coresight.process import CodeMemory, DecodeJob, TracePart, TraceSource, decode
+from prologue.trace.coresight.process import (
+    Begin,
+    ByteCounts,
+    CodeMemory,
+    DecodeJob,
+    DecoderText,
+    Failed,
+    TracePart,
+    TraceSource,
+    decode,
+)
 from prologue.trace.coresight.snapshot import SnapshotBuffer, read_snapshot
 from prologue.trace.coresight.user_memory import UserCode
 from prologue.trace.ranges import NO_CPU, Batch, BatchNames, Tally, TracedTask, TraceRanges

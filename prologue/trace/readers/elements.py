@@ -13,7 +13,7 @@ from prologue.arrays import I64, U32, U64, Bool
 from prologue.live.memory.ranges import KERNEL_HALF
 from prologue.trace.coresight import elements as ocsd
 from prologue.trace.coresight.elements import ElementKind, Elements
-from prologue.trace.coresight.messages import ByteCounts, DecoderText, Failed
+from prologue.trace.coresight.process import ByteCounts, DecoderText, Failed
 from prologue.trace.ranges import (
     AARCH32,
     EXCEPTION,

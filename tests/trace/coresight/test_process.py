@@ -16,8 +16,7 @@ from prologue.errors import InputError
 from prologue.perf.coresight import TraceProtocol, TraceUnit
 from prologue.trace.coresight import library, process
 from prologue.trace.coresight.elements import ElementKind, Elements
-from prologue.trace.coresight.messages import Begin, Failed
-from prologue.trace.coresight.process import CodeMemory, DecodeJob, TracePart, TraceSource, decode
+from prologue.trace.coresight.process import Begin, CodeMemory, DecodeJob, Failed, TracePart, TraceSource, decode
 from tests.support.cs_recording import expected, stream
 from tests.support.needs import missing
 from tests.trace.made import KERNEL
