@@ -119,16 +119,11 @@ def test_a_recording_followed_no_image(tmp_path: Path, tool: Tool) -> None:
 LANES = st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.booleans(), st.booleans(), st.booleans()), max_size=40)
 
 
-class NoVerdicts:
-    any_ignored = False
-    ignored = np.zeros(0, np.uint64)
-
-
 @pytest.mark.thorough
 @given(LANES)
 def test_the_first_ones_one_by_one(rows: list[tuple[int, bool, bool, bool, bool]]) -> None:
     """Rows are CPU, gap, impossible step to it, impossible to run through, and whether a batch ends with it."""
-    first, sequences = FirstImpossible(NoVerdicts(), every=False), Sequences()  # type: ignore[arg-type]  # what it asks for
+    first, sequences = FirstImpossible(every=False), Sequences()
     cuts = [number + 1 for number, row in enumerate(rows) if row[4]]
     for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
         part = rows[begin:end]
@@ -286,15 +281,13 @@ def test_a_second_version_far_behind_the_first_is_seen(tmp_path: Path, tool: Too
 def test_a_conditional_branch_that_the_decoder_did_not_know(
     tmp_path: Path, tool: Tool, unknown: int, before: str, since: str
 ) -> None:
-    """The range that runs through it can be; what comes after it has the atoms of other branches."""
-    text = ON + at("first", 6) + at("second", 2) + at("second+0x8", 4) + at("callee", 3)
-    run = Run(tmp_path, tool, banner(before) + text, {"first+0x4": NOP, "first+0x8": unknown})
-    assert (run.places("decoder"), run.places("stale")) == (["first+0x8"], [])
-    assert f"decode with {since} or later" in run("check", code=1)[0]
-    later = ON + at("first", 6) + ON + at("second", 2) + at("second+0x8", 4)
-    run = Run(tmp_path, tool, banner(before) + later, {"first+0x4": NOP, "first+0x8": unknown})
-    assert (run.places("decoder"), run.places("stale")) == ([], ["second+0x4"])
-    run = Run(tmp_path, tool, banner(since) + text, {"first+0x4": NOP, "first+0x8": unknown})
+    """The range that runs through it can be; what comes after it has the atoms of other branches: nothing is said."""
+    text = ON + at("first", 6) + at("second", 2) + at("second+0x8", 4) + at("callee", 3) + at("first", 6)
+    changed = {"first+0x4": NOP, "first+0x8": unknown}
+    data = Run(tmp_path, tool, banner(before) + text, changed).check()
+    assert (data["decoder"], data["stale"], data["follow"]) == ([], [], [])
+    assert [(count, f"from {since} on" in why) for why, count in data["steps_not_judged"].items()] == [(1, True)]
+    run = Run(tmp_path, tool, banner(since) + text, changed)
     assert (run.places("decoder"), run.places("stale")) == ([], ["second+0x4"])
 
 

@@ -37,6 +37,10 @@ from prologue.words import counted
 _NOT_TAKEN: Final = 0
 """Execution went to the next instruction; stands for its address."""
 _UNSURE: Final = "steps that cannot be, after a return which the decoder may have followed wrongly"
+_IGNORED: Final = (
+    "steps that cannot be, after a conditional branch which the decoder may not know (OpenCSD follows bc.cond from "
+    "1.3.0 on, cb<cc> from 1.6.0 on)"
+)
 _RUNAWAY: Final = 8
 """Branches that are always taken in one range: stale words do not explain as many."""
 
@@ -93,7 +97,7 @@ class ImageCheck:
         self._sequences = Sequences()
         self._ranges = RangeVerdicts(known, self.decoder)
         self._steps = StepVerdicts(known, says_exceptions=trace.kind != "perf")
-        self._first = FirstImpossible(self._ranges, every=self.decoder is None)
+        self._first = FirstImpossible(every=self.decoder is None)
         self._step_runs, self._broken_runs, self._unsure_runs = RunCounts(), RunCounts(), RunCounts()
         self._left = Selection()
         self.unjudged: Counter[str] = Counter()
@@ -120,7 +124,7 @@ class ImageCheck:
             return self._left.take(batch, numbers, ~broken)
         inside = np.flatnonzero(known.broken[sequence.numbers])
         unsure = self._unsure(sequence, inside)
-        self._leave_out(_UNSURE, int(unsure.sum()))
+        self._leave_out_unsure(int(unsure.sum()))
         self._unsure_runs.add(sequence.numbers[inside[unsure]])
         inside = inside[~unsure]
         self._first.take(batch, sequence, places, steps, inside)
@@ -147,18 +151,20 @@ class ImageCheck:
         self._leave_out("steps to code that is in no image, which may be exceptions", maybe)
         wrong = verdicts == IMPOSSIBLE
         unsure = self._unsure(sequence, odd) & wrong
-        self._leave_out(_UNSURE, int(unsure.sum()))
+        self._leave_out_unsure(int(unsure.sum()))
         wrong &= ~unsure
         self.judged += len(there) - maybe - int(unsure.sum())
         self._step_runs.add(numbers[wrong])
         self.impossible += int(wrong.sum())
         return odd[wrong], numbers[wrong]
 
-    @staticmethod
-    def _unsure(sequence: Sequence, places: I64) -> Bool:
+    def _unsure(self, sequence: Sequence, places: I64) -> Bool:
         """Tell at which places of the sequence the decoder may be astray whatever the image."""
         unsure: Bool = sequence.flags[places] & np.uint8(UNSURE) != 0
-        return unsure
+        return unsure | self._ranges.any_ignored
+
+    def _leave_out_unsure(self, count: int) -> None:
+        self._leave_out(_IGNORED if self._ranges.any_ignored else _UNSURE, count)
 
     def _leave_out(self, why: str, count: int) -> None:
         if count:
@@ -236,14 +242,7 @@ class ImageCheck:
             return {}
         keys = [key for key, word in words.items() if set(word.went) == {_NOT_TAKEN}]
         may = self.decoder.may_ignore(np.array([key[2] for key in keys], np.uint32)).tolist()
-        branches = {key: words[key] for key, ignored in zip(keys, may, strict=True) if ignored or words[key].branches}
-        for number, instant in self._first.ignored.items():
-            program, vaddr = int(self._known.table["program"][number]), int(self._ranges.ignored[number])
-            word = int(self._programs[program].words_at(np.array([vaddr], np.uint64))[0][0])
-            own = branches.setdefault((program, vaddr, word), StaleWord(program=program, vaddr=vaddr, word=word))
-            own.went[_NOT_TAKEN] += self._first.blamed[number]
-            own.seen(instant)
-        return branches
+        return {key: words[key] for key, ignored in zip(keys, may, strict=True) if ignored or words[key].branches}
 
     def describe(self, stale: StaleWord) -> str:
         """Describe in one sentence how a word differs from what ran."""

@@ -50,8 +50,7 @@ class RangeVerdicts:
         self.free: Bool = np.zeros(0, np.bool_)  # its last instruction may lead anywhere
         self.target: U64 = np.zeros(0, np.uint64)  # otherwise it leads to this address,
         self.onward: U64 = np.zeros(0, np.uint64)  # or to this address
-        self.ignored: U64 = np.zeros(0, np.uint64)  # a branch in it that the decoder may not know, or 0
-        self.any_ignored = False
+        self.any_ignored = False  # whether a range has a conditional branch that the decoder may not know
 
     def learn(self) -> None:
         """Judge new ranges."""
@@ -62,14 +61,11 @@ class RangeVerdicts:
         new, words = table[fresh], self._known.last_words(fresh)
         last, kind = new["end"] - np.uint64(4), flows(words)
         target = np.where(np.isin(kind, DIRECT), targets(words, last), new["end"])
-        broken, ignored = self._inside(fresh)
         self.judged = np.concatenate([self.judged, new["piece"] >= 0])
         self.free = np.concatenate([self.free, np.isin(kind, ANYWHERE)])
         self.target = np.concatenate([self.target, target])
         self.onward = np.concatenate([self.onward, np.where(np.isin(kind, NEVER_ONWARD), target, new["end"])])
-        self.broken = np.concatenate([self.broken, broken])
-        self.ignored = np.concatenate([self.ignored, ignored])
-        self.any_ignored |= bool((ignored != 0).any())
+        self.broken = np.concatenate([self.broken, self._inside(fresh)])
 
     def stops(self, number: int) -> list[tuple[int, int]]:
         """Return address and word of every stop in a range, except its end."""
@@ -81,29 +77,26 @@ class RangeVerdicts:
         bad = never_goes_on(words, places)
         return list(zip(places[bad].tolist(), words[bad].tolist(), strict=True))
 
-    def _inside(self, fresh: I64) -> tuple[Bool, U64]:
-        """Return which of new ranges are broken, and find the branch in each that the decoder may not know."""
+    def _inside(self, fresh: I64) -> Bool:
+        """Return which of new ranges are broken, and note whether any has a branch that the decoder may not know."""
         new = self._known.table[fresh]
-        broken, ignored = np.zeros(len(new), np.bool_), np.zeros(len(new), np.uint64)
+        broken = np.zeros(len(new), np.bool_)
         changed = new["text"] != NO_TEXT
         plain = np.flatnonzero((new["piece"] >= 0) & ~changed)
         pieces = new["program"][plain].astype(np.int64) << 32 | new["piece"][plain]
         for key in np.unique(pieces).tolist():
             rows = plain[pieces == key]
-            stops, branches = self._of_piece(key >> 32, key & 0xFFFFFFFF)
-            starts, lasts = new["start"][rows], new["end"][rows] - np.uint64(4)
-            first, until = np.searchsorted(stops, starts), np.searchsorted(stops, lasts)
-            broken[rows] = first < until
-            # The decoder did not follow the text after the first stop.
-            lasts[first < until] = stops[first[first < until]]
-            first, until = np.searchsorted(branches, starts), np.searchsorted(branches, lasts)
-            ignored[rows[first < until]] = branches[first[first < until]]
+            bounds = new["start"][rows], new["end"][rows] - np.uint64(4)
+            has_stop, has_branch = (
+                np.less(*(np.searchsorted(vaddrs, bound) for bound in bounds))
+                for vaddrs in self._of_piece(key >> 32, key & 0xFFFFFFFF)
+            )
+            broken[rows] = has_stop
+            self.any_ignored |= bool(has_branch.any())
         for row in np.flatnonzero(changed & (new["piece"] >= 0)).tolist():
-            number, start = int(fresh[row]), int(new["start"][row])
-            own, words = self.stops(number), self._known.words(number)[:-1]
-            ignorable = self._ignorable(words[: (own[0][0] - start) // 4] if own else words)
-            broken[row], ignored[row] = bool(own), start + 4 * int(ignorable[0]) if len(ignorable) else 0
-        return broken, ignored
+            broken[row] = bool(self.stops(int(fresh[row])))
+            self.any_ignored |= len(self._ignorable(self._known.words(int(fresh[row]))[:-1])) > 0
+        return broken
 
     def _ignorable(self, words: U32) -> I64:
         """Return indices of conditional branches that the decoder may not know."""

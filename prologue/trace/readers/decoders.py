@@ -15,11 +15,10 @@ from prologue.insn import decode, table
 from prologue.insn.disasm import insn_text
 
 DecoderVersion = tuple[int, ...]
-_CONDITIONAL_BC: Final = table.pattern("BC.cond")
 _RETURN_REGISTER: Final = table.pattern("RETAASPPCR, RETABSPPCR")  # with register 31 RETAA, RETAB
 _TEXIT: Final = table.pattern("TEXIT")
 _SINCE: Final = (
-    (_CONDITIONAL_BC, (1, 3, 0)),
+    (table.pattern("BC.cond"), (1, 3, 0)),
     (decode.RETURN_PC, (1, 5, 1)),
     (_RETURN_REGISTER, (1, 5, 1)),
     (decode.CB_COND, (1, 6, 0)),
@@ -77,14 +76,10 @@ def decoder_of(head: bytes) -> Decoder:
 def name_of(word: int) -> str:
     """Return the mnemonic of a word, also if capstone does not know the instruction."""
     number = np.array([word], np.uint32)
-    if decode.matches(number, _CONDITIONAL_BC)[0]:
-        return "bc" + insn_text(word & ~0x10).partition(" ")[0].removeprefix("b")
     if decode.matches(number, decode.RETURN_PC)[0]:
         return "retabsppc" if word >> 21 & 1 else "retaasppc"
     if _since(word) == (1, 5, 1):
         return "retabsppcr" if word >> 10 & 1 else "retaasppcr"
-    if decode.matches(number, decode.CB_COND)[0]:
-        return "cb<cc>"
     return _NAMES.get(word) or insn_text(word).partition(" ")[0]
 
 
