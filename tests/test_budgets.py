@@ -60,13 +60,13 @@ BUDGETS: Final = {
     "the tool": 21050,
     "trace": 450,
     "trace/cli": 1700,
-    "trace/coresight": 1250,
+    "trace/coresight": 1150,
     "trace/etm": 950,
     "trace/exports": 650,
-    "trace/path": 2900,
-    "trace/readers": 3100,
+    "trace/path": 2800,
+    "trace/readers": 2800,
     "trace/report": 350,
-    "trace/views": 1600,
+    "trace/views": 1500,
     "words": 50,
 }
 

@@ -28,8 +28,7 @@ from prologue.perf.layout import (
     OtherDataError,
     RecordKind,
 )
-from prologue.perf.records import PerfRecord, RecordReader
-from prologue.perf.sample_id import SampleIds, event_of
+from prologue.perf.records import PerfRecord, RecordReader, SampleIds, event_of
 
 _BUILD_ID_SIZE_SAID = 1 << 15  # PERF_RECORD_MISC_BUILD_ID_SIZE
 _KERNEL_MAP = KERNEL_NAME.encode()

@@ -39,8 +39,7 @@ from prologue.perf.layout import (
     OtherDataError,
     RecordKind,
 )
-from prologue.perf.records import PerfRecord
-from prologue.perf.sample_id import SampleId
+from prologue.perf.records import PerfRecord, SampleId
 
 
 class AuxRecord(NamedTuple):

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prologue.trace.readers.digits import decimal, hex16, hexadecimal, words_view
+from prologue.trace.readers.perf_block import decimal, hex16, hexadecimal, words_view
 
 
 def test_every_character_in_every_place_of_a_hexadecimal_number() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from prologue.live.system.programs import linked_program
-from prologue.trace.path.host_mode import find_host_level
+from prologue.trace.path.kernel_images import find_host_level
 from prologue.trace.ranges import NO_TASK, NO_VMID, Batch, new_ranges
 from tests.trace.made import KERNEL
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from prologue.trace.cli import inputs
-from prologue.trace.coresight.changing_text import ChangingText, TextChanges
+from prologue.trace.coresight.code import ChangingText, TextChanges
 from prologue.trace.etm.stream import ProgramText, encode
 from prologue.trace.etm.unit import bare_unit
 from prologue.trace.ranges import GAP

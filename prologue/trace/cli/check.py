@@ -13,9 +13,8 @@ from prologue.live.memory.sources import open_memory
 from prologue.live.system.programs import Program, linked_program
 from prologue.report.html.page import Badge
 from prologue.trace.cli.divergence import divergence_data, divergence_lines, owner_of, place_data, place_text
-from prologue.trace.cli.inputs import require_report, use_example_trace
+from prologue.trace.cli.inputs import TraceReading, begin_reading, require_report, use_example_trace
 from prologue.trace.cli.notes import left_out_lines, print_notes, unmatched_guests
-from prologue.trace.cli.reading import TraceReading, begin_reading
 from prologue.trace.path.check import Findings, ImageCheck, StaleWord
 from prologue.trace.path.divergence import Divergences, find_divergences
 from prologue.trace.path.mechanisms import Mechanisms

@@ -12,9 +12,8 @@ from typing import BinaryIO, Final
 
 from prologue.errors import UsageError
 from prologue.outputs import new_file
-from prologue.trace.cli.inputs import make_filters, require_no_input, use_example_trace
+from prologue.trace.cli.inputs import begin_reading, make_filters, require_no_input, use_example_trace
 from prologue.trace.cli.notes import print_notes
-from prologue.trace.cli.reading import begin_reading
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.views.rendering import PERF_HEAD, PERF_TAIL, JsonLines, PerfLines, PlainLines
 from prologue.trace.views.tree import CallTrees

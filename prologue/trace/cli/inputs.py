@@ -1,31 +1,38 @@
-"""Turns the options of ``prologue trace`` into traces, images and filters."""
+"""Turns the options of ``prologue trace`` into a trace that is read once, with its kernels, and filters."""
 
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
+from prologue.arrays import I64, Bool
 from prologue.cli.arguments import number, require_html
 from prologue.cli.examples import examples_with, placed
 from prologue.errors import UsageError
 from prologue.examples import PREFIX
 from prologue.live.system.programs import Program
 from prologue.outputs import require_other
+from prologue.trace.cli.notes import left_out_lines, unmatched, warnings
 from prologue.trace.cli.progress import progress_on_terminal
 from prologue.trace.path import kernel_images
 from prologue.trace.path.assign import Kernels
-from prologue.trace.path.filters import Filters
+from prologue.trace.path.check import ImageCheck
+from prologue.trace.path.filters import Filters, Selection
 from prologue.trace.path.history import TextHistory, read_history
 from prologue.trace.path.kernel_images import GuestImage, HostImage
+from prologue.trace.path.known import KnownRanges
+from prologue.trace.ranges import Batch
 from prologue.trace.readers.decoding import DecodedTrace
 from prologue.trace.readers.sources import Trace, open_trace
 from prologue.trace.readers.streams import STDIN
+from prologue.trace.views.summary import TraceSummary
 
 _SKEW: Final = 10_000_000  # ns
 _HIGHEST_GUEST: Final = (1 << 31) - 1
@@ -221,3 +228,47 @@ def _times(text: str | None) -> tuple[int, int] | None:
 def _nanoseconds(seconds: str) -> int:
     """Return the nearest time that a trace can have: 64 bits, and exact, which a float of seconds since 1970 is not."""
     return int(min(max(Decimal(seconds), Decimal(0)), _LATEST) * 10**9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceReading:
+    """A trace, the kernels that its options name, and what is learned of both while it is read."""
+
+    args: Namespace
+    trace: Trace
+    kernels: Kernels
+    known: KnownRanges
+    check: ImageCheck
+    summary: TraceSummary
+
+    def passing(self, filters: Filters) -> Iterator[tuple[Batch, I64, Bool, tuple[Batch, I64]]]:
+        """Read the trace: yield batches, the numbers of their ranges, which of these pass, and those that do."""
+        selection = Selection()
+        for batch, numbers in self.check.executed(self.trace):
+            keep = filters.mask(batch, numbers, self.known)
+            wanted = selection.take(batch, numbers, keep)
+            self.summary.add(*wanted)
+            yield batch, numbers, keep, wanted
+
+    def notes(
+        self, filters: Filters, extra: Sequence[str] = (), entered: Set[tuple[int, int]] = frozenset()
+    ) -> list[str]:
+        """Return what is to be said in the end; ``extra`` is of one command, ``entered`` are roots of call trees."""
+        return [
+            *warnings(self.check, self.trace, self.args),
+            *unmatched(self.args, filters, self.known, entered),
+            *self.summary.lines(),
+            *extra,
+            *left_out_lines(self.check),
+            *self.trace.account.lines(),
+        ]
+
+
+@contextmanager
+def begin_reading(args: Namespace, explained: int | None = None) -> Iterator[TraceReading]:
+    """Open the trace and the kernels that the options name; errors as of what opens them, ``explained`` as there."""
+    with open_the_trace(args) as trace:
+        kernels = open_kernels(args, trace, explained)
+        known = KnownRanges(kernels, open_history(args, trace, kernels))
+        check, summary = ImageCheck(known, trace), TraceSummary(known)
+        yield TraceReading(args=args, trace=trace, kernels=kernels, known=known, check=check, summary=summary)

@@ -16,9 +16,8 @@ from prologue.errors import UsageError
 from prologue.live.memory.ranges import TOP
 from prologue.live.system.programs import Program
 from prologue.outputs import require_distinct, write_text
-from prologue.trace.cli.inputs import make_filters, require_no_input, require_report, use_example_trace
+from prologue.trace.cli.inputs import begin_reading, make_filters, require_no_input, require_report, use_example_trace
 from prologue.trace.cli.notes import print_notes
-from prologue.trace.cli.reading import begin_reading
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.views.stats import (
     Executed,

@@ -23,7 +23,7 @@ import numpy as np
 
 from prologue.perf.coresight import TraceUnit
 from prologue.signals import held_signals
-from prologue.trace.coresight.changing_text import ChangingText, TextChanges
+from prologue.trace.coresight.code import ChangingText, TextChanges, UserCode, UserMemory
 from prologue.trace.coresight.elements import ELEMENT, TICKS, ElementKind, Elements
 from prologue.trace.coresight.library import (
     DATA,
@@ -38,7 +38,6 @@ from prologue.trace.coresight.library import (
     OnElement,
     OnText,
 )
-from prologue.trace.coresight.user_memory import UserCode, UserMemory
 
 _CHUNK: Final = 1 << 14  # bytes of trace that are decoded at once; an atom is a fourth of a bit at least
 _FLUSH_AT: Final = 1 << 20  # bytes of elements
@@ -202,8 +201,8 @@ class _Messages:
     def send(self, message: Decoded | None) -> None:
         """Write a message after the elements that wait; None: all parts are done."""
         if self.ids:
-            columns = zip((self.elements, self.ids, self.indexes), (ELEMENT, np.uint8, np.uint64), strict=True)
-            self._write(Elements(*(np.frombuffer(bytes(column), dtype) for column, dtype in columns)))
+            rows, ids = np.frombuffer(bytes(self.elements), ELEMENT), np.frombuffer(bytes(self.ids), np.uint8)
+            self._write(Elements(rows, ids, np.array(self.indexes, np.uint64)))
             del self.elements[:], self.ids[:], self.indexes[:]
         self._write(message)
 

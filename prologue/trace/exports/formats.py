@@ -1,12 +1,41 @@
-"""The formats that a trace can be exported in, and what opens each."""
+"""The subject of an export, the formats that a trace can be exported in, and what opens each."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from prologue.trace.exports.subject import Export, ExportSubject
+from prologue.arrays import I64, Bool
+from prologue.trace.path.known import KnownRanges
+from prologue.trace.ranges import Batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportSubject:
+    """A trace that is exported.
+
+    ``by_time``: times are ns of the trace's clock, otherwise instructions of each CPU.
+    """
+
+    name: str
+    known: KnownRanges
+    by_time: bool
+
+    @property
+    def title(self) -> str:
+        """The title of the file, which says what its times count: these have no unit of their own."""
+        return self.name if self.by_time else f"{self.name}: 1 ns is 1 instruction of that CPU"
+
+
+class Export(Protocol):
+    """A file that is being written while a trace is read."""
+
+    def add(self, batch: Batch, numbers: I64, keep: Bool) -> None:
+        """Take in a batch; only the ranges that are kept are exported, but call stacks are of all that ran."""
+
+    def finish(self) -> list[str]:
+        """Write what is left, and say what of the trace the file cannot hold."""
 
 
 class ExportFormat(NamedTuple):

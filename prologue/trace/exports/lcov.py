@@ -15,8 +15,8 @@ import numpy as np
 
 from prologue.arrays import I64, U64, Bool
 from prologue.live.memory.ranges import TOP
+from prologue.trace.exports.formats import ExportSubject
 from prologue.trace.exports.profile import linked_addresses
-from prologue.trace.exports.subject import ExportSubject
 from prologue.trace.ranges import Batch, count_instructions
 from prologue.trace.readers.intern import RunCounts
 from prologue.trace.views.source_lines import LineTables, UnitLines

@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from typing import BinaryIO
 
 from prologue.arrays import I64, Bool
-from prologue.trace.exports.slices import task_name
-from prologue.trace.exports.subject import ExportSubject
-from prologue.trace.ranges import NO_TASK, Batch
+from prologue.trace.exports.formats import ExportSubject
+from prologue.trace.ranges import NO_TASK, Batch, TracedTask
 from prologue.trace.views.stacks import StackSegment, StackSegments, fold
 
 
@@ -62,3 +61,10 @@ class FoldedExport(StackExport):
             names = [task_name(self._tasks[task])] if named else []
             names += [tree.name(frame) for frame in tree.path(node)]
             self._stream.write(f"{fold(names)} {count}\n".encode())
+
+
+def task_name(task: TracedTask) -> str:
+    """Name a task by what the trace has of it."""
+    if task.tid < 0:
+        return task.comm or "no task"
+    return f"{task.comm} {task.tid}" if task.comm else f"task {task.tid}"

@@ -1,17 +1,24 @@
-"""The kernels that a trace may have run, of files or of memory; kernels of another boot or build are refused."""
+"""The kernels that a trace may have run, of files or of memory, and the exception level of the host's.
+
+Kernels of another boot or build are refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
+
+import numpy as np
 
 from prologue.elf.image import ElfImage
 from prologue.elf.notes import gnu_build_id, matches_perf
 from prologue.elf.symbols import Symbols
 from prologue.errors import InputError, UsageError
 from prologue.live.memory.base import Memory
+from prologue.live.memory.ranges import KERNEL_HALF
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.module_files import module_files
 from prologue.live.system.programs import (
@@ -23,9 +30,8 @@ from prologue.live.system.programs import (
 )
 from prologue.live.system.running_system import RunningSystem
 from prologue.trace.path.assign import GuestKernel, Kernels
-from prologue.trace.path.binaries import BinaryFiles
-from prologue.trace.path.host_mode import find_host_level
-from prologue.trace.path.processes import Processes
+from prologue.trace.path.processes import BinaryFiles, Processes
+from prologue.trace.ranges import NO_LEVEL, NO_VMID, OTHER_WORLD, Batch
 from prologue.trace.readers.sources import Trace
 
 _ASKS_IN_TIME: Final = (1, 3, 3)
@@ -34,6 +40,9 @@ _NO_KERNEL: Final = (
     "name the kernel: --vmlinux VMLINUX; or its memory, which has text and symbols: --memory SOURCE (perf record "
     "--kcore keeps it in perf.data's directory)"
 )
+
+
+_LOOK: Final = 1 << 20  # ranges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,3 +193,38 @@ def _require_same_build(trace: Trace, program: Program) -> None:
         raise InputError(
             f"was recorded of another kernel: build-id {recorded}, {program.name} has {own}", path=trace.name
         )
+
+
+def find_host_level(
+    batches: Iterator[Batch], host: Program, *, unnumbered: bool, likely: int | None = None
+) -> tuple[int | None, Iterator[Batch]]:
+    """Find the level: 2 with VHE, 1 with nVHE, None if the first ranges do not show it; return all batches, too.
+
+    Without VHE, EL2 has one range of virtual addresses, the lower one (Arm ARM, "VMSAv8-64 address translation": one
+    TTBR); so kernel addresses at EL2 are VHE's. Otherwise the host's text at EL1 under VMID 0 is nVHE's. With VHE it is
+    at EL1 only while the kernel boots, before it goes back to EL2 (``finalise_el2``, arch/arm64/kernel/hyp-stub.S,
+    6.1-7.2).
+    ``unnumbered``: a range without a VMID is no guest's. Text of perf has no levels: its first batch ends the search.
+    ``likely`` is the level that the trace was set up for: the first text of the host there ends the search, too.
+    """
+    seen: list[Batch] = []
+    level, count = None, 0
+    for batch in batches:
+        seen.append(batch)
+        if len(batch.ranges) and not count and (batch.ranges["level"] == NO_LEVEL).all():
+            break
+        ranges = batch.ranges[batch.ranges["flags"] & np.uint8(OTHER_WORLD) == 0]  # EL2 of another world is no host's
+        if ((ranges["level"] == 2) & (ranges["start"] >= np.uint64(KERNEL_HALF))).any():
+            level = 2
+            break
+        is_host = unnumbered or likely == 1
+        own = (ranges["level"] == 1) & ((ranges["vmid"] == 0) | ((ranges["vmid"] == NO_VMID) & np.bool_(is_host)))
+        candidates = ranges[own]
+        if len(candidates) and (host.piece_of(candidates["start"], candidates["end"]) >= 0).any():
+            level = 1
+            if likely == 1:
+                break
+        count += len(batch.ranges)
+        if count >= _LOOK:
+            break
+    return level, chain(seen, batches)

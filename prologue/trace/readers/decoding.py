@@ -19,7 +19,7 @@ from prologue.live.pokes.sources import read_any
 from prologue.perf.address_spaces import AddressSpaces
 from prologue.perf.coresight import TraceProtocol, TraceUnit
 from prologue.perf.session import AuxFragment, TaskNames, TraceSession, read_session
-from prologue.trace.coresight.changing_text import TextChanges
+from prologue.trace.coresight.code import TextChanges, UserCode
 from prologue.trace.coresight.elements import Elements
 from prologue.trace.coresight.library import ALIGNED, LibraryVersion, require_library
 from prologue.trace.coresight.process import (
@@ -34,7 +34,6 @@ from prologue.trace.coresight.process import (
     decode,
 )
 from prologue.trace.coresight.snapshot import SnapshotBuffer, read_snapshot
-from prologue.trace.coresight.user_memory import UserCode
 from prologue.trace.ranges import NO_CPU, Batch, BatchNames, Tally, TracedTask, TraceRanges
 from prologue.trace.readers.coverage import PartCoverage
 from prologue.trace.readers.decoder_reports import ElementNaming, plain_task, same_number

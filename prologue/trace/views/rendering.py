@@ -10,11 +10,10 @@ import numpy.typing as npt
 
 from prologue.arrays import I64, U64
 from prologue.trace.path.known import KnownRanges, PerNumber
-from prologue.trace.path.listing import objdump_lines
+from prologue.trace.path.listing import Listed, Lister, objdump_lines
 from prologue.trace.path.steps import lanes
 from prologue.trace.ranges import GAP, NO_LEVEL, NO_VMID, Batch, TracedTask, TraceRanges
 from prologue.trace.readers.intern import run_starts
-from prologue.trace.views.listed import Listed, Lister
 
 PERF_HEAD: Final = b"ARM CoreSight Trace Data Assembler Dump\n"
 PERF_TAIL: Final = b"End\n"

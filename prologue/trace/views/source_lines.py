@@ -20,7 +20,7 @@ from prologue.errors import InputError
 from prologue.live.memory.ranges import TOP
 from prologue.live.system.programs import Owner
 from prologue.trace.path.known import KnownRanges
-from prologue.trace.views.listed import Listed
+from prologue.trace.path.listing import Listed
 
 
 class SourceBlocks:
