@@ -235,11 +235,6 @@ Barrier = TypedDict("Barrier", {
     "name": str, "needed": bool, "reason": Field[str | None, "what happens without it"],
     "spare": Field[str | None, "why it is not needed"],
 })  # fmt: skip
-Herd7 = TypedDict("Herd7", {
-    "verdict": Field[str | None, "null: none in 300 s"], "positive": Field[int, "executions that reach the failure"],
-    "negative": int, "flagged": Field[bool, "for changes off the list"], "spin": Field[str, "its verdict on the test"],
-    "agrees": bool | None,
-})  # fmt: skip
 
 
 class ProtocolResult(TypedDict):
@@ -256,7 +251,6 @@ class ProtocolResult(TypedDict):
     bounds: Bounds
     events: Field[list[ModelEvent], "the counterexample"]
     barriers: Field[list[Barrier], "with --barriers"]
-    herd7: NotRequired[Field[Herd7 | None, "with --herd7; null without a test"]]
 
 
 class ProtocolCheck(TypedDict):

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-import prologue
 from prologue.protocol.assembly import Operation
 from prologue.protocol.form import barriers_of, load_protocol, protocol_names
-from prologue.protocol.herd7 import FIGURES, litmus_files
-from prologue.protocol.litmus import litmus_model, litmus_text
 from prologue.protocol.spin import check_model
+from tests.protocol.herd7 import FIGURES, FILES, litmus_files, litmus_model, litmus_text
 from tests.support.needs import needs_tools
-from tests.support.tool import Tool
-
-FILES = Path(prologue.__file__).parent.parent / "docs" / "protocols" / "litmus"
 
 
 @pytest.mark.thorough
 def test_the_files_are_up_to_date() -> None:
     needs_tools("spin", "tcc")
-    made = dict(litmus_files())
+    made = litmus_files()
     assert {path.name: path.read_text() for path in FILES.glob("*.litmus")} == made
     said = {name.split(".")[-2] for name in made}
     assert said == {"never", "sometimes"}
@@ -83,7 +75,7 @@ def test_an_interrupt_that_does_not_synchronise_is_seen() -> None:
 
 def test_the_figures_of_herd7_are_those_of_these_files() -> None:
     """Each file was judged, and as its name says; the names are spin's."""
-    head, _, *lines = (FILES / FIGURES).read_text().splitlines()
+    head, _, *lines = FIGURES.read_text().splitlines()
     assert head.startswith("# herd7 7.")
     figures = dict(line.split(": ") for line in lines)
     files = {path.name.rsplit(".", 2)[0]: path.name.rsplit(".", 2)[1] for path in FILES.glob("*.litmus")}
@@ -93,23 +85,3 @@ def test_the_figures_of_herd7_are_those_of_these_files() -> None:
         assert observed.lower() == said
         assert (int(positive) > 0) == (observed != "Never")
         assert int(negative) > 0
-
-
-def test_a_missing_herd7_is_said_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    said = tool("protocol", "check", "two-writes-live", "--herd7", status=2)
-    assert said.err.startswith("prologue: herd7 is not in PATH: build it from the source of herdtools7")
-    assert said.out == ""
-
-
-def test_herd7_agrees_where_it_is(tool: Tool) -> None:
-    """It is no Debian package: a machine without it shows that the option says so."""
-    for name in ("two-writes-live", "mov-at-boot", "skip-branch", "stop-machine", "jump-label-decoder"):
-        printed = tool("protocol", "check", name, "--all-variants", "--herd7", "--json", status=None)
-        said = printed
-        if shutil.which("herd7") is None:
-            assert (printed.status, said.out) == (2, "")
-            continue
-        judged = [row["herd7"] for row in json.loads(said.out)["results"] if row["herd7"]]
-        assert judged
-        assert all(verdict["agrees"] for verdict in judged)

@@ -32,9 +32,6 @@ def add_options(group: Subcommand) -> None:
     check.add_argument(
         "--barriers", action="store_true", help="also take every barrier out of safe ones, one at a time"
     )
-    check.add_argument(
-        "--herd7", action="store_true", help="also let herd7 judge the protocol's litmus test, if it has one"
-    )
     add_json(check, "protocol-check")
     explain = add_command(
         actions, "explain", "prologue.protocol.cli.protocol:run_explain",
@@ -76,10 +73,6 @@ def run_check(args: argparse.Namespace) -> int:
     from prologue.protocol.form import barriers_of, find_variant, load_protocol
     from prologue.protocol.spin import check_model
 
-    if args.herd7:
-        from prologue.protocol.herd7 import require_herd7
-
-        require_herd7()
     protocol, chosen = find_variant(args.name)
     variants = load_protocol(protocol.name).variants if args.all_variants else (chosen,)
     results = []
@@ -89,37 +82,11 @@ def run_check(args: argparse.Namespace) -> int:
         if args.barriers and not outcome.reason:
             barriers = [(barrier, check_model(barrier.without).reason) for barrier in barriers_of(variant)]
         results.append(_result(protocol.name, variant, outcome, barriers))
-        if args.herd7:
-            results[-1]["herd7"] = _herd7(f"{protocol.name}.{variant.name}", variant.model)
-        if not args.json and not (args.quiet and not _fails(results[-1])):
+        if not args.json and not (args.quiet and not outcome.reason):
             _print_result(results[-1], variant.model, outcome)
     if args.json:
         print(json.dumps({"schema": "prologue.protocol-check/1", "results": results}, indent=2))
-    return 1 if any(map(_fails, results)) else 0
-
-
-def _fails(result: dict[str, Any]) -> bool:
-    """Return whether a variant is unsafe, or herd7 and spin do not agree about it."""
-    return not result["safe"] or (result.get("herd7") or {}).get("agrees") is False
-
-
-def _herd7(name: str, model: Any) -> dict[str, Any] | None:
-    """Ask herd7 and spin about the same litmus test; None if the protocol has none."""
-    from prologue.protocol.herd7 import ask_herd7
-    from prologue.protocol.litmus import litmus_model
-    from prologue.protocol.spin import check_model
-
-    test = litmus_model(model)
-    if test is None:
-        return None
-    answer = ask_herd7(name, test)
-    reached = bool(check_model(test).reason)
-    return {
-        "verdict": answer.observed or None, "positive": answer.positive, "negative": answer.negative,
-        "flagged": answer.flagged,
-        "spin": "Sometimes" if reached else "Never",
-        "agrees": None if answer.reached is None else answer.reached == reached,
-    }  # fmt: skip
+    return 0 if all(result["safe"] for result in results) else 1
 
 
 def _result(protocol: str, variant: Any, outcome: Any, barriers: list[Any]) -> dict[str, Any]:
@@ -160,26 +127,9 @@ def _print_result(result: dict[str, Any], model: Any, outcome: Any) -> None:
         print()
         print(textwrap.indent(table(model, events_of(model, outcome)), "  "))
         print(f"\n  {result['why']}\n")
-    if "herd7" in result:
-        print(f"  {_herd7_text(result['herd7'])}")
     for barrier in result["barriers"]:
         outcome_text = f"without it: {barrier['reason']}" if barrier["needed"] else f"not needed: {barrier['spare']}"
         print(f"  {barrier['name']}: {outcome_text}")
-
-
-def _herd7_text(answer: dict[str, Any] | None) -> str:
-    if answer is None:
-        return "herd7: skipped: this promise is about a trace decoder's time, which a litmus test does not have"
-    if answer["verdict"] is None:
-        from prologue.protocol.herd7 import SECONDS
-
-        return f"herd7: no verdict in {SECONDS} s"
-    executions = answer["positive"] + answer["negative"]
-    flag = "; flags the change as not permitted" if answer["flagged"] else ""
-    judged = (
-        f"herd7: the failure is reached: {answer['verdict']} ({answer['positive']} of {executions} executions){flag}"
-    )
-    return judged if answer["agrees"] else f"{judged}; DIFFERS from spin: {answer['spin']}"
 
 
 def run_explain(args: argparse.Namespace) -> int:

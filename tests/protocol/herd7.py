@@ -1,19 +1,28 @@
-"""Protocols as AArch64 litmus files, for herd7: a CPU that writes against one that calls.
+"""Protocols as AArch64 litmus files, for herd7 (Arm's own model as a program): a CPU that writes, and one that calls.
 
-herd7 knows no scheduler, no IPI and no stop_machine(): ``prologue.protocol.messages`` says what stands for them.
-``prologue.protocol.herd7`` asks it.
+``python -m tests.protocol.herd7`` writes the files of ``docs/protocols/litmus``, and beside them herd7's figures, if it
+is in PATH. It knows no scheduler, no IPI and no stop_machine(): ``messages`` says what stands for them.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
+import prologue
 from prologue.errors import InternalError
 from prologue.protocol.assembly import Line, Operation, is_register, parse_operation
-from prologue.protocol.form import Model, Thread
-from prologue.protocol.messages import FAILED, Call, Conversation
+from prologue.protocol.form import Model, Thread, load_protocol, protocol_names
+from prologue.protocol.spin import check_model
+from tests.protocol.messages import FAILED, Call, Conversation
+
+FILES: Final = Path(prologue.__file__).parent.parent / "docs" / "protocols" / "litmus"
+FIGURES: Final = FILES / "herd7.txt"
 
 _BRK: Final = '"BRK"'
 # Registers of P0 and P1 that no program uses: for words, addresses and numbers that are there from the start.
@@ -142,3 +151,50 @@ class _Column:
 
 def _line_of(thread: Thread, label: str) -> int | None:
     return next((k for k, line in enumerate(thread.program) if label in line.labels), None)
+
+
+def litmus_tests() -> Iterator[tuple[str, Model]]:
+    """Yield name and litmus model of each protocol's variant; of those that are one test, the first."""
+    written: set[str] = set()
+    for name in protocol_names():
+        for variant in load_protocol(name).variants:
+            model = litmus_model(variant.model)
+            if model is None or (text := litmus_text("x", model)) in written:
+                continue
+            written.add(text)  # variants may differ in assumptions only, which herd7 does not share
+            yield f"{name}.{variant.name}", model
+
+
+def litmus_files() -> dict[str, str]:
+    """Write each test; spin decides whether the file's name says never or sometimes."""
+    outcomes = ((name, model, "sometimes" if check_model(model).reason else "never") for name, model in litmus_tests())
+    return {f"{name}.{outcome}.litmus": litmus_text(name, model) for name, model, outcome in outcomes}
+
+
+def figures(directory: Path) -> Iterator[str]:
+    """Let herd7 judge each file: its observation, in how many executions, and whether it flags a change."""
+    printed = subprocess.run(("herd7", "-version"), capture_output=True, text=True, check=True).stdout
+    version = printed.partition(",")[0].strip()
+    yield f"# herd7 {version} -variant ifetch: observation, executions that reach the failure, and others;"
+    yield "# flagged: a live change that is not on the CMODX list"
+    for name, _ in litmus_tests():
+        (path,) = directory.glob(f"{name}.*.litmus")
+        command = ("herd7", "-variant", "ifetch", str(path))
+        printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+        observation = re.search(r"^Observation \S+ (Never|Sometimes|Always) (\d+) (\d+)", printed, re.MULTILINE)
+        assert observation is not None, printed
+        yield f"{name}: {' '.join(observation.groups())}{' flagged' * ('violates-CMODX-requirements' in printed)}"
+
+
+def main() -> None:
+    """Write all files; remove those that no protocol has any more."""
+    for old in FILES.glob("*.litmus"):
+        old.unlink()
+    for name, text in litmus_files().items():
+        (FILES / name).write_text(text)
+    if shutil.which("herd7"):
+        FIGURES.write_text("".join(f"{line}\n" for line in figures(FILES)))
+
+
+if __name__ == "__main__":
+    main()
