@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from prologue.dwarf.c_types import VOID, CType, Member, array_of, pointer_to
 from prologue.dwarf.debug_info import DebugInfo
-from prologue.dwarf.dwarf_entries import DEEPEST, number_of, text_of
+from prologue.dwarf.dwarf_entries import DEEPEST, number_of, origin, text_of
 
 _ALIASES: Final = {
     "DW_TAG_typedef": "", "DW_TAG_const_type": "const ", "DW_TAG_volatile_type": "volatile ",
@@ -19,13 +19,8 @@ _COMPLEX, _FLOAT, _SIGNED, _SIGNED_CHAR = 3, 4, 5, 6  # DW_ATE
 
 def type_of(debug: DebugInfo, entry: Any) -> CType:
     """Return the type of a variable, parameter, member or function's value; of its abstract origin, if need be."""
-    for _ in range(DEEPEST):
-        if "DW_AT_type" in entry.attributes:
-            return c_type(debug, entry.get_DIE_from_attribute("DW_AT_type"))
-        if "DW_AT_abstract_origin" not in entry.attributes:
-            break
-        entry = entry.get_DIE_from_attribute("DW_AT_abstract_origin")
-    return VOID
+    described = next((each for each in (entry, origin(entry)) if "DW_AT_type" in each.attributes), None)
+    return VOID if described is None else c_type(debug, described.get_DIE_from_attribute("DW_AT_type"))
 
 
 def c_type(debug: DebugInfo, entry: Any, depth: int = 0) -> CType:
@@ -54,7 +49,7 @@ def c_type(debug: DebugInfo, entry: Any, depth: int = 0) -> CType:
             kind="int", name=name or f"{qualifiers}enum {own}", size=known, signed=_is_signed(debug, entry),
             find_enumerators=lambda: _enumerators(entry),
         )  # fmt: skip
-    if entry.tag in ("DW_TAG_pointer_type", "DW_TAG_reference_type"):
+    if entry.tag == "DW_TAG_pointer_type":
         return _pointer(debug, entry, name, depth)
     if entry.tag in _STRUCTS:
         return _struct(debug, entry, name or f"{qualifiers}{_STRUCTS[entry.tag]} {own}".strip(), known)
@@ -97,10 +92,7 @@ def _members(debug: DebugInfo, entry: Any) -> Iterator[Member]:
 def _bit_offset(entry: Any, bits: int, inner: CType) -> int:
     if "DW_AT_data_bit_offset" in entry.attributes:
         return number_of(entry, "DW_AT_data_bit_offset")
-    location = entry.attributes.get("DW_AT_data_member_location")
-    value = location.value if location is not None else 0
-    if not isinstance(value, int):  # DW_OP_plus_uconst, in a list of bytes (DWARF 2)
-        value = sum((byte & 0x7F) << 7 * k for k, byte in enumerate(value[1:]))
+    value = number_of(entry, "DW_AT_data_member_location")
     if "DW_AT_bit_offset" in entry.attributes:  # up to DWARF 4, from the highest bit of the storage
         storage = number_of(entry, "DW_AT_byte_size", inner.size or 0)
         return 8 * (value + storage) - number_of(entry, "DW_AT_bit_offset") - bits
