@@ -2,14 +2,17 @@
 
 Two callers ask the kernel. ``register_kprobe`` (kernel/kprobes.c, ``check_kprobe_address_safe`` and arm64's
 ``arch_prepare_kprobe``) is what modules call. kprobe events, and with them perf and BPF, ask first whether ftrace could
-trace the function (kernel/trace/trace_kprobe.c, ``within_notrace_func``). Read in 6.1.192, 6.12.107 and 7.2.13.
+trace the function (kernel/trace/trace_kprobe.c, ``within_notrace_func``). Code that kprobes, or the entry of
+exceptions, run is on a list, by whole symbols, as kallsyms bound them (``populate_kprobe_blacklist``, and arm64's
+``arch_populate_kprobe_blacklist``). Read in 6.1.192, 6.12.107 and 7.2.13.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntFlag
 from functools import cached_property
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,18 +20,28 @@ import numpy.typing as npt
 from prologue.arrays import I64, U64, Bool
 from prologue.elf.sections import Section
 from prologue.errors import InputError
+from prologue.kernel.binary import Binary
 from prologue.kernel.kallsyms import Kallsyms
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.module import Module
-from prologue.kernel.tables import bug_words, exception_words, jump_labels
-from prologue.probe.blacklist import Area, blacklisted
+from prologue.kernel.tables import bug_words, exception_words, jump_labels, kprobe_blacklist
 from prologue.probe.booted_text import BootedText, Switch, booted_text
-from prologue.probe.instructions import MAX_ATOMIC_CONTEXT, REFUSED, Outcomes
-from prologue.probe.release import decoding_of
+from prologue.probe.instructions import MAX_ATOMIC_CONTEXT, REFUSED, Outcomes, decoding_of
 
 Answer = Literal["yes", "no", "depends"]
 Reasons = npt.NDArray[np.uint16]
 _NOTRACE_CHECK: Final = b"Could not probe notrace function"
+# In the kernel's order: symbols that bound an area, and its name. The identity map is listed up to 6.1 and is no kernel
+# text later; the two of EL2 are listed where the kernel has them.
+_AREAS: Final = (
+    ("__kprobes_text_start", "__kprobes_text_end", ".kprobes.text (__kprobes)"),
+    ("__noinstr_text_start", "__noinstr_text_end", ".noinstr.text (noinstr)"),
+    ("__entry_text_start", "__entry_text_end", ".entry.text"),
+    ("__irqentry_text_start", "__irqentry_text_end", ".irqentry.text"),
+    ("__idmap_text_start", "__idmap_text_end", ".idmap.text (identity map)"),
+    ("__hyp_text_start", "__hyp_text_end", ".hyp.text (EL2)"),
+    ("__hyp_idmap_text_start", "__hyp_idmap_text_end", ".hyp.idmap.text (EL2)"),
+)
 
 
 class Reason(IntFlag):
@@ -48,6 +61,14 @@ class Reason(IntFlag):
 
 
 KERNEL_REASONS: Final = Reason.DATA - 1  # all for which a kernel refuses a kprobe event
+
+
+class Area(NamedTuple):
+    """Addresses ``[start, stop)`` that no kprobe may be put on, and the list that has them."""
+
+    start: int
+    stop: int
+    reason: str
 
 
 class Judge:
@@ -144,7 +165,7 @@ class Judge:
     @cached_property
     def blacklist(self) -> list[Area]:
         """Areas that are listed, and symbols with a suffix (``f.part.0``) of listed functions, which count as these."""
-        areas = self._listed()
+        areas = list(self._listed())
         starts = np.array([area.start for area in areas], np.uint64)
         stops = np.array([area.stop for area in areas], np.uint64)
         result = list(areas)
@@ -154,9 +175,15 @@ class Judge:
                 result.append(Area(start, stop, "the kprobe blacklist, under its name without the suffix"))
         return result
 
-    def _listed(self) -> list[Area]:
-        assert isinstance(self.kernel, Kernel)  # noqa: S101 - a module has a judge of its own
-        return blacklisted(self.kernel, self.kallsyms, self.text_range)
+    def _listed(self) -> Iterator[Area]:
+        """Yield all areas, single symbols first."""
+        yield from listed_symbols(self.kernel, self.kallsyms, self.text_range, "the kprobe blacklist")
+        for low, high, reason in _AREAS:
+            start, stop = self.kernel.symbols.find(low), self.kernel.symbols.find(high)
+            if start is not None and stop is not None and start.vaddr < stop.vaddr and start.vaddr in self.text_range:
+                # The list is made symbol by symbol, so the last one belongs to it as a whole.
+                end = self.kallsyms.spans(np.array([stop.vaddr - 1], np.uint64))[1]
+                yield Area(start.vaddr, max(stop.vaddr, int(end[0])), reason)
 
     @cached_property
     def _exclusive(self) -> tuple[Bool, Bool]:
@@ -273,3 +300,12 @@ class Judge:
     def _words(self, start: int, stop: int) -> slice:
         low = max(start - self.text.addr, 0)
         return slice(low // 4, max(stop - self.text.addr + 3, 0) // 4)
+
+
+def listed_symbols(binary: Binary, kallsyms: Kallsyms, text: range, name: str) -> Iterator[Area]:
+    """Yield the areas of NOKPROBE_SYMBOL: as many bytes as the symbol has, from the listed address on."""
+    entries = kprobe_blacklist(binary)
+    starts, ends = kallsyms.spans(entries)
+    for entry, start, end in zip(entries.tolist(), starts.tolist(), ends.tolist(), strict=True):
+        if entry in text:
+            yield Area(entry, entry + end - start, f"{name} (NOKPROBE_SYMBOL)")

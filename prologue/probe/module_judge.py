@@ -6,6 +6,7 @@ kernel/kprobes.c, ``check_kprobe_address_safe`` and ``add_module_kprobe_blacklis
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Final
 
@@ -14,8 +15,7 @@ import numpy as np
 from prologue.elf.sections import Section
 from prologue.kernel.kallsyms import Kallsyms
 from prologue.kernel.module import Module
-from prologue.probe.blacklist import Area, listed_symbols
-from prologue.probe.judge import Judge
+from prologue.probe.judge import Area, Judge, listed_symbols
 
 _LISTED: Final = (".kprobes.text", ".noinstr.text")
 
@@ -57,12 +57,11 @@ class ModuleJudge(Judge):
         self.text_range = range(section.addr, section.addr + section.size)
         self._count = section.size // 4
 
-    def _listed(self) -> list[Area]:
-        """Return the areas of the module's own list, and sections that are listed as a whole."""
-        result = list(listed_symbols(self.kernel, self.kallsyms, self.text_range, "the module's kprobe blacklist"))
+    def _listed(self) -> Iterator[Area]:
+        """Yield the areas of the module's own list, and sections that are listed as a whole."""
+        yield from listed_symbols(self.kernel, self.kallsyms, self.text_range, "the module's kprobe blacklist")
         if self.text.name in _LISTED:
-            result.append(Area(self.text_range.start, self.text_range.stop, self.text.name))
-        return result
+            yield Area(self.text_range.start, self.text_range.stop, self.text.name)
 
 
 def judge_module(kernel: Judge, module: Module) -> tuple[Judge, ...]:

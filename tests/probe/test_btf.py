@@ -8,8 +8,7 @@ import pytest
 
 from prologue.dwarf.btf import Btf, BtfKind
 from prologue.errors import InputError
-from prologue.probe.btf_types import c_type_of_btf
-from prologue.probe.btf_variables import BtfVariables
+from prologue.probe.btf_variables import BtfVariables, c_type_of_btf
 from prologue.probe.storage import ENTRY_ONLY, InMemory, InRegister, Missing, Pieces
 from tests.support.btf import BtfMaker
 

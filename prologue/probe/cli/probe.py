@@ -20,10 +20,10 @@ from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import open_binary, open_judged
 from prologue.kernel.module import Module
 from prologue.probe.event import EventOptions, ProbeEvent
+from prologue.probe.instructions import rules_of
 from prologue.probe.language import parse_listed
 from prologue.probe.listing import list_lines
 from prologue.probe.prober import Failure, Probe, Prober
-from prologue.probe.release import rules_of
 from prologue.probe.report.lines import SCHEMA as LINES_SCHEMA
 from prologue.probe.report.lines import lines_data, lines_text, variables_text
 from prologue.probe.report.verdicts import DEFAULT_GROUP, event_lines, probe_data, probe_text, script

@@ -10,8 +10,8 @@ from prologue.kernel.kernel import Kernel
 from prologue.probe.arguments import Omitted
 from prologue.probe.event import ProbeEvent
 from prologue.probe.event_script import event_script
+from prologue.probe.instructions import rules_of
 from prologue.probe.prober import Failure, Probe
-from prologue.probe.release import rules_of
 from prologue.probe.verdict import ProbeVerdict
 from prologue.report.printable import printable
 
