@@ -12,7 +12,7 @@ import pytest
 
 from prologue.examples.listing import KernelListing
 from tests.mini_kernel.listing import LISTING
-from tests.support.needs import needs_module, needs_tools
+from tests.support.needs import needs_tools, needs_wheel
 
 ROOT = Path(__file__).parents[2]
 # The set-up is tested in tests/test_setup.py; here it would find, or install, what this machine has.
@@ -62,7 +62,7 @@ def test_without_qemu_and_apt(run_demo: Demo) -> None:
 @pytest.mark.qemu
 @pytest.mark.thorough
 def test_without_apt(run_demo: Demo) -> None:
-    needs_module("drgn")
+    needs_wheel("drgn")
     done = run_demo(tools=("qemu-system-aarch64",))
     assert (done.returncode, done.stderr) == (0, "")
     assert [line for line in done.stdout.splitlines() if "state=" in line] == [

@@ -14,7 +14,7 @@ from elftools.elf.elffile import ELFFile
 
 from prologue.examples.listing import KernelListing
 from prologue.examples.place import example_names
-from tests.support.assembler import assemble
+from tests.support.assembler import assemble_now
 
 DIRECTORY = files("prologue.examples")
 WITHOUT_BTI = {"bti c": "hint #34"}  # keystone does not know it
@@ -35,10 +35,10 @@ def assembled(listing: KernelListing, vaddr: int) -> int:
     text = WITHOUT_BTI.get(listing.insns[vaddr], listing.insns[vaddr])
     mnemonic, _, place = text.rpartition(" ")
     if place.partition("+")[0] not in listing.symbols and not re.fullmatch(r"0x[0-9a-f]{16}", place):
-        return assemble(text)
+        return assemble_now(text)
     target = listing.address(place)
     distance = (target >> 12 << 12) - (vaddr >> 12 << 12) if mnemonic.startswith("adrp") else target - vaddr
-    return assemble(f"{mnemonic} #{distance}")
+    return assemble_now(f"{mnemonic} #{distance}")
 
 
 def changed() -> Iterator[tuple[str, KernelListing]]:

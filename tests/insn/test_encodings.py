@@ -11,7 +11,7 @@ from prologue.insn import a64
 from prologue.insn.cmodx import NEW_LIST, OLD_LIST, judge, listed
 from prologue.insn.decode import branches, calls_to
 from prologue.insn.table import CLASSES
-from tests.support.assembler import assemble
+from tests.support.assembler import assemble, assemble_now
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_b_and_bl_reach_and_come_back(mnemonic: str, words: int) -> None:
     pc = 0xFFFF800008010000
     word = a64.encode_b(pc, pc + 4 * words, link=mnemonic == "bl")
     assert a64.branch_target(word, pc) == pc + 4 * words
-    assert assemble(f"{mnemonic} #{4 * words}") == word
+    assert assemble_now(f"{mnemonic} #{4 * words}") == word
 
 
 @pytest.mark.parametrize("distance", [-(128 << 20) - 4, 128 << 20, 2])
@@ -77,7 +77,7 @@ def test_b_out_of_reach_is_refused(distance: int) -> None:
 def test_conditional_targets(case: tuple[str, int], data: st.DataObject) -> None:
     text, reach = case
     words = data.draw(st.integers(-reach, reach - 1))
-    assert a64.branch_target(assemble(f"{text} #{4 * words}"), 0x1000000) == 0x1000000 + 4 * words
+    assert a64.branch_target(assemble_now(f"{text} #{4 * words}"), 0x1000000) == 0x1000000 + 4 * words
 
 
 def test_calls_to_finds_exactly_the_calls() -> None:

@@ -6,6 +6,7 @@ Which of these a test calls also says whether `make test` runs it: see ``sets.py
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 from functools import cache
 from importlib.util import find_spec
@@ -35,6 +36,13 @@ def needs_module(name: str) -> None:
     """A library of an extra that the extra `test` has."""
     if find_spec(name) is None:
         missing(f"Python's {name}")
+
+
+def needs_wheel(name: str) -> None:
+    """A library of the extra `test` that has no wheel for arm64: there, nobody is asked to build it, also not in CI."""
+    if find_spec(name) is None and platform.machine() == "aarch64":
+        pytest.skip(f"{name} is not installed, and has no wheel for {platform.machine()}", allow_module_level=True)
+    needs_module(name)
 
 
 def needs_dev_module(name: str) -> None:

@@ -39,9 +39,8 @@ class MadeKernel:
         target, plus, offset = operand.partition("+")
         place = {**self.places, ".": vaddr, "@": self.places[function]}.get(target)
         if not mnemonic or place is None:
-            return assemble(line, vaddr)
-        # keystone takes branch operands relative to 0 when told addresses of 64 bits.
-        return assemble(f"{mnemonic} #{place + (int(offset, 0) if plus else 0) - vaddr}", 0)
+            return assemble(line)
+        return assemble(f"{mnemonic} #{place + (int(offset, 0) if plus else 0) - vaddr}")
 
     def at(self, place: str) -> int:
         name, _, offset = place.partition("+")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -201,6 +202,7 @@ def test_without_types_nothing_is_known(
 
 def test_without_drgn_the_reason_is_another(vmlinux: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     monkeypatch.setitem(sys.modules, "drgn", None)
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     monkeypatch.setattr("prologue.live.hooks.inventory.find_spec", lambda name: None)
     (reason,) = hooks(vmlinux, saved(vmlinux), tool)["not_known"]
     assert "DWARF is read by drgn: pip install 'drgn>=" in reason

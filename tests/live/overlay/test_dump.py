@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import platform
 import struct
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.support import cores
 from tests.support.built import Mini
 from tests.support.cores import RAM, SLIDE, core, machine, vmcoreinfo
 from tests.support.elf_edit import MOV, ElfEdit
+from tests.support.needs import needs_wheel
 from tests.support.tool import Tool
 
 STALE = (
@@ -32,6 +34,7 @@ STALE = (
 
 @pytest.fixture
 def vmlinux(mini: Mini) -> Path:
+    needs_wheel("drgn")
     return mini(Spec(form="relr"))
 
 
@@ -93,8 +96,14 @@ def test_modules_need_dwarf(vmlinux: Path, mini: Mini, tool: Tool) -> None:
     assert not out.exists()
 
 
-def test_without_drgn(vmlinux: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
+@pytest.mark.parametrize(
+    ("computer", "said"),
+    [("x86_64", "pip install 'drgn>="), ("aarch64", "drgn has no wheel for aarch64: apt-get install gcc")],
+)
+def test_without_drgn(computer: str, said: str, mini: Mini, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     monkeypatch.setitem(sys.modules, "drgn", None)
+    monkeypatch.setattr(platform, "machine", lambda: computer)
+    vmlinux = mini(Spec(form="relr"))
     printed, out = overlay(tool, vmlinux, machine(vmlinux, {}), status=2)
-    assert "pip install 'drgn>=" in printed.err
+    assert said in printed.err
     assert not out.exists()
