@@ -184,12 +184,14 @@ class ElfImage:
         return self._map
 
     def drop_pages(self, offset: int, size: int) -> None:
-        """Drop whole pages of the mapped file from memory (MADV_DONTNEED); they are read again on access.
+        """Drop the pages of these bytes of the mapped file from memory (MADV_DONTNEED); they are read again on access.
 
-        ``offset`` is a multiple of the page size. Of other content nothing is dropped: changes of a copy would be lost.
+        The first one is dropped whole: arm64 has pages of 4, 16 and 64 KiB, so no caller knows where it begins. Of
+        other content nothing is dropped: changes of a copy would be lost.
         """
         if self.is_whole_file and isinstance(self._map, mmap.mmap):
-            self._map.madvise(mmap.MADV_DONTNEED, offset, min(size, self.size - offset))
+            start = offset - offset % mmap.PAGESIZE
+            self._map.madvise(mmap.MADV_DONTNEED, start, min(offset + size, self.size) - start)
 
     def section(self, name: str) -> Section | None:
         """Return the first section of that name."""

@@ -55,8 +55,7 @@ def _in_section(image: ElfImage, section: Section, low: int, high: int) -> I64:
         # Seven more: an address may begin in this chunk and end in the next.
         size = min(start + _CHUNK + 7, end) - start
         places.append(start + _in_bytes(image.read(start, size), low, high))
-        page = start & -4096
-        image.drop_pages(page, _CHUNK)
+        image.drop_pages(start, _CHUNK)
     offsets = np.concatenate(places)
     # Two that overlap cannot both be addresses, and one must not spoil the other: the first counts.
     while len(near := np.flatnonzero(np.diff(offsets) < 8)):
