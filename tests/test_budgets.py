@@ -50,7 +50,7 @@ BUDGETS: Final = {
     "probe/cli": 400,
     "probe/report": 300,
     "prologue": 60100,
-    "prologue_bench": 14100,
+    "prologue_bench": 14050,
     "protocol": 1150,
     "protocol/cli": 350,
     "releases": 100,

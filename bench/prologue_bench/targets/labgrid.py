@@ -21,21 +21,91 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import signal
+import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from prologue.installation import how_to_install
 from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
 from prologue_bench.host.events import console_end
-from prologue_bench.host.limit import limited
-from prologue_bench.recorder.output import read_recorded
+from prologue_bench.recorder.output import Recorded, read_recorded
 from prologue_bench.recorder.script import script
-from prologue_bench.targets.base import BoardTarget
+from prologue_bench.recorder.task import Task
+from prologue_bench.targets.base import Attempt, BoardTarget
 from prologue_bench.targets.board_facts import TYPED_FACTS, read_typed_facts
-from prologue_bench.targets.typed import run_typed
+
+_SCRIPT: Final = "/tmp/prologue-record.sh"  # noqa: S108 - on the board, which is ours for the time of the boot
+_LINE: Final = 700  # busybox's line editor takes 1023 characters, labgrid adds to ours
+# What may stand in a single-quoted format of printf as it is; no tabs, which an interactive shell would complete.
+_PLAIN: Final = frozenset(range(0x20, 0x7F)) - frozenset(b"'\\%!-")
+
+
+def run_typed(shell: Any, text: str, deadline: float) -> list[str]:
+    """Bring a script to the board, in pieces, by printf, and run it there; return the lines it printed.
+
+    Args:
+        shell: a labgrid driver that runs commands.
+        text: the script.
+        deadline: when it must have ended, as one of ``time.monotonic``.
+
+    Raises:
+        GuestLostError: it did not arrive whole.
+
+    """
+    # A kernel message in the middle of a line would spoil it. A panic still shows.
+    shell.run(f"dmesg -n 1; : >{_SCRIPT}")
+    for piece in _pieces(text.encode()):
+        shell.run_check(f"printf '{piece}' >>{_SCRIPT}")
+    sent, arrived = len(text.encode()), shell.run_check(f"wc -c <{_SCRIPT}")[-1].strip()
+    if arrived != str(sent):
+        raise GuestLostError(f"only {arrived} of the script's {sent} bytes arrived: set the console's txdelay")
+    left = max(deadline - time.monotonic(), 1)
+    lines, errors, _ = shell.run(f"sh {_SCRIPT} 2>&1", timeout=left, decodeerrors="replace")
+    return [*lines, *errors]
+
+
+def _pieces(text: bytes) -> Iterator[str]:
+    """Split the text into formats of printf, each short enough for a line."""
+    piece = ""
+    for byte in text:
+        piece += chr(byte) if byte in _PLAIN else f"\\{byte:03o}"
+        if len(piece) >= _LINE:
+            yield piece
+            piece = ""
+    if piece:
+        yield piece
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError in the block after so many seconds: for library code whose waits have no end.
+
+    That needs a signal, so in another thread than the main one it does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def late(*_: object) -> None:
+        raise TimeoutError(f"not done within {seconds:.0f} s")
+
+    begin = time.monotonic()
+    handler = signal.signal(signal.SIGALRM, late)
+    # Again every few seconds, in case the exception was swallowed.
+    left, interval = signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001), 5)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+        if left:
+            signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - begin), 0.001), interval)
+
 
 try:
     from labgrid import Environment
@@ -46,10 +116,6 @@ try:
 except ImportError as missing:
     raise MissingToolError(f"labgrid is not installed: {how_to_install('all', 'labgrid')}") from missing
 
-if TYPE_CHECKING:
-    from prologue_bench.recorder.output import Recorded
-    from prologue_bench.recorder.task import Task
-    from prologue_bench.targets.base import Attempt
 
 _FACTS_TIMEOUT: Final = 600.0  # seconds for the boot with the user's own kernel
 _OFF_TIMEOUT: Final = 60.0

@@ -9,7 +9,7 @@ import pytest
 
 from prologue_bench.errors import BenchError, MissingToolError, UnreachableError
 from prologue_bench.guest import apt
-from prologue_bench.guest.archive import archive_of, sources_list
+from prologue_bench.guest.apt import archive_of, sources_list
 
 _SHOWN = """\
 Package: linux-image-cloud-arm64-dbg

@@ -13,7 +13,7 @@ from prologue_bench.targets.base import Attempt
 from tests.support.needs import needs_common_tools, needs_dev_module
 
 needs_dev_module("labgrid")
-from prologue_bench.targets import typed  # noqa: E402 - it imports labgrid
+from prologue_bench.targets import labgrid  # noqa: E402 - it imports labgrid
 from prologue_bench.targets.labgrid import LabgridTarget  # noqa: E402 - it imports labgrid
 
 POWER = "ExternalPowerDriver: {cmd_on: 'true', cmd_off: 'true', cmd_cycle: 'true'}"
@@ -85,7 +85,7 @@ def test_no_kernel_to_look_at_the_board_with(tmp_path: Path, monkeypatch: pytest
 def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabgridTarget:
     """A shell of this host on a terminal of its own: a board whose power cannot be cut."""
     needs_common_tools("script")
-    monkeypatch.setattr(typed, "_SCRIPT", str(tmp_path / "record.sh"))
+    monkeypatch.setattr(labgrid, "_SCRIPT", str(tmp_path / "record.sh"))
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "dmesg").symlink_to("/bin/true")  # the console of this host is none of our business
     # The prompt comes in two parts, so that the echo of this command is none.
