@@ -15,12 +15,10 @@ from hypothesis import settings
 from tests.mini_kernel.build import Spec
 from tests.real_kernels import prebuild
 from tests.support.built import AnySpec, Mini, built
-from tests.support.cases import in_words
+from tests.support.cases import explain, in_words
 from tests.support.documents import checked_documents
-from tests.support.explain import explain
 from tests.support.needs import needs_mini_kernel_tools
-from tests.support.sets import is_beyond_as_a_whole, link_programs, mark_beyond, only_what_is_there_for
-from tests.support.sharing import longest_first
+from tests.support.sets import is_beyond_as_a_whole, link_programs, longest_first, mark_beyond, only_what_is_there_for
 from tests.support.tool import Tool
 
 if TYPE_CHECKING:

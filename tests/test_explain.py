@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cases import LONGEST_ID, in_words
-from tests.support.explain import MOST, explain
+from tests.support.cases import LONGEST_ID, MOST, explain, in_words
 
 TEXT = 0xFFFF800080010000
 

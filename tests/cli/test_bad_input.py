@@ -13,8 +13,7 @@ import pytest
 from prologue.cli.main import main
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import forget
-from tests.support.elf_edit import ElfEdit, edit
-from tests.support.tiny_elf import tiny_elf
+from tests.support.elf_edit import ElfEdit, edit, tiny_elf
 from tests.support.tool import Tool
 
 Mini = Callable[[Spec], Path]

@@ -24,10 +24,9 @@ from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.rules import pl201, pl304
 from tests.support.elf_edit import edit
-from tests.support.formats import as_format
 from tests.support.machine_tree import make_tree
 from tests.support.processes import HEEDING, until_gone
-from tests.support.tool import Tool
+from tests.support.tool import Tool, as_format
 
 Mini = Callable[[Spec | ModuleSpec], Path]
 PROGRAM = (sys.executable, "-m", "prologue")

@@ -19,8 +19,7 @@ from tests.rules import pl304
 from tests.rules.fixture import fixture_of
 from tests.support.built import Mini
 from tests.support.elf_edit import edit
-from tests.support.formats import as_format
-from tests.support.tool import Tool
+from tests.support.tool import Tool, as_format
 
 FORMATS = ("text", "json", "sarif", "junit", "ktap")
 ENTRY = '[[known]]\nrule = "{}"\nreason = "read twice"\nowner = "a maintainer"\n'

@@ -18,10 +18,8 @@ from prologue.rules.registry import RULES
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.rules import pl109, pl201, pl304
-from tests.support.elf_edit import ElfEdit, edit
-from tests.support.formats import as_format
-from tests.support.tiny_elf import tiny_elf
-from tests.support.tool import Tool
+from tests.support.elf_edit import ElfEdit, edit, tiny_elf
+from tests.support.tool import Tool, as_format
 
 Mini = Callable[[Spec], Path]
 

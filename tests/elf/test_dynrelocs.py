@@ -13,7 +13,7 @@ from prologue.elf.dynrelocs import relr_in, relr_targets
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError
 from tests.support.compare import addresses
-from tests.support.tiny_elf import tiny_elf
+from tests.support.elf_edit import tiny_elf
 
 BASE = 0xFFFF800008000000
 

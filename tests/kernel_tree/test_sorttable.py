@@ -29,10 +29,10 @@ from tests.support.linked_elf import (
     Encoding,
     Linked,
     marker,
+    plant_marker,
     relr,
 )
 from tests.support.needs import needs_kernel, needs_tools
-from tests.support.planted_marker import plant_marker
 from tests.support.relocated import RelocatedKernel, words_that_differ
 from tests.support.sorttable import SERIES, Sorttable, compile_sorttable
 

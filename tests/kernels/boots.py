@@ -16,8 +16,8 @@ from tests.kernels.files import Form
 from tests.real_kernels.native import entry_offsets
 from tests.support import qmp
 from tests.support.debian.kbuild import BuiltKernel
-from tests.support.ftracetest import needed
 from tests.support.guest_jobs import initramfs_with_jobs
+from tests.support.scripted_guest import needed
 
 FUNCTION: Final = "vfs_write"  # exported, so that it has a landing pad where there are any, and hackbench calls it
 DIRECT: Final = "ftrace-direct"

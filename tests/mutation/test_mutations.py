@@ -16,7 +16,7 @@ from tests.mutation.mutation import Mutation, Where, mutations_of
 from tests.mutation.run import Material, Outcome, run_mutations, table
 from tests.mutation.world import World
 from tests.real_kernels.native import RECIPES
-from tests.support.boot_file import boot_file
+from tests.support.debian.kernels import boot_file
 from tests.support.needs import needs_built_kernel, needs_kernel, needs_modules
 
 pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.timeout(2400)]

@@ -26,7 +26,7 @@ from prologue.plan.build import build_plan
 from tests.mini_kernel.build import Form, Spec
 from tests.support.cases import one_quick, one_tested
 from tests.support.elf_edit import edit
-from tests.support.full_disk import room_for
+from tests.support.processes import room_for
 from tests.support.tool import Tool
 
 Mini = Callable[[Spec], Path]

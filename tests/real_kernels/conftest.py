@@ -4,12 +4,30 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from prologue.cli.main import main
-from tests.real_kernels.debian import Case
+from tests.support.debian.kernels import DebianKernel
 from tests.support.needs import needs_kernel
+
+DEMO_FIRST = (pytest.param("bookworm", marks=pytest.mark.demo), "trixie")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A kernel, its processed copy, and a directory for more."""
+
+    kernel: DebianKernel
+    processed: Path
+    plan: Path
+    directory: Path
+
+    @property
+    def vmlinux(self) -> Path:
+        return self.kernel.vmlinux
 
 
 @pytest.fixture(scope="module", params=["bookworm", "trixie"])

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import pytest
 
 import prologue
-from prologue.cli.main import main
 from prologue.kernel.kernel import Kernel
 from tests.support.live_guest import HOST, TRACING, Guest
+from tests.support.tool import Tool
 
 PAGE: Final = Path(prologue.__file__).parent.parent / "docs" / "probe.md"
 LOOP_CTL_GET_FREE: Final = "0x4c82"
@@ -35,9 +33,7 @@ def examples(guest: Guest) -> list[list[str]]:
 def after_call(vmlinux: Path, outer: str, called: str) -> int:
     """The offset in a function of what follows its first call of another."""
     kernel = Kernel(vmlinux)
-    start, target = kernel.symbols.find(outer), kernel.symbols.find(called)
-    assert start is not None
-    assert target is not None
+    start, target = kernel.symbols.require(outer), kernel.symbols.require(called)
     code = kernel.image.read_at(start.vaddr, 0x400)
     assert code is not None
     words = np.frombuffer(code, "<u4")
@@ -47,12 +43,10 @@ def after_call(vmlinux: Path, outer: str, called: str) -> int:
     return 4 * int(calls[0]) + 4
 
 
-def run(guest: Guest, words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def run(guest: Guest, words: list[str], tool: Tool) -> dict[str, Any]:
     """What a command prints as JSON; nothing of it stays."""
     before = guest.shell(LEFT)
-    capsys.readouterr()
-    assert main([*words, guest.ssh, "--json"]) == 0
-    data: dict[str, Any] = json.loads(capsys.readouterr().out)
+    data: dict[str, Any] = tool(*words, guest.ssh, "--json").json
     assert (data["refused"], data["lost"], data["unread"]) == ([], [], 0)
     for count in data["counts"]:
         assert count["hits"] >= len([hit for hit in data["hits"] if hit["event"] == count["event"]])
@@ -65,29 +59,29 @@ def values(data: dict[str, Any], event: str) -> list[dict[str, Any]]:
     return [hit["values"] for hit in data["hits"] if hit["event"] == event]
 
 
-def check_examples(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
+def check_examples(guest: Guest, tool: Tool) -> None:
     entry, both, members, middle, strings = examples(guest)
-    data = run(guest, entry, capsys)
+    data = run(guest, entry, tool)
     assert LOOP_CTL_GET_FREE in {each["cmd"] for each in values(data, "loop_control_ioctl")}
 
-    data = run(guest, both, capsys)
+    data = run(guest, both, tool)
     assert 17 in {each["exit_signal"] for each in values(data, "kernel_clone")}  # SIGCHLD
     returned = [hit for hit in data["hits"] if hit["event"] == "kernel_clone__return"]
     children = {hit["values"]["retval"] for hit in returned}
     assert all(hit["place"].endswith(" <- kernel_clone") for hit in returned)
     assert children & {hit["pid"] for hit in data["hits"]} or len(children) > 1
 
-    data = run(guest, members, capsys)
+    data = run(guest, members, tool)
     assert {each["wo_type"] for each in values(data, "wait_p")} <= {"PIDTYPE_MAX", "PIDTYPE_PID"}
     assert any(each["retval"] > 1 for each in values(data, "wait_r"))
     assert -10 in {each["retval"] for each in values(data, "wait_r")}  # ECHILD
 
-    data = run(guest, middle, capsys)
+    data = run(guest, middle, tool)
     copied = {each["task"] for each in values(data, "copied")}
     woken = {each["p"]: each["pid"] for each in values(data, "wake_up_new_task")}
     assert copied == set(woken)
     assert all(task.startswith("0xffff") for task in copied)
 
-    data = run(guest, strings, capsys)
+    data = run(guest, strings, tool)
     written = [each for each in values(data, "vfs_write") if each["name"] == "known"]
     assert [each["count"] for each in written] == [10] * 6

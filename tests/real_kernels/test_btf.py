@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.dwarf.btf import Btf
 from prologue.errors import InputError
 from prologue.kernel.kernel import Kernel
@@ -22,6 +21,7 @@ from prologue.probe.scopes import Scope
 from prologue.probe.storage import NOT_SET_YET
 from tests.support.debian.kbuild import CROSS
 from tests.support.needs import needs_kernel, needs_modules, needs_tools
+from tests.support.tool import Tool
 
 pytestmark = pytest.mark.kernel
 
@@ -73,15 +73,10 @@ def test_each_parameter_is_where_dwarf_has_it(vmlinux: Path) -> None:
     assert equal > 300
 
 
-def test_events(without_dwarf: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    places = [
-        "vfs_read",
-        "vfs_read file->f_path.dentry->d_name.name:string",
-        "do_sys_openat2%return",
-        "vfs_read+0x10 file",
-    ]
-    assert main(["probe", str(without_dwarf), *places, "--event"]) == 1
-    lines = capsys.readouterr().out.splitlines()
+def test_events(without_dwarf: Path, tool: Tool) -> None:
+    places = ["vfs_read", "vfs_read file->f_path.dentry->d_name.name:string", "do_sys_openat2%return"]
+    places += ["vfs_read+0x10 file"]
+    lines = tool("probe", without_dwarf, *places, "--event", status=1).out.splitlines()
     assert lines[0] == "p:vfs_read vfs_read file=%x0 buf=%x1 count=%x2:u64 pos=%x3"
     assert lines[1].startswith("p:vfs_read_1 vfs_read name=+0(+")
     assert lines[1].endswith("(%x0))):string")
@@ -90,13 +85,13 @@ def test_events(without_dwarf: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert any(line.endswith(f"file left out: {reason}") for line in lines)
 
 
-def test_a_module(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_module(vmlinux: Path, tool: Tool) -> None:
     """Debian's modules have no DWARF."""
     kernel = needs_kernel("trixie")
     modules = needs_modules(kernel)
     places = ["loop:loop_control_ioctl", "loop:lo_ioctl bdev->bd_disk->disk_name:string", "loop:lo_ioctl%return"]
-    main(["probe", str(vmlinux), *places, "--modules", str(modules), "--event"])
-    assert capsys.readouterr().out.splitlines() == [
+    said = tool("probe", vmlinux, *places, "--modules", modules, "--event", status=None).out
+    assert said.splitlines() == [
         "p:loop_control_ioctl loop:loop_control_ioctl file=%x0 cmd=%x1:u32 parm=%x2:u64",
         "p:lo_ioctl loop:lo_ioctl disk_name=+12(+16(%x0)):string",
         "r:lo_ioctl__return loop:lo_ioctl retval=$retval:s32",
@@ -129,9 +124,7 @@ def test_a_parameter_that_clang_may_have_left_out(without_dwarf: Path, tmp_path:
     target = Prober(Kernel(out)).kernel
     symbols = target.binary.symbols
     for name, is_known in (("vfs_read", True), ("do_sys_openat2", False)):
-        symbol = symbols.find(name)
-        assert symbol is not None
-        assert (target.prototype_of(symbol.vaddr, name) is not None) == is_known
+        assert (target.prototype_of(symbols.require(name).vaddr, name) is not None) == is_known
 
 
 def test_what_is_passed_by_reference_is_where_the_caller_put_it(vmlinux: Path) -> None:

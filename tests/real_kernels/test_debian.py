@@ -18,8 +18,9 @@ import pytest
 from prologue.cli.main import main
 from prologue.kernel.kernel import Kernel
 from prologue.patching.reread.vmlinux import reread
-from tests.real_kernels.debian import DEMO_FIRST, Case
+from tests.real_kernels.conftest import DEMO_FIRST, Case
 from tests.support.needs import needs_tools
+from tests.support.tool import Tool
 
 pytestmark = [pytest.mark.kernel, pytest.mark.parametrize("case", DEMO_FIRST, indirect=True, scope="module")]
 
@@ -36,9 +37,8 @@ FIGURES: dict[str, dict[str, object]] = {
 LAYOUT = {"bookworm": "2", "trixie": "4,2"}
 
 
-def test_scan_figures(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["scan", str(case.vmlinux), "--json"]) == 0
-    (data,) = json.loads(capsys.readouterr().out)["files"]
+def test_scan_figures(case: Case, tool: Tool) -> None:
+    (data,) = tool("scan", case.vmlinux, "--json").json["files"]
     suite = case.kernel.suite
     assert (data["layout"], data["state"], data["contract"]) == (LAYOUT[suite], "untouched", "stock")
     assert data["release"] == case.kernel.release
@@ -51,13 +51,12 @@ def test_scan_figures(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
     assert {a["code"] for a in data["anomalies"]} <= {"PL109"}
 
 
-def test_processed_is_what_it_should_be(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+def test_processed_is_what_it_should_be(case: Case, tool: Tool) -> None:
     before = reread(case.vmlinux, processed=False, moved=False)
     after = reread(case.processed, moved=False)
     assert before == after
-    assert main(["verify", str(case.processed), "--against", str(case.vmlinux)]) == 0
-    assert main(["scan", str(case.processed), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))["files"][0]["state"] == "processed"
+    tool("verify", case.processed, "--against", case.vmlinux)
+    assert tool("scan", case.processed, "--json").json["files"][0]["state"] == "processed"
 
 
 def same(one: Path, other: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -30,6 +29,7 @@ from tests.real_kernels.native import MACHINES, RECIPES
 from tests.support.cases import one_tested
 from tests.support.debian.kbuild import NOT_BUILT, Recipe, make
 from tests.support.needs import needs_built_kernel
+from tests.support.tool import Tool
 
 pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.timeout(2400)]
 
@@ -115,19 +115,15 @@ def steps(output: str) -> list[str]:
     return re.findall(r"^  PROLOGUE .*", output, re.MULTILINE)
 
 
-def state(path: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    capsys.readouterr()
-    assert main(["scan", str(path), "--json"]) == 0
-    return str(json.loads(capsys.readouterr().out)["files"][0]["state"])
+def state(path: Path, tool: Tool) -> str:
+    return str(tool("scan", path, "--json").json["files"][0]["state"])
 
 
-def test_every_link_is_processed_once(
-    tree: Tree, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_link_is_processed_once(tree: Tree, tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
     status, output = tree.relink("Image", "modules")
     assert status == 0, output
     assert steps(output) == ["  PROLOGUE vmlinux"]
-    assert state(tree.vmlinux, capsys) == "processed"
+    assert state(tree.vmlinux, tool) == "processed"
     assert main(["verify", str(tree.vmlinux), "--image", str(tree.path / "out/arch/arm64/boot/Image")]) == 0
     assert open_binary(tree.vmlinux).image.section(".BTF") is not None or "btf" not in tree.recipe.options
     monkeypatch.setenv("PROLOGUE", TOOL)
@@ -140,17 +136,17 @@ def test_every_link_is_processed_once(
 
 
 @pytest.mark.parametrize("tree", ["6.1"], indirect=True)  # its links take no time
-def test_a_changed_source_is_linked_and_processed_again(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_changed_source_is_linked_and_processed_again(tree: Tree, tool: Tool) -> None:
     tree.append("/* changed */\n")
     status, output = tree.make("vmlinux", "V=1")
     assert status == 0, output
     assert f"{TOOL} patch --contract native --in-place  vmlinux; {TOOL} verify  vmlinux" in output
     assert re.search(r"^vmlinux: processed: [\d,]+ sites, [\d,]+ records", output, re.MULTILINE)
-    assert state(tree.vmlinux, capsys) == "processed"
+    assert state(tree.vmlinux, tool) == "processed"
 
 
 @pytest.mark.parametrize(("text", "rule"), one_tested((NO_PAIR, "PL201"), (BRANCH, "PL302")), ids=["PL201", "PL302"])
-def test_a_fatal_finding_fails_the_build(tree: Tree, text: str, rule: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fatal_finding_fails_the_build(tree: Tree, text: str, rule: str, tool: Tool) -> None:
     kept = (tree.path / SOURCE).read_text()
     tree.append(text if rule == "PL201" else text.replace("+ 4", f"+ {4 + 4 * ('bti' in tree.recipe.options)}"))
     status, output = tree.make("vmlinux")
@@ -161,28 +157,26 @@ def test_a_fatal_finding_fails_the_build(tree: Tree, text: str, rule: str, capsy
     (tree.path / SOURCE).write_text(kept)
     status, output = tree.make("vmlinux")
     assert status == 0, output
-    assert state(tree.vmlinux, capsys) == "processed"
+    assert state(tree.vmlinux, tool) == "processed"
 
 
 @pytest.mark.parametrize("tree", ["6.1"], indirect=True)
-def test_without_the_tool_the_kernel_is_as_always(
-    tree: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_the_tool_the_kernel_is_as_always(tree: Tree, tmp_path: Path, tool: Tool) -> None:
     path = os.pathsep.join(p for p in os.environ["PATH"].split(os.pathsep) if not (Path(p) / "prologue").exists())
     status, output = tree.relink("vmlinux", tool=None, PATH=path)
     assert status == 0, output
     assert "no 'prologue' in PATH: the kernel writes its prologues at boot" in output
-    assert state(tree.vmlinux, capsys) == "untouched"
+    assert state(tree.vmlinux, tool) == "untouched"
     # The tool of no name is whatever is in PATH, and so is the default.
     tools = tmp_path / "my tools"
     tools.mkdir()
     (tools / "prologue").symlink_to(PROGRAM)
     path = f"{tools}{os.pathsep}{path}"
     done = tree.postlink("", PATH=path)
-    assert (done.returncode, state(tree.vmlinux, capsys)) == (0, "processed"), done.stderr
+    assert (done.returncode, state(tree.vmlinux, tool)) == (0, "processed"), done.stderr
     status, output = tree.relink("vmlinux", tool=None, PATH=path)
     assert (status, steps(output)) == (0, ["  PROLOGUE vmlinux"]), output
-    assert state(tree.vmlinux, capsys) == "processed"
+    assert state(tree.vmlinux, tool) == "processed"
     # A tool that was asked for has to be there.
     status, output = tree.relink("vmlinux", tool="/nowhere/prologue")
     assert status != 0

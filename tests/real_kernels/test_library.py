@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import prologue
-from tests.real_kernels.debian import Case
+from tests.real_kernels.conftest import Case
 
 pytestmark = pytest.mark.kernel
 

@@ -16,6 +16,7 @@ from prologue.kernel.marker import MAGIC, SYMBOL
 from tests.mutation.world import World
 from tests.real_kernels.native import RECIPES
 from tests.support.needs import needs_built_kernel, needs_kernel, needs_tools
+from tests.support.tool import Tool
 
 pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.timeout(1800)]
 
@@ -41,8 +42,7 @@ def marked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """A stock kernel with a marker of its own section, complete and well-formed."""
     needs_tools(OBJCOPY)
     kernel, directory = needs_kernel(request.param), tmp_path_factory.mktemp("marked")
-    end = Kernel(kernel.vmlinux).symbols.find("_end")
-    assert end is not None
+    end = Kernel(kernel.vmlinux).symbols.require("_end")
     marker, vmlinux = directory / "marker", directory / "vmlinux"
     marker.write_bytes(MARKER)
     subprocess.run(
@@ -54,16 +54,13 @@ def marked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return vmlinux
 
 
-def test_a_stock_kernel_with_the_symbol_is_refused(marked: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stock_kernel_with_the_symbol_is_refused(marked: Path, tool: Tool) -> None:
     before = marked.stat().st_mtime_ns
-    assert main(["patch", str(marked), "--in-place"]) == 2
+    said = tool("patch", marked, "--in-place", status=2).err
+    assert "PL407 kernel-ignores-marker: the kernel does not read its marker: it is in .marker" in said
     assert marked.stat().st_mtime_ns == before
-    assert (
-        "PL407 kernel-ignores-marker: the kernel does not read its marker: it is in .marker" in capsys.readouterr().err
-    )
-    assert main(["verify", str(marked), "--select", "PL407"]) == 1
-    assert main(["scan", str(marked)]) == 0
-    assert "PL407 kernel-ignores-marker (fatal): 1" in capsys.readouterr().out
+    tool("verify", marked, "--select", "PL407", status=1)
+    assert "PL407 kernel-ignores-marker (fatal): 1" in tool("scan", marked).out
 
 
 def test_no_place_for_a_marker_in_a_stock_kernel(marked: Path) -> None:

@@ -59,9 +59,7 @@ def test_no_unwind_table_without_dynamic_scs(suite: str) -> None:
 def test_exception_table(suite: str, size: int) -> None:
     """The build sorts it by its instructions: what is read with another size of its entries does not ascend."""
     kernel = Kernel(needs_kernel(suite).vmlinux)
-    start, stop = (kernel.symbols.find(f"__{end}___ex_table") for end in ("start", "stop"))
-    assert start is not None
-    assert stop is not None
+    start, stop = (kernel.symbols.require(f"__{end}___ex_table") for end in ("start", "stop"))
     insn, fixup = exception_words(kernel)
     assert len(insn) == len(fixup) == (stop.vaddr - start.vaddr) // size
     places = np.concatenate([insn, fixup])

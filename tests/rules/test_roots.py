@@ -19,8 +19,7 @@ from tests.mini_module.build import ModuleSpec
 from tests.rules.fixture import process
 from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit, edit
-from tests.support.formats import as_format
-from tests.support.tool import Tool
+from tests.support.tool import Tool, as_format
 
 BL, STP = 0x94000010, 0xA9BF7BFD
 PADDED = Spec(bti=True, form="relr", compiler="clang")

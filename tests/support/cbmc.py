@@ -8,13 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from prologue_bench.errors import MissingToolError, UnreachableError
 from prologue_bench.guest import apt
-from prologue_bench.guest.archive import sources_list
+from prologue_bench.guest.apt import sources_list
 from prologue_bench.host import cache as kept
 from prologue_bench.host.progress import silent
 from tests.support.debian.source import extract_all
-from tests.support.needs import missing
+from tests.support.needs import missing, or_missing
 
 _SUITE: Final = "trixie"
 _PACKAGES: Final = ("cbmc", "minisat", "libc6", "libstdc++6", "libgcc-s1", "zlib1g")
@@ -30,11 +29,8 @@ def needs_cbmc() -> tuple[str, ...]:
         return (installed,)
     if platform.machine() not in _MACHINES:
         missing("cbmc")
-    try:
+    with or_missing():
         root = kept.produce(f"cbmc/{_SUITE}", _unpack)
-    except (MissingToolError, UnreachableError) as error:
-        missing(str(error))
-        raise  # not reached: missing() does not return
     loader = next(root.glob(f"usr/lib/*/{_MACHINES[platform.machine()][1]}"))
     return str(loader), "--library-path", f"{loader.parent}:{root}/usr/lib", f"{root}/usr/bin/cbmc"
 

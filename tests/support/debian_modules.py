@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from prologue_bench.errors import MissingToolError, UnreachableError
-from prologue_bench.guest import packages
 from prologue_bench.guest.deb import PackageFiles
 from prologue_bench.host import cache
 from tests.support.debian.kbuild import CROSS, Recipe, make
 from tests.support.debian.kernels import DebianKernel
 from tests.support.debian.source import link_source
-from tests.support.needs import missing, needs_tools
+from tests.support.needs import needs_packages, needs_tools
 
 _STEPS: Final = 1  # raise it with any change of what is made here
 
@@ -21,11 +19,7 @@ def build_modules(kernel: DebianKernel, source: Path) -> None:
     """Compile the modules of the directory ``source``, with this machine's GCC, for that kernel."""
     needs_tools("make", "flex", "bison", "bc", f"{CROSS}gcc")
     recipe = Recipe(suite=kernel.suite, source=f"linux-source-{'.'.join(kernel.release.split('.')[:2])}")
-    try:
-        deb, headers = packages.download(recipe.suite, [recipe.source, f"linux-headers-{kernel.release}"])
-    except (MissingToolError, UnreachableError) as error:
-        missing(str(error))
-        raise  # not reached: missing() does not return
+    deb, headers = needs_packages(recipe.suite, recipe.source, f"linux-headers-{kernel.release}")
 
     def prepare(tree: Path) -> None:
         link_source(deb, tree)

@@ -8,15 +8,18 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 import pytest
 
 from prologue.errors import InputError
 from prologue_bench.errors import MissingToolError, UnreachableError
+from prologue_bench.guest.packages import download
 from tests.mini_kernel.build import missing_tools
 from tests.support.debian.kbuild import BuiltKernel, Recipe, build_kernel
 from tests.support.debian.kernels import DebianKernel, fetch_kernel, fetch_modules
@@ -25,11 +28,20 @@ DEMO_SUITE: Final = "bookworm"  # bench/demo.py's
 held_to_demo: list[str] = []  # the test of `make test` that runs
 
 
-def missing(what: str) -> None:
+def missing(what: str) -> NoReturn:
     """Fail or skip the calling test, or file of tests."""
     if os.environ.get("CI"):
         pytest.fail(f"needs {what}")
     pytest.skip(f"needs {what}", allow_module_level=True)
+
+
+@contextmanager
+def or_missing() -> Iterator[None]:
+    """Inside, what this machine lacks or cannot reach is missing."""
+    try:
+        yield
+    except (MissingToolError, UnreachableError) as error:
+        missing(str(error))
 
 
 def needs_module(name: str) -> None:
@@ -107,28 +119,25 @@ def _beyond_demo(what: str) -> None:
         )
 
 
+def needs_packages(suite: str, *names: str) -> tuple[Path, ...]:
+    """Packages of Debian's archive, which are there, or can be fetched."""
+    with or_missing():
+        return download(suite, names)
+
+
 @cache  # apt takes seconds to say what its lists have
 def _fetched_kernel(suite: str, flavour: str) -> DebianKernel:
-    try:
+    with or_missing():
         return fetch_kernel(suite, flavour)
-    except (MissingToolError, UnreachableError) as error:
-        missing(str(error))
-        raise  # not reached: missing() does not return
 
 
 @cache
 def _fetched_modules(kernel: DebianKernel) -> Path:
-    try:
+    with or_missing():
         return fetch_modules(kernel)
-    except (MissingToolError, UnreachableError) as error:
-        missing(str(error))
-        raise  # not reached: missing() does not return
 
 
 @cache
 def _built_kernel(recipe: Recipe) -> BuiltKernel:
-    try:
+    with or_missing():
         return build_kernel(recipe)
-    except (MissingToolError, UnreachableError) as error:
-        missing(str(error))
-        raise  # not reached: missing() does not return

@@ -17,12 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from prologue_bench.errors import MissingToolError, UnreachableError
-from prologue_bench.guest.packages import download
 from prologue_bench.host import cache, programs
 from tests.support.debian.kbuild import Recipe, make
 from tests.support.debian.source import link_source
-from tests.support.needs import missing, needs_tools
+from tests.support.needs import needs_packages, needs_tools
 from tests.support.trees import SOURCES
 
 SOURCE: Final = "arch/arm64/kernel/ftrace.c"
@@ -74,11 +72,7 @@ def needs_one_object(series: str) -> OneObject:
     suite, package = SOURCES[series]
     recipe = Recipe(suite=suite, source=package, toolchain="gcc" if TOOLCHAINS[series] == "gcc" else "llvm")
     needs_tools("make", "gcc", "flex", "bison", "bc", "perl", "xz", "dpkg-deb", _COMPILERS[recipe.toolchain])
-    try:
-        (deb,) = download(suite, [package])
-    except (MissingToolError, UnreachableError) as error:
-        missing(str(error))
-        raise  # not reached: missing() does not return
+    (deb,) = needs_packages(suite, package)
     made_by = [*recipe.made_by, b"layout %d" % _LAYOUT, programs.version(_COMPILERS[recipe.toolchain])]
     key = f"objects/{deb.stem}-{hashlib.sha256(b'|'.join(made_by)).hexdigest()[:16]}"
     return OneObject(cache.produce(key, partial(_compile, deb, recipe)))

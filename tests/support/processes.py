@@ -1,8 +1,14 @@
-"""Processes that a test interrupts, and those that must be gone then."""
+"""Programs that a test places, processes that it interrupts, and a disk without room for what they write."""
 
 from __future__ import annotations
 
+import resource
+import shlex
+import signal
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -25,3 +31,26 @@ def gone(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return True
     return state == "Z"
+
+
+def place_python_program(path: Path, text: str) -> None:
+    """Make a program of Python's text. No shebang names the interpreter: its path may have blanks."""
+    source = path.with_suffix(".py")
+    source.write_text(text)
+    path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(source))} "$@"\n')
+    path.chmod(0o755)
+
+
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """Let no file become longer than that many bytes; Python writes no compiled modules, which would be cut."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    writes_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        sys.dont_write_bytecode = writes_none
+        signal.signal(signal.SIGXFSZ, handler)

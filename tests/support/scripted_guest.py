@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path, PurePath
 from typing import Final
 
@@ -11,16 +12,18 @@ from prologue_bench.guest.vm import Machine, run_console
 
 _HEAD: Final = """\
 #!/bin/busybox sh
-/bin/busybox mkdir -p /bin
+/bin/busybox mkdir -p /bin /proc /sys /dev /tmp
 /bin/busybox --install -s /bin
 export PATH=/bin
-mount -t proc proc /proc
-mount -t sysfs sysfs /sys
-mount -t devtmpfs devtmpfs /dev
-mount -t tmpfs tmpfs /tmp
-mount -t tracefs tracefs /sys/kernel/tracing
+for pair in proc:/proc sysfs:/sys devtmpfs:/dev tmpfs:/tmp tracefs:/sys/kernel/tracing debugfs:/sys/kernel/debug; do
+	mount -t ${pair%%:*} ${pair%%:*} ${pair#*:}
+done
 """
-_TAIL: Final = "\necho 'script: done'\npoweroff -f\n"
+
+
+def guest_init(script: str) -> bytes:
+    """A program for a guest's init: the script in busybox's shell, and the power is off; it must not end the shell."""
+    return f"{_HEAD}{script}\npoweroff -f\n".encode()
 
 
 def run_script(
@@ -31,7 +34,7 @@ def run_script(
     ``files`` go into the guest's root, all of them executable. The last command must not end the shell.
     """
     directories = {str(parent) for name in files for parent in PurePath(name).parents} - {"."}
-    content = {"script": f"{_HEAD}{script}{_TAIL}".encode(), **files}
+    content = {"script": guest_init(f"{script}\necho 'script: done'"), **files}
     # The kernel unpacks one archive after the other.
     archive = log.with_suffix(".cpio")
     archive.write_bytes(build_initramfs().read_bytes() + pack(content, sorted(directories)))
@@ -40,3 +43,16 @@ def run_script(
     assert ended, log
     assert "script: done" in lines, lines[-20:]
     return lines
+
+
+TEST: Final = "test.d/ftrace/func_arm64_prologue.tc"
+
+
+def needed(tree: Path) -> dict[str, bytes]:
+    """Names below ``ftrace/`` and contents: the tree's own runner, and our test as it is today.
+
+    A tree from the cache may have our test as it was when the tree was made: no kernel is built again for it.
+    """
+    room = tree / "tools/testing/selftests/ftrace"
+    runner = {name: (room / name).read_bytes() for name in ("ftracetest", "test.d/functions")}
+    return runner | {TEST: files("prologue.kernel_tree").joinpath(Path(TEST).name).read_bytes()}

@@ -20,7 +20,7 @@ from prologue_bench.guest.initramfs import build_initramfs, pack
 from prologue_bench.guest.vm import Machine
 from prologue_bench.host.child import die_with_parent
 from tests.support import qmp
-from tests.support.programs import place_python_program
+from tests.support.processes import place_python_program
 
 HOST: Final = "ssh:guest"
 _INIT: Final = b"""\

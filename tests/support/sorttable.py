@@ -10,10 +10,8 @@ from typing import Final
 
 from prologue.kernel_tree.git import apply_changes
 from prologue.kernel_tree.patches import default_mode, load_patch
-from prologue_bench.errors import MissingToolError, UnreachableError
-from prologue_bench.guest.packages import download
 from tests.support.debian.source import unpacked_source
-from tests.support.needs import missing, needs_tools
+from tests.support.needs import needs_packages, needs_tools
 from tests.support.trees import SOURCES
 
 SOURCE: Final = "scripts/sorttable.c"
@@ -78,10 +76,4 @@ def _compile(patched: Patched, flags: tuple[str, ...], source: Path, name: str, 
 @cache
 def _tree(series: str) -> Path:
     needs_tools("gcc", "git", "xz", "tar", "dpkg-deb")
-    suite, package = SOURCES[series]
-    try:
-        (file,) = download(suite, [package])
-    except (MissingToolError, UnreachableError) as error:
-        missing(str(error))
-        raise  # not reached: missing() does not return
-    return unpacked_source(file)
+    return unpacked_source(*needs_packages(*SOURCES[series]))

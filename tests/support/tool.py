@@ -39,3 +39,8 @@ class Tool:
         printed = Printed(*self._capsys.readouterr(), end)
         assert status in (None, end), f"exit code {end}, not {status}: {printed.out}{printed.err}"
         return printed
+
+
+def as_format(form: str) -> list[str]:
+    """Return the options that choose a form: JSON has its own."""
+    return ["--json"] if form == "json" else ["--format", form]

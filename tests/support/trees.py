@@ -13,11 +13,9 @@ from typing import Final
 
 from prologue.kernel_tree.diff import FileChange
 from prologue.kernel_tree.patches import MODES, STEPS, default_mode, load_patch
-from prologue_bench.errors import MissingToolError, UnreachableError
-from prologue_bench.guest.packages import download
 from prologue_bench.host import cache
 from tests.support.debian.source import unpacked_source
-from tests.support.needs import missing, needs_tools
+from tests.support.needs import needs_packages, needs_tools
 
 SOURCES: Final = {
     "6.1": ("bookworm", "linux-source-6.1"),
@@ -71,11 +69,7 @@ def needs_source_files(suite: str, package: str, wanted: set[str]) -> Path:
     """Files and directories of a source package, and those that make them a kernel tree. The cache's, too."""
     needs_tools("xz", "tar", "dpkg-deb")  # which are there, but a source is more than the demo has
     names = sorted({"Makefile", "arch/arm64/Makefile", *CHECKPATCH, *wanted})
-    try:
-        (file,) = download(suite, [package])
-    except (MissingToolError, UnreachableError) as error:
-        missing(str(error))
-        raise  # not reached: missing() does not return
+    (file,) = needs_packages(suite, package)
     key = f"sources/{file.stem}-{hashlib.sha256('|'.join(names).encode()).hexdigest()[:16]}"
     return cache.produce(key, partial(_copy, file, names))
 

@@ -68,6 +68,11 @@ def read_truth(path: Path) -> Iterator[TraceRecords]:
             yield np.frombuffer(data, EXECUTED, len(data) // EXECUTED.itemsize)
 
 
+def load_truth(path: Path) -> TraceRecords:
+    """All records of a file."""
+    return np.concatenate([np.zeros(0, EXECUTED), *read_truth(path)])
+
+
 def addresses(records: TraceRecords) -> tuple[U64, npt.NDArray[np.uint8]]:
     """Address and level of each instruction of ranges: shape (sum of their counts,)."""
     count = records["count"].astype(np.int64)
@@ -86,7 +91,7 @@ def compare(recording: Path, truth: Path) -> TruthAccount:
 
     """
     _, records = load_recording(recording)
-    executed = np.concatenate([np.zeros(0, EXECUTED), *read_truth(truth)])
+    executed = load_truth(truth)
     account = TruthAccount(
         trapped=int((executed["flags"] & TRAPPED > 0).sum()), stale=int((executed["flags"] & STALE > 0).sum())
     )

@@ -21,9 +21,9 @@ from tests.mini_kernel.build import Spec
 from tests.support.assembler import assemble
 from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit
-from tests.support.full_disk import room_for
 from tests.support.needs import needs_common_tools, needs_tools
 from tests.support.opencsd import decode, merged
+from tests.support.processes import room_for
 from tests.support.tool import Tool
 from tests.trace.made import recording as made_recording
 

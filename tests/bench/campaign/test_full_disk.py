@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from prologue.errors import OutputError
-from prologue_bench.errors import BenchError, MissingToolError, UnreachableError
+from prologue_bench.errors import BenchError
 from prologue_bench.exact.emulator import run_plugin
 from prologue_bench.guest.initramfs import build_initramfs
 from prologue_bench.guest.vm import run_console
@@ -23,7 +23,7 @@ from prologue_bench.targets.base import Attempt
 from prologue_bench.targets.qemu import QemuTarget
 from prologue_bench.targets.remote import Transcript, execute
 from tests.bench.campaign.made import PLAN, Machine, record
-from tests.support.needs import missing, needs_tools
+from tests.support.needs import missing, needs_tools, or_missing
 
 FULL = "No space left on device: free some space, then run it again"
 Disk = Callable[[str], Path]
@@ -76,10 +76,8 @@ def test_no_room_for_the_plan(disk: Disk) -> None:
 
 @pytest.mark.thorough
 def test_no_room_for_what_a_guest_boots_with(disk: Disk, tmp_path: Path) -> None:
-    try:
+    with or_missing():
         build_initramfs()
-    except (MissingToolError, UnreachableError) as error:
-        missing(str(error))
     directory = disk("64k")
     with pytest.raises(BenchError, match=FULL), hold(directory):
         QemuTarget().boot(

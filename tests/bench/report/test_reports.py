@@ -15,7 +15,6 @@ import pytest
 
 from prologue_bench.recorder.workloads import BOOT
 from prologue_bench.report.layout import WIDTH, command_lines
-from tests.support.formats import as_format
 from tests.support.result_sets import (
     BASE,
     BUILD,
@@ -29,7 +28,7 @@ from tests.support.result_sets import (
     make_exact,
     write,
 )
-from tests.support.tool import Tool
+from tests.support.tool import Tool, as_format
 
 GOLDEN = Path(__file__).parent / "golden"
 

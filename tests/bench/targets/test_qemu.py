@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from prologue_bench.errors import BenchError, GuestLostError, MissingToolError, UnreachableError
+from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.guest.initramfs import build_initramfs, fetch_programs
 from prologue_bench.guest.vm import Machine
 from prologue_bench.recorder.task import Task
@@ -21,17 +21,15 @@ from prologue_bench.targets.qemu import QemuTarget
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.support.built import Mini
-from tests.support.needs import missing, needs_common_tools
+from tests.support.needs import needs_common_tools, or_missing
 
 
 @pytest.fixture
 def attempt(mini: Callable[[Spec], Path], tmp_path: Path) -> Attempt:
     """A boot of the mini kernel, which powers off without a word of our init."""
     needs_common_tools("qemu-system-aarch64")
-    try:
+    with or_missing():
         build_initramfs()
-    except (MissingToolError, UnreachableError) as error:
-        missing(str(error))
     image = tmp_path / "Image"
     assert main(["image", str(mini(Spec())), "-o", str(image)]) == 0
     return Attempt(image, tmp_path / "logs" / "boot-0001.log", 20, "boot")
@@ -90,11 +88,8 @@ def test_kvm_wants_its_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 @pytest.fixture
 def guest_packages() -> tuple[str, ...]:
-    try:
+    with or_missing():
         return fetch_programs()[1]
-    except (MissingToolError, UnreachableError) as error:
-        missing(str(error))
-        raise
 
 
 @pytest.mark.usefixtures("guest_packages")

@@ -24,8 +24,7 @@ from tests.rules.fixture import AUDIT, as_running
 from tests.support.built import Mini
 from tests.support.cores import SLIDE, core, image_of, running, vmcoreinfo
 from tests.support.elf_edit import MOV, NOP, ElfEdit
-from tests.support.formats import as_format
-from tests.support.tool import Printed, Tool
+from tests.support.tool import Printed, Tool, as_format
 
 BRK, BRK_0 = 0xD4200080, 0xD4200000
 

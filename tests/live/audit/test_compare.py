@@ -16,8 +16,7 @@ from tests.live.hooks.hooked import make, saved
 from tests.rules.fixture import AUDIT, B_LABEL_TARGET
 from tests.support.cores import image_of, vmcoreinfo
 from tests.support.elf_edit import NOP, ElfEdit
-from tests.support.formats import as_format
-from tests.support.tool import Tool
+from tests.support.tool import Tool, as_format
 
 BRK = 0xD4200080
 

@@ -24,8 +24,7 @@ from tests.rules.fixture import process
 from tests.support.built import Mini
 from tests.support.compare import wrong_words
 from tests.support.cores import running
-from tests.support.formats import as_format
-from tests.support.tool import Tool
+from tests.support.tool import Tool, as_format
 
 IDLE, TRACER, OTHER = 0xFFFF800081000000, 0xFFFF800081000100, 0xFFFF800081000200
 NOPS = NOP | NOP << 32

@@ -9,8 +9,7 @@ from xml.etree import ElementTree as ET
 from tests.rules.fixture import AUDIT
 from tests.support.cores import running
 from tests.support.elf_edit import NOP, ElfEdit
-from tests.support.formats import as_format
-from tests.support.tool import Tool
+from tests.support.tool import Tool, as_format
 
 
 def board(vmlinux: Path, number: int) -> Path:

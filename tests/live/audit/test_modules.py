@@ -17,8 +17,7 @@ from prologue.live.system.running_text import LiveSection
 from tests.live.overlay.test_modules import AT, Loaded, load, opened
 from tests.rules.fixture import process
 from tests.support.built import Mini
-from tests.support.formats import as_format
-from tests.support.tool import Tool
+from tests.support.tool import Tool, as_format
 
 
 def test_words_that_did_not_come_to_rest(mini: Mini, tool: Tool) -> None:

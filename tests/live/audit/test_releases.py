@@ -11,9 +11,8 @@ from prologue.live.audit.exports import _find
 from prologue.releases import COMPARED, not_known
 from tests.live.audit.made_kernel import POINTER, audit, constants, make, moves
 from tests.support.elf_edit import ElfEdit
-from tests.support.formats import as_format
 from tests.support.needs import needs_mini_kernel_tools
-from tests.support.tool import Tool
+from tests.support.tool import Tool, as_format
 
 AGREED = dict.fromkeys(("first", "second", "third"), POINTER)
 

@@ -17,8 +17,7 @@ from prologue.live.memory.state import KernelState
 from prologue.live.memory.write_core import Piece
 from tests.support.cores import image_of, vmcoreinfo
 from tests.support.elf_edit import NOP, ElfEdit
-from tests.support.formats import as_format
-from tests.support.tool import Tool
+from tests.support.tool import Tool, as_format
 
 SITES = 15
 

@@ -13,7 +13,7 @@ from prologue.live.memory import kcore, session
 from prologue.live.memory.kcore import Kcore, RemoteKcore, why_not
 from prologue.live.memory.sources import open_memory
 from prologue.live.memory.state import SCRIPT, LoadedModule, parse_state
-from tests.support.programs import place_python_program
+from tests.support.processes import place_python_program
 
 SAID = """Welcome to the board.
 ==== release

@@ -13,7 +13,7 @@ import pytest
 from prologue.errors import InputError
 from prologue.live.pokes.recorder import record, script
 from tests.live.pokes.test_recorder_output import SAID
-from tests.support.programs import place_python_program
+from tests.support.processes import place_python_program
 from tests.support.tool import Tool
 
 

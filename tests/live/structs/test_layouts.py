@@ -14,9 +14,8 @@ from prologue.kernel.kernel import Kernel
 from prologue.live.structs.layouts import by_release, by_types, layouts_of
 from tests.rules.fixture import AUDIT, as_running
 from tests.support.btf import made_btf
-from tests.support.formats import as_format
 from tests.support.needs import needs_kernel, needs_tools
-from tests.support.tool import Tool
+from tests.support.tool import Tool, as_format
 
 OPS = {"ftrace_ops": (472, [("func", "", 0), ("next", "", 8), ("direct_call", "", 464)])}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.mini_kernel.build import run_command
-from tests.support.programs import place_python_program
+from tests.support.processes import place_python_program
 from tests.support.tool import Tool
 
 # Takes the script, and answers as it would with one event of the first name and none of the others.

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.kernel.kernel import Kernel
 from prologue_bench.results.store import RESULTS, read_results
 from tests.support.needs import needs_kernel, needs_modules, needs_tools
 from tests.support.processes import HEEDING
+from tests.support.tool import Tool
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.timeout(1200)]
 
@@ -33,7 +33,7 @@ def command(directory: Path, *more: object) -> list[str]:
     return [str(argument) for argument in (*arguments, *more)]
 
 
-def test_recorded_killed_stopped_and_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recorded_killed_stopped_and_resumed(tmp_path: Path, tool: Tool) -> None:
     needs_tools("qemu-system-aarch64")
     directory = tmp_path / "campaign"
     plan = ("--variants", "nop-nop,build", "--boots", 1, "--runs", 2, "--seed", 7,
@@ -55,8 +55,7 @@ def test_recorded_killed_stopped_and_resumed(tmp_path: Path, capsys: pytest.Capt
         assert (directory / RESULTS).read_bytes() == before
     assert sorted(path.name for path in (directory / "images").iterdir()) == ["Image.build", "Image.nop-nop"]
     # The rest.
-    assert main(["bench", "run", *arguments]) == 0
-    said = capsys.readouterr()
+    said = tool("bench", "run", *arguments)
     assert (directory / RESULTS).read_bytes().startswith(before)
     assert "same link: 0 of " in said.out
     assert "smoke" in said.out
@@ -79,9 +78,8 @@ def test_recorded_killed_stopped_and_resumed(tmp_path: Path, capsys: pytest.Capt
         assert seen == boot.readback.sites
         assert (directory / "logs" / f"boot-{boot.number:04d}.log").stat().st_size
     # Reports of what was recorded.
-    for report in (["compare"], ["table"], ["compare", "--json"]):
-        assert main(["bench", report[0], str(directory), *report[1:]]) == 0
-    assert main(["bench", "plot", str(directory), "-o", str(tmp_path / "plot.png")]) == 0
+    for report in (["compare"], ["table"], ["compare", "--json"], ["plot", "-o", tmp_path / "plot.png"]):
+        tool("bench", report[0], directory, *report[1:])
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -134,16 +132,13 @@ def machines(directory: Path) -> list[str]:
     ],
     ids=["panic", "hang"],
 )
-def test_a_lost_machine(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], workload: str, said: tuple[str, ...]
-) -> None:
+def test_a_lost_machine(tmp_path: Path, tool: Tool, workload: str, said: tuple[str, ...]) -> None:
     """Exit 4 with the console's last words, within the bound, and what was recorded stays."""
     needs_tools("qemu-system-aarch64")
     directory = tmp_path / "campaign"
     plan = ("--boots", 1, "--runs", 1, "--variants", "boot", "--no-control", "--timeout", 45)
     arguments = command(directory, *plan, "--retries", 0, "--workload", workload)
-    assert main(["bench", "run", *arguments]) == 4
-    error = capsys.readouterr().err
+    error = tool("bench", "run", *arguments, status=4).err
     assert "given up after 1 try" in error
     assert str(directory / "logs" / "boot-0001.log") in error
     assert "qemu-system-aarch64 -M virt" in error

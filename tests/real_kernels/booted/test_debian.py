@@ -15,7 +15,7 @@ from prologue.plan.build import _record_edits, _site_edits
 from prologue_bench.errors import GuestLostError
 from prologue_bench.guest.initramfs import build_initramfs
 from prologue_bench.guest.vm import GuestRun, Job, boot
-from tests.real_kernels.debian import DEMO_FIRST, Case
+from tests.real_kernels.conftest import DEMO_FIRST, Case
 from tests.support.cases import one_tested
 from tests.support.needs import needs_common_tools
 from tests.support.plain_boots import boot_plain

@@ -15,10 +15,10 @@ from prologue.cli.main import main
 from prologue_bench.analysis.sources import open_results
 from prologue_bench.results.model import ResultSet
 from prologue_bench.results.store import RESULTS, read_results
-from tests.support.farm.lab import TAG, Lab, running_lab
-from tests.support.farm.shell import pack_shell
+from tests.support.farm.lab import TAG, Lab, pack_shell, running_lab
 from tests.support.needs import needs_dev_module, needs_kernel, needs_tools
 from tests.support.processes import HEEDING
+from tests.support.tool import Tool
 
 needs_dev_module("labgrid")
 # Seven minutes; tests/bench/targets/test_farm.py has farms of boards that cost seconds.
@@ -58,7 +58,7 @@ def wait(until: Callable[[], bool], *campaigns: Campaign) -> None:
         time.sleep(0.1)
 
 
-def test_three_campaigns_on_two_boards_one_of_which_dies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_three_campaigns_on_two_boards_one_of_which_dies(tmp_path: Path, tool: Tool) -> None:
     needs_tools("qemu-system-aarch64", "setpriv")
     vmlinux = needs_kernel("bookworm").vmlinux
     image = tmp_path / "Image"
@@ -85,7 +85,7 @@ def test_three_campaigns_on_two_boards_one_of_which_dies(tmp_path: Path, capsys:
             (board,) = each.results().boards
             assert {boot.block for boot in each.results().boots} == {0}
             assert board in NAMES
-    check_merged(campaigns, capsys)
+    check_merged(campaigns, tool)
 
 
 def kill_one(lab: Lab, campaigns: list[Campaign]) -> tuple[Campaign, str]:
@@ -117,7 +117,7 @@ def check_moved(campaign: Campaign, dead: str, alive: str) -> None:
     assert f"2 boards: {dead} (1 boot), {alive} (2 boots); each block on one of them" in report
 
 
-def check_merged(campaigns: list[Campaign], capsys: pytest.CaptureFixture[str]) -> None:
+def check_merged(campaigns: list[Campaign], tool: Tool) -> None:
     """Every boot of every campaign, each block on one board, and a report that compares nothing of an emulator."""
     names = [str(each.directory) for each in campaigns]
     merged = open_results(names)
@@ -126,12 +126,9 @@ def check_merged(campaigns: list[Campaign], capsys: pytest.CaptureFixture[str]) 
     owners = {(boot.block, boot.board) for boot in merged.boots}
     assert len(owners) == len({block for block, _ in owners}) == 4
     assert sorted(merged.boards) == sorted(NAMES)
-    capsys.readouterr()
-    assert main(["bench", "compare", *names]) == 0
-    said = capsys.readouterr().out
+    said = tool("bench", "compare", *names).out
     assert "2 boards: " in said
     assert "no comparison: smoke evidence" in said
-    assert main(["bench", "export", *names, "--kcidb", "--origin", "mylab"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = tool("bench", "export", *names, "--kcidb", "--origin", "mylab").json
     assert len(report["tests"]) == len(merged.boots)
     assert {test["environment"]["misc"]["board"] for test in report["tests"]} == {*NAMES}

@@ -17,6 +17,7 @@ from tests.real_kernels.states import programs
 from tests.support.debian_modules import build_modules
 from tests.support.live_guest import TRACING, live_guest
 from tests.support.needs import needs_kernel, needs_modules
+from tests.support.tool import Tool
 
 pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.timeout(1200)]
 
@@ -29,7 +30,7 @@ _ADDRESSES: Final = {
 _HOOKED: Final = ("kernel_halt", "kernel_restart", "vfs_writev", "kernel_power_off", "kernel_kexec")
 
 
-def test_made_up_owners_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_made_up_owners_are_none(tmp_path: Path, tool: Tool) -> None:
     """With kprobe events, tracers, filters and nf_tables nothing is found before; then each hook, and the code."""
     kernel = needs_kernel("trixie")
     package = needs_modules(kernel)
@@ -46,7 +47,7 @@ def test_made_up_owners_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[s
         guest.shell(f"{events}; echo function_graph >{TRACING}/current_tracer; echo 1 >{TRACING}/events/sched/enable")
         filters = "filter:socket filter:reuseport filter:seccomp"
         assert guest.shell(f"/more/fentry {filters} >/tmp/said </dev/null 2>&1 & sleep 3; cat /tmp/said") == "+++\n"
-        before = audited(guest.vmlinux, guest.dump, capsys)
+        before = audited(guest.vmlinux, guest.dump, tool)
         assert before == ([], [])
         guest.shell(f"echo nop >{TRACING}/current_tracer")
         symbols, slide = Kernel(guest.vmlinux).symbols, open_memory(str(guest.dump())).info.slide
@@ -55,7 +56,7 @@ def test_made_up_owners_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[s
         for technique in ("pack", "unnamed", "timer", "slot", "function"):
             guest.shell(f"insmod /more/forger.ko technique={technique} {words}; true")
         guest.shell("insmod /more/imitator_silent.ko hide=7; sleep 3")
-        done = audited(guest.vmlinux, guest.dump, capsys)
+        done = audited(guest.vmlinux, guest.dump, tool)
     wrong = [one for one in done.findings if one["code"] == "PL509"]
     timers = [one for one in wrong if one["message"].startswith("the timer at")]  # the silent module has one, too
     assert [one["message"].endswith("which has no owner") for one in timers] == [True, True]

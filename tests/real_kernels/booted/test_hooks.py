@@ -20,6 +20,7 @@ from tests.support.cases import one_tested
 from tests.support.debian.kbuild import Recipe
 from tests.support.live_guest import TRACING
 from tests.support.needs import needs_tools
+from tests.support.tool import Tool
 
 pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.timeout(2400)]
 
@@ -53,12 +54,10 @@ class Audited(NamedTuple):
     notes: list[str]
 
 
-def audited(vmlinux: Path, take: Callable[[], Path], capsys: pytest.CaptureFixture[str]) -> Audited:
+def audited(vmlinux: Path, take: Callable[[], Path], tool: Tool) -> Audited:
     """Audit memory of a moment when no module changed a direct call."""
     for _ in range(10):
-        capsys.readouterr()
-        main(["live", "audit", str(vmlinux), str(take()), "--json"])
-        data: dict[str, Any] = json.loads(capsys.readouterr().out)
+        data: dict[str, Any] = tool("live", "audit", vmlinux, take(), "--json", status=None).json
         if not any("is held" in note for note in data["not_looked_at"]):
             break
     notes = [note for note in data["not_looked_at"] if "attached" in note]
@@ -82,24 +81,24 @@ def imitate(victim: Victim, imitation: Imitation, slide: int, program: int) -> r
 
 
 @pytest.mark.parametrize("name", one_tested("native 6.12", "native 7.2", "trixie", "sid"))
-def test_what_rootkits_do_is_found(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_rootkits_do_is_found(name: str, tmp_path: Path, tool: Tool) -> None:
     """In a dump, and in a capture."""
     needs_tools("qemu-system-aarch64", "cpio")
     with machine(name, tmp_path) as victim:
         program = on_kprobe(victim) if any(each.name == "program" for each in victim.imitations) else 0
         events = f"{TRACING}/kprobe_events; echo 1 >{TRACING}/events/kprobes/enable"
         victim.run(f"echo p:place vfs_statx+0x20 >{events}")
-        assert audited(victim.vmlinux, victim.dump, capsys) == ([], [])
+        assert audited(victim.vmlinux, victim.dump, tool) == ([], [])
         victim.run("rmmod ftrace-direct ftrace-direct-modify; true")  # this one changes its call all the time
         slide = open_memory(str(victim.dump())).info.slide
         assert slide is not None
         hidden = {each: imitate(victim, each, slide, program) for each in victim.imitations}
-        done = audited(victim.vmlinux, victim.dump, capsys)
+        done = audited(victim.vmlinux, victim.dump, tool)
         check(done.findings, hidden)
         assert done.notes == []
         if name != "native 6.12":  # over a serial port that takes minutes
             for _ in range(3):  # what leads nowhere in a capture was changed meanwhile
-                done = audited(victim.vmlinux, victim.capture, capsys)
+                done = audited(victim.vmlinux, victim.capture, tool)
                 if len(done.notes) <= 1:
                     break
             # On a running machine, programs come and go.

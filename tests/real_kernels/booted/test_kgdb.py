@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 import re
@@ -14,7 +13,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -25,6 +24,7 @@ from prologue_bench.host.child import die_with_parent
 from tests.real_kernels.native import MACHINES, RECIPES
 from tests.support.needs import needs_built_kernel, needs_tools
 from tests.support.serial_guest import HOST, SerialGuest, serial_guest
+from tests.support.tool import Tool
 
 # tests/live/audit/test_breakpoints.py has the same tables in memory that it makes.
 pytestmark = [pytest.mark.extended, pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.timeout(1200)]
@@ -75,14 +75,7 @@ def set_breakpoints(guest: SerialGuest, addresses: list[int]) -> None:
     assert GONE in said[-1], said
 
 
-def audited(vmlinux: Path, source: Path, capsys: pytest.CaptureFixture[str], *, status: int = 0) -> dict[str, Any]:
-    capsys.readouterr()
-    assert main(["live", "audit", str(vmlinux), str(source), "--json"]) == status
-    data: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return data
-
-
-def test_breakpoints_are_explained(guest: tuple[SerialGuest, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_breakpoints_are_explained(guest: tuple[SerialGuest, Path], tool: Tool) -> None:
     running, vmlinux = guest
     names = {name: int(vaddr, 16) for vaddr, _, name in map(str.split, running.run("cat /proc/kallsyms").splitlines())}
     places = [names[name] + offset for name, offset in PLACES]
@@ -92,13 +85,13 @@ def test_breakpoints_are_explained(guest: tuple[SerialGuest, Path], capsys: pyte
     for source in (running.dump(), captured):
         memory = open_memory(str(source))
         assert [int.from_bytes(memory.read(place, 4), "little") for place in places] == [KGDB_BRK] * 3
-        data = audited(vmlinux, source, capsys)
+        data = tool("live", "audit", vmlinux, source, "--json").json
         assert data["findings"] == []
         (kernel,) = data["files"]
         rows = {row["mechanism"]: (row["words"], row["changed"]) for row in kernel["mechanisms"]}
         assert rows["breakpoints"] == (3, 3)
     forget(running.directory / "dump", places[0])
-    (finding,) = audited(vmlinux, running.directory / "dump", capsys, status=1)["findings"]
+    (finding,) = tool("live", "audit", vmlinux, running.directory / "dump", "--json", status=1).json["findings"]
     assert (finding["code"], finding["symbol"], finding["found"]) == ("PL501", PLACES[0][0], [f"{KGDB_BRK:#x}"])
 
 

@@ -24,7 +24,7 @@ from prologue_bench.targets.base import Attempt
 from tests.support.board.machine import free_port, make_key
 from tests.support.board.system import pack_board
 from tests.support.debian.kernels import DebianKernel
-from tests.support.farm.shell import pack_shell
+from tests.support.farm.lab import pack_shell
 from tests.support.needs import needs_dev_module, needs_kernel, needs_modules, needs_tools
 
 needs_dev_module("labgrid")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
 import subprocess
@@ -10,19 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.insn import a64
 from prologue.kernel.kernel import Kernel
 from prologue.live.pokes.recorder import script
 from prologue.live.pokes.sources import read_any
-from tests.real_kernels.audits import audited, counted
-from tests.real_kernels.booted.conftest import MODULES
+from tests.real_kernels.booted.conftest import MODULES, audited, counted
 from tests.real_kernels.live_probe_examples import check_examples
 from tests.real_kernels.states import PROBES, states, visit
 from tests.support.cases import one_tested
 from tests.support.live_guest import HOST, TRACING, Guest
 from tests.support.pasted import ROOT, pasted
 from tests.support.texts import require_only_text_differs
+from tests.support.tool import Tool
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 
@@ -35,7 +33,7 @@ def idle(guest: Guest) -> tuple[Path, Path]:
     return guest.capture("idle.zst"), guest.dump().rename(guest.directory / "idle.dump")
 
 
-def test_two_ways_to_memory_agree(guest: Guest, idle: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_ways_to_memory_agree(guest: Guest, idle: tuple[Path, Path], tool: Tool) -> None:
     """kcore read in the guest, by way of a capture and at once, and the machine's memory as QEMU dumps it."""
     captured, dumped = idle
     assert captured.stat().st_size < 30e6
@@ -44,10 +42,7 @@ def test_two_ways_to_memory_agree(guest: Guest, idle: tuple[Path, Path], capsys:
     assert guest.overlay(dumped, "second").read_bytes() == expected
     if guest.linked:  # it reads again and again, which takes its time
         assert guest.overlay(HOST, "second").read_bytes() == expected
-    command = ["live", "overlay", str(guest.vmlinux), str(captured), "-o", str(first), "--json"]
-    capsys.readouterr()
-    assert main(command) == 0
-    data = json.loads(capsys.readouterr().out)
+    data = tool("live", "overlay", guest.vmlinux, captured, "-o", first, "--json").json
     assert (int(data["slide"], 16) == 0) == guest.linked
     sections = {section["name"]: section for section in data["sections"]}
     text, init = sections[".text"], sections[".init.text"]
@@ -78,10 +73,10 @@ def test_somebody_with_a_board(guest: Guest, tmp_path: Path) -> None:
     require_only_text_differs(guest.vmlinux, tmp_path / "vmlinux.live")
 
 
-def test_every_word_is_explained(guest: Guest, idle: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_word_is_explained(guest: Guest, idle: tuple[Path, Path], tool: Tool) -> None:
     said = []
     for source in (*idle, *((HOST,) if guest.linked else ())):
-        data = audited(guest, source, capsys)
+        data = audited(guest, source, tool)
         said.append({one["name"]: one["mechanisms"] for one in data["files"]})
         assert {one["name"] for one in data["files"]} >= {"kernel", *MODULES}
         words, changed, _ = counted(data, "first slots")
@@ -94,7 +89,7 @@ def test_every_word_is_explained(guest: Guest, idle: tuple[Path, Path], capsys: 
 
 
 @pytest.mark.extended  # test_writes_native records, too, and compares it with what was written
-def test_writes_are_recorded(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
+def test_writes_are_recorded(guest: Guest, tool: Tool) -> None:
     """Of tracers, a kprobe and a module; what others set up stays, and of the recorder nothing."""
     events = f"echo 'p:theirs vfs_write' >>{TRACING}/kprobe_events; cat {TRACING}/kprobe_events; ls {TRACING}/instances"
     before = guest.shell(events)
@@ -104,19 +99,18 @@ def test_writes_are_recorded(guest: Guest, capsys: pytest.CaptureFixture[str]) -
         "echo 0 >events/kprobes/mine/enable; echo -:mine >>kprobe_events; rmmod brd; insmod /modules/*-brd.ko"
     )
     out = guest.directory / "board.writes"
-    command = ["writes", "record", HOST, guest.ssh, "-o", str(out), "--command", f"sh -c {shlex.quote(work)}"]
-    assert main([*command, "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
+    said = tool(
+        "writes", "record", HOST, guest.ssh, "-o", out, "--command", f"sh -c {shlex.quote(work)}", "--json"
+    ).json
     assert said["lost"] == []
     assert "before and after: compared" in said["notes"][0]
-    assert main(["writes", "judge", str(out)]) == 0
+    tool("writes", "judge", out)
     found = read_any(out)
     assert (found.rows["within"] > 0).mean() > 0.9  # the first ones are written before all probes are armed
     changes: dict[int, list[tuple[int, int]]] = {}
     for row in found.rows:
         changes.setdefault(int(row["address"]), []).append((int(row["old"]), int(row["new"])))
-    start = Kernel(guest.vmlinux).symbols.find("vfs_read")
-    assert start is not None
+    start = Kernel(guest.vmlinux).symbols.require("vfs_read")
     assert found.trailer.slide is not None
     vaddr = start.vaddr + found.trailer.slide
     (old, branch), back = changes[vaddr + 4]
@@ -147,17 +141,17 @@ def test_a_recorder_that_is_killed(guest: Guest, signal: str, seconds: int) -> N
     guest.shell("rm /tmp/record.sh /tmp/said")
 
 
-def test_probes_are_traced(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
-    check_examples(guest, capsys)
+def test_probes_are_traced(guest: Guest, tool: Tool) -> None:
+    check_examples(guest, tool)
 
 
-def test_every_word_of_every_state_is_explained(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
-    """No finding where nothing is wrong; ``python -m tests.real_kernels.visit_states`` has more kernels and states."""
+def test_every_word_of_every_state_is_explained(guest: Guest, tool: Tool) -> None:
+    """No finding where nothing is wrong; ``python -m tests.real_kernels.states`` has more kernels and states."""
     chosen = [state for state in states(guest.vmlinux) if state.name in STATES]
     visited = {}
     for state, proof in visit(guest, chosen):
         visited[state.name] = proof
-        audited(guest, guest.dump(), capsys)
+        audited(guest, guest.dump(), tool)
     assert visited["kprobes"] == str(2 * PROBES)
     assert visited["keys"] == "1"
     assert visited["instances"] == "function function"
@@ -165,14 +159,12 @@ def test_every_word_of_every_state_is_explained(guest: Guest, capsys: pytest.Cap
     assert set(visited["fentry"]) == ({"-"} if guest.linked else {"+"})
 
 
-def test_a_kernel_that_hides_itself(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_kernel_that_hides_itself(guest: Guest, tool: Tool) -> None:
     """The last test of a guest: a locked kernel stays so."""
-    command = ["live", "capture", HOST, guest.ssh, "-o", str(guest.directory / "hidden")]
+    command = ("live", "capture", HOST, guest.ssh, "-o", guest.directory / "hidden")
     guest.shell("echo 2 >/proc/sys/kernel/kptr_restrict")
-    assert main(command) == 2
-    assert "hides its addresses (kernel.kptr_restrict is 2)" in capsys.readouterr().err
+    assert "hides its addresses (kernel.kptr_restrict is 2)" in tool(*command, status=2).err
     guest.shell("echo 0 >/proc/sys/kernel/kptr_restrict; echo confidentiality >/sys/kernel/security/lockdown")
-    assert main(command) == 2
-    said = capsys.readouterr().err
+    said = tool(*command, status=2).err
     assert "Operation not permitted: log in as root, and see whether /sys/kernel/security/lockdown says none" in said
     assert said.count("\n") == 1

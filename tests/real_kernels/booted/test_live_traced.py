@@ -26,14 +26,14 @@ from prologue.live.memory.sources import open_memory
 from prologue.live.system.module_files import module_files
 from prologue.live.system.running_kernel import RunningKernel, open_running
 from prologue.live.system.running_system import RunningSystem
-from tests.real_kernels.audits import audited, counted
-from tests.real_kernels.booted.conftest import MODULES
+from tests.real_kernels.booted.conftest import MODULES, audited, counted
 from tests.support import qmp
 from tests.support.compare import addresses
 from tests.support.live_guest import HOST, TRACING, Guest
 from tests.support.needs import needs_kernel, needs_tools
 from tests.support.planted import ChangedMemory, Planter
 from tests.support.texts import disassembled, texts
+from tests.support.tool import Tool
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 
@@ -67,19 +67,18 @@ def test_a_traced_kernel(traced: Traced) -> None:
     first, second = live.image.words(kernel.sites.first[sites]), live.image.words(kernel.sites.second[sites])
     assert (first == a64.MOV_X9_X30).mean() > 0.999
     assert (second >> 26 == 0b100101).mean() > 0.99  # BL, where ftrace may
-    start = kernel.symbols.find("vfs_read")
-    assert start is not None
-    for tool in ("aarch64-linux-gnu-objdump", "llvm-objdump"):
-        said = disassembled(tool, vmlinux, start.vaddr, "-l")
+    start = kernel.symbols.require("vfs_read")
+    for program in ("aarch64-linux-gnu-objdump", "llvm-objdump"):
+        said = disassembled(program, vmlinux, start.vaddr, "-l")
         assert "mov\tx9, x30" in said
         assert "<ftrace_caller>" in said
         assert "brk\t#0x4" in said
         assert "read_write.c:" in said
 
 
-def test_every_word_of_a_traced_kernel_is_explained(traced: Traced, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_word_of_a_traced_kernel_is_explained(traced: Traced, tool: Tool) -> None:
     for source in (traced.captured, traced.dumped):
-        data = audited(traced.guest, source, capsys)
+        data = audited(traced.guest, source, tool)
         words, changed, unsure = counted(data, "second slots")
         assert words == changed > 36_000
         assert unsure == 0
@@ -138,8 +137,7 @@ def test_other_tools_open_a_capture(traced: Traced) -> None:
     import drgn
 
     runs, links = Kernel(traced.guest.vmlinux), open_memory(str(traced.captured))
-    start = runs.symbols.find("vfs_read")
-    assert start is not None
+    start = runs.symbols.require("vfs_read")
     assert links.info.slide is not None
     at = start.vaddr + links.info.slide
     assert "brk\t#0x4" in disassembled("aarch64-linux-gnu-objdump", traced.captured, at)
@@ -149,11 +147,10 @@ def test_other_tools_open_a_capture(traced: Traced) -> None:
     assert program.read(address + links.info.slide, len(text)) == text
 
 
-def test_run_time_addresses(traced: Traced, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_time_addresses(traced: Traced) -> None:
     """Without subtracting anything: symbols as kallsyms has them, disassemblers and gdb with source lines."""
     guest, slide = traced.guest, open_memory(str(traced.captured)).info.slide
     assert slide is not None
-    capsys.readouterr()
     out = guest.overlay(traced.captured, "runtime.live", "--at", "runtime")
     linked = traced.out / "vmlinux"
     if guest.linked:
@@ -169,10 +166,9 @@ def test_run_time_addresses(traced: Traced, capsys: pytest.CaptureFixture[str]) 
     named = {(int(vaddr), moved.name_of(row)) for row, vaddr in enumerate(moved.values.tolist())}
     assert len(running) > 100_000
     assert running <= named
-    start = moved.find("vfs_read")
-    assert start is not None
-    for tool in ("aarch64-linux-gnu-objdump", "llvm-objdump"):
-        said = disassembled(tool, out, start.vaddr, "-l")
+    start = moved.require("vfs_read")
+    for program in ("aarch64-linux-gnu-objdump", "llvm-objdump"):
+        said = disassembled(program, out, start.vaddr, "-l")
         assert "<ftrace_caller>" in said
         assert "brk\t#0x4" in said
         assert "read_write.c:" in said
@@ -183,9 +179,7 @@ def test_run_time_addresses(traced: Traced, capsys: pytest.CaptureFixture[str]) 
     assert "read_write.c" in line
     assert f"starts at address {start.vaddr:#x} <vfs_read>" in line
     assert symbol.startswith("vfs_read + 16")
-    found = moved.find("jiffies_64")
-    assert found is not None
-    assert f"{found.vaddr:#x}" in data
+    assert f"{moved.require('jiffies_64').vaddr:#x}" in data
     import lief
 
     assert lief.parse(str(out)) is not None
@@ -245,23 +239,19 @@ def test_a_kernel_without_its_vmlinux(traced: Traced) -> None:
         starts = symbols.function_starts
         starts = starts[whole.in_text(starts)]
         assert addresses(starts[~np.isin(starts, known)]) == []
-    for tool in ("aarch64-linux-gnu-objdump", "llvm-objdump"):
-        start = symbols.find("vfs_read")
-        assert start is not None
-        said = disassembled(tool, out, start.vaddr, "-d")
+    for program in ("aarch64-linux-gnu-objdump", "llvm-objdump"):
+        said = disassembled(program, out, symbols.require("vfs_read").vaddr, "-d")
         assert "mov\tx9, x30" in said
         assert "<ftrace_caller>" in said
 
 
-def test_another_kernel_is_refused(traced: Traced, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_kernel_is_refused(traced: Traced, tool: Tool) -> None:
     guest = traced.guest
     other = needs_kernel("trixie" if guest.linked else "bookworm")
     out = guest.directory / "wrong"
-    for source in (HOST, str(traced.captured), str(traced.dumped)):
-        assert main(["live", "audit", str(other.vmlinux), source, guest.ssh]) == 2
-        assert "(PL505)" in capsys.readouterr().err
-        assert main(["live", "overlay", str(other.vmlinux), source, guest.ssh, "-o", str(out)]) == 2
-        said = capsys.readouterr().err
+    for source in (HOST, traced.captured, traced.dumped):
+        assert "(PL505)" in tool("live", "audit", other.vmlinux, source, guest.ssh, status=2).err
+        said = tool("live", "overlay", other.vmlinux, source, guest.ssh, "-o", out, status=2).err
         assert "is another kernel: its build-id is" in said
         assert said.count("\n") == 1
         assert not out.exists()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import tempfile
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +25,7 @@ from tests.support.guest_jobs import initramfs_with_jobs
 from tests.support.needs import needs_built_kernel, needs_tools
 from tests.support.plain_boots import boot_plain
 from tests.support.scripted_guest import run_script
+from tests.support.tool import Tool
 
 pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.timeout(2400)]
 
@@ -152,8 +151,7 @@ def test_every_form_works_the_same(built: BuiltKernel, boots: Any, form: str) ->
     first, second = entry_offsets(built.vmlinux, FUNCTION)
 
     # not where it was linked: every record and literal was relocated
-    linked = Kernel(built.vmlinux).symbols.find("_stext")
-    assert linked is not None
+    linked = Kernel(built.vmlinux).symbols.require("_stext")
     slide = int(str(seen.one("place").data["stext"]), 16) - linked.vaddr
     assert slide > 0
     assert slide % (1 << 16) == 0
@@ -248,25 +246,21 @@ def test_a_function_without_landing_pad(built: BuiltKernel, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("processed", [False, True], ids=["as linked", "processed"])
-def test_the_rules_are_silent(
-    built: BuiltKernel, tmp_path: Path, processed: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_rules_are_silent(built: BuiltKernel, tmp_path: Path, processed: bool, tool: Tool) -> None:
     vmlinux = Path(shutil.copy(built.vmlinux, tmp_path))
     modules = [Path(shutil.copy(path, tmp_path)) for path in built.modules]
     if processed:
         assert main(["patch", str(vmlinux), "--in-place"]) == 0
         assert main(["patch", *map(str, modules), "--in-place", "--contract", "native"]) == 0
-    report = partial(_codes, capsys)
+
+    def report(*files: object) -> set[str]:
+        findings = tool("verify", *files, "--json", "--no-config").json["findings"]
+        return {finding["code"] for finding in findings}
+
     # 6.1 keeps the records of overridden weak functions, later kernels zero them.
-    assert report([str(vmlinux)]) == ({"PL109"} if built.recipe.source[-3:] == "6.1" else set())
-    assert report([*map(str, modules), "--vmlinux", str(vmlinux)]) == set()
+    assert report(vmlinux) == ({"PL109"} if built.recipe.source[-3:] == "6.1" else set())
+    assert report(*modules, "--vmlinux", vmlinux) == set()
     if processed:
-        assert report([str(vmlinux), "--against", str(built.vmlinux)]) - {"PL109"} == {"PL406"}
+        assert report(vmlinux, "--against", built.vmlinux) - {"PL109"} == {"PL406"}
         assert main(["patch", str(vmlinux), "--in-place", "--reverse"]) == 0
         assert vmlinux.read_bytes() == built.vmlinux.read_bytes()
-
-
-def _codes(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> set[str]:
-    capsys.readouterr()
-    assert main(["verify", *arguments, "--json", "--no-config"]) == 0
-    return {finding["code"] for finding in json.loads(capsys.readouterr().out)["findings"]}

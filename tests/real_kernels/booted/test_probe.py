@@ -14,8 +14,7 @@ from prologue.probe.event import EventOptions
 from prologue.probe.instructions import REFUSED, SIMULATED, STEPPED
 from prologue.probe.judge import Judge, Reason
 from prologue.probe.prober import Prober
-from tests.real_kernels.kprobes.compare import compare
-from tests.real_kernels.kprobes.guest import SLOTS_IN_PAGE, TOOLS, ask
+from tests.real_kernels.kprobes.guest import SLOTS_IN_PAGE, TOOLS, ask, compare
 from tests.real_kernels.kprobes.places import batches, choose
 from tests.support.cases import one_tested
 from tests.support.needs import needs_kernel, needs_tools

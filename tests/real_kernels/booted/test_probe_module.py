@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections import defaultdict
@@ -27,6 +26,7 @@ from tests.support.debian_modules import build_modules
 from tests.support.live_guest import TRACING
 from tests.support.needs import needs_built_kernel, needs_kernel, needs_tools
 from tests.support.serial_guest import SerialGuest, serial_guest
+from tests.support.tool import Tool
 
 pytestmark = [
     pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.timeout(1200),
@@ -104,16 +104,6 @@ def every_instruction(module: Path, requests: Iterable[str]) -> list[str]:
     return [f"{name}+{offset:#x} $vars" for name, symbol in found for offset in range(4, symbol.size, 4)]
 
 
-def places_of(command: Sequence[str], capsys: pytest.CaptureFixture[str]) -> list[Place]:
-    """The command's places."""
-    capsys.readouterr()
-    main([*command, "--json"])
-    data = json.loads(capsys.readouterr().out)
-    assert data["errors"] == []
-    places: list[Place] = data["places"]
-    return places
-
-
 def values_of(place: Place, trace: str) -> list[dict[str, list[str]]]:
     """The values of each argument, by what was asked for, of each hit."""
     result = []
@@ -143,20 +133,21 @@ def as_bytes(place: Place, asked: str, values: Sequence[str]) -> bytes:
 @pytest.mark.parametrize(("name", "sweep"), one_tested(
     ("6.12", False), *((release, True) for release in RECIPES), *((suite, True) for suite in DEBIAN),
 ))  # fmt: skip
-def test_every_value_is_right(name: str, sweep: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_value_is_right(name: str, sweep: bool, tmp_path: Path, tool: Tool) -> None:
     needs_tools("qemu-system-aarch64", "cpio")
     prepared = (debian if name in DEBIAN else native)(name, tmp_path)
-    check_values(prepared, tmp_path, capsys, sweep=sweep)
+    check_values(prepared, tmp_path, tool, sweep=sweep)
 
 
-def check_values(prepared: Prepared, directory: Path, capsys: pytest.CaptureFixture[str], *, sweep: bool) -> None:
+def check_values(prepared: Prepared, directory: Path, tool: Tool, *, sweep: bool) -> None:
     """Set events, call the module's functions, and compare what the trace has."""
     vmlinux, module, machine = prepared
     requests = known_values()
     every = every_instruction(module, requests) if sweep else []
-    file = [str(module), "--vmlinux", str(vmlinux)]
-    command = ["probe", *file, "--event", "--group", GROUP]
-    places = places_of([*command, *requests, *every], capsys)
+    file = (module, "--vmlinux", vmlinux)
+    data = tool("probe", *file, "--event", "--group", GROUP, *requests, *every, "--json", status=None).json
+    assert data["errors"] == []
+    places: list[Place] = data["places"]
     named = [place for place in places if place["asked"] in requests]
     for place in named:
         assert place["event"] or place["same_as"]
@@ -164,10 +155,8 @@ def check_values(prepared: Prepared, directory: Path, capsys: pytest.CaptureFixt
     lines = directory / "events"
     lines.write_text("".join(f"{place['event']}\n" for place in places if place["event"]))
     assert main(["image", str(vmlinux), "-o", str(directory / "Image")]) == 0
-    capsys.readouterr()
-    assert main(["probe", *file, "--script", "--name", "again", "numbers b", "numbers e"]) == 0
     script = directory / "probe.sh"
-    script.write_text(capsys.readouterr().out)
+    script.write_text(tool("probe", *file, "--script", "--name", "again", "numbers b", "numbers e").out)
     with serial_guest(directory / "Image", directory, machine, [module, lines, script]) as guest:
         trace = trace_of(guest, lines)
         scripted = guest.run(f"sh /{script.name} sh -c '{CALL}'; cat {TRACING}/kprobe_events")

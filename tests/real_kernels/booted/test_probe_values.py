@@ -11,13 +11,13 @@ from typing import Final
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.elf.flat import write_flat
 from prologue.elf.image import ElfImage
 from prologue.kernel.kernel import Kernel
 from prologue_bench.guest.initramfs import fetch_programs, pack
 from prologue_bench.guest.vm import Job, Machine, boot
 from tests.support.needs import needs_kernel, needs_tools
+from tests.support.tool import Tool
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 
@@ -44,44 +44,31 @@ PLACES: Final = (
 EXTENDED: Final = pytest.mark.extended
 
 
-def trace_of(
-    vmlinux: Path, directory: Path, capsys: pytest.CaptureFixture[str]
-) -> tuple[list[str], list[str], list[str]]:
+def trace_of(vmlinux: Path, directory: Path, tool: Tool) -> tuple[list[str], list[str], list[str]]:
     """The lines that were printed for the kernel, those that it lists, and its trace."""
     needs_tools("qemu-system-aarch64", "cpio")
-    first = _first_line(vmlinux, capsys)
+    # The first line with code after the function's own, which the refusal of the line before it names.
+    said = re.search(r"the next that has: (\d+)", tool("probe", vmlinux, "vfs_write:1", status=None).err)
+    first = said[1] if said else 1
     places = [place.replace("vfs_write:1", f"vfs_write:{first}") for place in PLACES]
-    assert main(["probe", str(vmlinux), "--event", "--group", "mine", *places]) == 2
-    events = capsys.readouterr().out
+    events = tool("probe", vmlinux, "--event", "--group", "mine", *places, status=2).out
     image, initramfs = directory / "Image", directory / "initramfs"
     write_flat(ElfImage(vmlinux), image)
     init = Path(__file__).with_name("probe_values.sh").read_bytes()
-    assert main(["probe", str(vmlinux), "vfs_read count", "vfs_read%return", "--script"]) == 0
-    script = capsys.readouterr().out.encode()
-    content = {
-        "init": init,
-        "probe.sh": script,
-        "events": events.encode(),
-        "bin/busybox": fetch_programs()[0]["bin/busybox"],
-    }
+    script = tool("probe", vmlinux, "vfs_read count", "vfs_read%return", "--script").out
+    content = {"init": init, "probe.sh": script.encode(), "events": events.encode()}
+    content["bin/busybox"] = fetch_programs()[0]["bin/busybox"]
     initramfs.write_bytes(pack(content, ("bin", "proc", "sys", "dev", "tmp")))
     run = boot(image, initramfs, directory / "console.log", Job(timeout=600), machine=Machine(cpus=1))
     assert "status 0" in run.lines
-    said = [line.removeprefix("script ") for line in run.lines if line.startswith("script ")]
-    assert any("vfs_read: " in line and "count=" in line for line in said)
-    assert any("vfs_read__return: " in line and "retval=10" in line for line in said)
-    assert any(re.match(r" *vfs_read +[1-9]", line) for line in said)  # of kprobe_profile
+    of_script = [line.removeprefix("script ") for line in run.lines if line.startswith("script ")]
+    assert any("vfs_read: " in line and "count=" in line for line in of_script)
+    assert any("vfs_read__return: " in line and "retval=10" in line for line in of_script)
+    assert any(re.match(r" *vfs_read +[1-9]", line) for line in of_script)  # of kprobe_profile
     assert not any(line.startswith("left ") for line in run.lines)
     listed = [line.removeprefix("set ") for line in run.lines if line.startswith("set ")]
     trace = [line.removeprefix("trace ") for line in run.lines if line.startswith("trace ")]
     return [line for line in events.splitlines() if line[0] != "#"], listed, trace
-
-
-def _first_line(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> int:
-    """The first line of vfs_write with code after its own, which the refusal of the line before it names."""
-    main(["probe", str(vmlinux), "vfs_write:1"])
-    said = re.search(r"the next that has: (\d+)", capsys.readouterr().err)
-    return int(said[1]) if said else 1
 
 
 def values(trace: list[str], event: str) -> list[dict[str, str]]:
@@ -94,9 +81,9 @@ def values(trace: list[str], event: str) -> list[dict[str, str]]:
     "suite",
     ["trixie", *(pytest.param(suite, marks=EXTENDED) for suite in ("bullseye", "bookworm", "sid", "trixie-backports"))],
 )
-def test_lines_are_taken_and_values_are_right(suite: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_are_taken_and_values_are_right(suite: str, tmp_path: Path, tool: Tool) -> None:
     vmlinux = needs_kernel(suite).vmlinux
-    lines, listed, trace = trace_of(vmlinux, tmp_path, capsys)
+    lines, listed, trace = trace_of(vmlinux, tmp_path, tool)
     names = [line.split()[0].partition("/")[2] for line in lines]
     assert sorted(line.split()[0].partition("/")[2] for line in listed) == sorted(names)
     written = next(each for each in values(trace, "written") if each["name"] == '"known-name"')

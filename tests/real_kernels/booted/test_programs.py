@@ -16,6 +16,7 @@ from prologue.live.memory.sources import open_memory
 from tests.real_kernels.booted.imitated import Victim, debian
 from tests.real_kernels.booted.test_hooks import audited
 from tests.support.btf import TYPEDEF, type_ids
+from tests.support.tool import Tool
 
 pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.timeout(1200)]
 
@@ -48,7 +49,7 @@ def listed(victim: Victim, tmp_path: Path) -> dict[str, list[dict[str, Any]]]:
 
 @pytest.mark.extended
 @pytest.mark.parametrize("suite", ["trixie", "bookworm", "sid"])
-def test_programs_of_raw_tracepoints(suite: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_programs_of_raw_tracepoints(suite: str, tmp_path: Path, tool: Tool) -> None:
     with debian(suite, tmp_path) as victim:
         btf = ElfImage(victim.vmlinux).section(".BTF")
         assert btf is not None
@@ -63,9 +64,9 @@ def test_programs_of_raw_tracepoints(suite: str, tmp_path: Path, capsys: pytest.
             assert (program["points"], program["functions"]) == ([name], [])
             assert (program["details"]["attached"], program["flags"]) == ("raw tracepoint", [])
             assert {call["owner"] for call in program["calls"]} == {"BPF"}
-        assert audited(victim.vmlinux, victim.dump, capsys) == ([], [])
+        assert audited(victim.vmlinux, victim.dump, tool) == ([], [])
         hide(victim, next(number for number, name in said.items() if name == _RAW[1]))
-        done = audited(victim.vmlinux, victim.dump, capsys)
+        done = audited(victim.vmlinux, victim.dump, tool)
         assert [(one["code"], one["symbol"]) for one in done.findings] == [("PL509", f"__tracepoint_{_RAW[1]}")]
         assert f"(raw tracepoint {_RAW[1]}) runs there, and prog_idr" in done.findings[0]["message"]
 
@@ -78,8 +79,7 @@ def value(text: str, name: str) -> str:
 
 def hide(victim: Victim, number: str) -> None:
     """Take a program off ``prog_idr``, by a module that does not hide."""
-    place, slide = Kernel(victim.vmlinux).symbols.find("prog_idr"), open_memory(str(victim.dump())).info.slide
-    assert place is not None
+    place, slide = Kernel(victim.vmlinux).symbols.require("prog_idr"), open_memory(str(victim.dump())).info.slide
     assert slide is not None
     at = place.vaddr + slide
     victim.run(f"insmod /more/imitator_program.ko technique=program id={number} at={at:#x}; sleep 2")

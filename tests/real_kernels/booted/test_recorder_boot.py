@@ -20,6 +20,7 @@ from prologue_bench.recorder.script import script
 from prologue_bench.recorder.task import Task
 from prologue_bench.results.model import Workload
 from tests.support.needs import needs_kernel, needs_tools
+from tests.support.tool import Tool
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 
@@ -70,7 +71,7 @@ def by_label(lines: Iterable[str]) -> Iterator[list[str]]:
 
 @pytest.mark.extended  # test_campaign and test_ssh_board run the script, tests/bench/recorder each shell
 @pytest.mark.parametrize("suite", ["bookworm", "trixie"])
-def test_a_booted_kernel_is_recorded(suite: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_booted_kernel_is_recorded(suite: str, tmp_path: Path, tool: Tool) -> None:
     """And another boot with ``mitigations=off`` is not compared with it: that and what follows of it is named."""
     needs_tools("qemu-system-aarch64", "cpio")
     vmlinux = needs_kernel(suite).vmlinux
@@ -96,19 +97,15 @@ def test_a_booted_kernel_is_recorded(suite: str, tmp_path: Path, capsys: pytest.
         assert {"spec_store_bypass", "spectre_v2"} <= {text.partition(":")[0] for text in settings["vulnerabilities"]}
         assert all(settings[name] is not None for name in ("randomize_va_space", "huge_pages", "memory", "programs"))
         log.write_text("\n".join(parts["dash"]))
-    assert main(["bench", "compare", *map(str, logs)]) == 2
-    said = capsys.readouterr().err
+    said = tool("bench", "compare", *logs, status=2).err
     assert "settings differ: kernel command line: mitigations=off, but nothing in" in said
 
 
 def test_sites_are_sampled_outside_of_init_memory() -> None:
     vmlinux = needs_kernel("bookworm").vmlinux
     kernel = Kernel(vmlinux)
-    stext, begin, end = (kernel.symbols.find(name) for name in ("_stext", "__init_begin", "__init_end"))
+    stext, begin, end = (kernel.symbols.require(name) for name in ("_stext", "__init_begin", "__init_end"))
     assert kernel.sites is not None
-    assert stext is not None
-    assert begin is not None
-    assert end is not None
     first = kernel.sites.first
     assert ((first >= begin.vaddr) & (first < end.vaddr)).any()
     sample = sample_sites(vmlinux)

@@ -14,9 +14,8 @@ from prologue.kernel.kernel import Kernel
 from tests.real_kernels.native import MACHINES, RECIPES, entry_offsets
 from tests.support.cases import one_tested
 from tests.support.elf_edit import ElfEdit
-from tests.support.ftracetest import TEST, needed
 from tests.support.needs import needs_built_kernel, needs_tools
-from tests.support.scripted_guest import run_script
+from tests.support.scripted_guest import TEST, needed, run_script
 
 pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.timeout(2400)]
 

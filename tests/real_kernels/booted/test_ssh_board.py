@@ -24,6 +24,7 @@ from prologue_bench.targets.ssh import SshTarget
 from tests.support.board.machine import DISK, DRIVERS, Board, free_port, login, make_key, running
 from tests.support.board.system import pack_board
 from tests.support.needs import needs_kernel, needs_modules, needs_tools
+from tests.support.tool import Tool
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 
@@ -114,15 +115,14 @@ def test_facts(lab: Lab) -> None:
     assert target.measures(lab.task.workloads) == lab.task.workloads
 
 
-def test_a_campaign_by_kexec(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_campaign_by_kexec(lab: Lab, tool: Tool) -> None:
     """Two variants on one board, as a user runs it."""
     kernel, directory = needs_kernel("bookworm"), lab.directory / "campaign"
     before = answer(lab)
-    arguments = [str(kernel.vmlinux), "--variants", "nop-nop,boot", "--no-control", "--boots", "1"]
-    arguments += ["--runs", "2", "--workload", "hackbench:process,sockets,g=1,l=5", "--timeout", str(TIMEOUT)]
-    arguments += ["--install", KEXEC, f"--ssh-options={shlex.join(lab.board.ssh_options)}", "-o", str(directory)]
-    assert main(["bench", "run", "--target", f"ssh:{HOST}", *arguments]) == 0
-    assert "smoke evidence" in capsys.readouterr().out
+    arguments = [kernel.vmlinux, "--variants", "nop-nop,boot", "--no-control", "--boots", 1]
+    arguments += ["--runs", 2, "--workload", "hackbench:process,sockets,g=1,l=5", "--timeout", TIMEOUT]
+    arguments += ["--install", KEXEC, f"--ssh-options={shlex.join(lab.board.ssh_options)}", "-o", directory]
+    assert "smoke evidence" in tool("bench", "run", "--target", f"ssh:{HOST}", *arguments).out
     results = read_results(directory)
     assert results.campaign.machine["host"] == HOST
     valid = [boot for boot in results.boots if boot.void is None]
@@ -142,11 +142,11 @@ def test_a_campaign_by_kexec(lab: Lab, capsys: pytest.CaptureFixture[str]) -> No
     assert answer(lab) in boot_ids
 
 
-def test_the_doctor_looks_at_the_board(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_doctor_looks_at_the_board(lab: Lab, tool: Tool) -> None:
     options = f"--ssh-options={shlex.join(lab.board.ssh_options)}"
-    vmlinux = str(needs_kernel("bookworm").vmlinux)
-    assert main(["bench", "doctor", "--target", f"ssh:{HOST}", options, "--vmlinux", vmlinux]) in (0, 1)
-    said = capsys.readouterr().out
+    vmlinux = needs_kernel("bookworm").vmlinux
+    said, _, status = tool("bench", "doctor", "--target", f"ssh:{HOST}", options, "--vmlinux", vmlinux, status=None)
+    assert status in (0, 1)
     assert "linux,dummy-virt, aarch64, 411fd070 x2: emulated as far as it reports, smoke evidence" in said
     assert "ok    read back: " in said
 

@@ -35,10 +35,10 @@ from tests.support.cs_recorded import (
     executed_as_recorded,
 )
 from tests.support.needs import needs_kernel, needs_modules, needs_opencsd, needs_tools
+from tests.support.tool import Tool
+from tests.support.truth import load_truth
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
-
-_TRUTH = np.dtype([("vaddr", "<u8"), ("word", "<u4"), ("cpu", "<u2"), ("level", "u1"), ("flags", "u1")])
 
 
 _KERNEL = 0xFFFF000000000000
@@ -82,17 +82,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     kernel, directory = needs_kernel("trixie"), tmp_path_factory.mktemp("trace")
     vmlinux, modules = kernel.vmlinux, needs_modules(kernel)
     trace, truth, dump = (directory / name for name in ("trace", "truth", "dump"))
-    command = [
-        "trace",
-        "record",
-        str(vmlinux),
-        "-o",
-        str(trace),
-        "--save-truth",
-        str(truth),
-        "--save-memory",
-        str(dump),
-    ]
+    saved = ["--save-truth", str(truth), "--save-memory", str(dump)]
+    command = ["trace", "record", str(vmlinux), "-o", str(trace), *saved]
     command += [word for path in load_order(modules, [MODULE]) for word in ("--insmod", str(path))]
     window = ["--begin", "submit_bio_noacct", "--until", "do_exit", "--count", "50000000", "--command", _RUN]
     assert main([*command, *window, "--setup", _SETUP]) == 0
@@ -100,7 +91,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
         assert opened.header is not None
         slide = opened.header.slide
         assert slide
-    rows = np.fromfile(truth, _TRUTH, offset=16)
+    rows = load_truth(truth)
     rows = rows[rows["flags"] & 1 == 0]
     kernel_s, user_s = (np.unique(rows[own][["vaddr", "word"]]) for own in (rows["level"] > 0, rows["level"] == 0))
     truth.unlink()
@@ -113,7 +104,7 @@ def test_an_interrupt_returns_to_the_side_that_a_branch_took(tmp_path: Path) -> 
     trace, truth = tmp_path / "trace", tmp_path / "truth"
     command = ["trace", "record", str(needs_kernel("trixie").vmlinux), "-o", str(trace), "--save-truth", str(truth)]
     assert main([*command, "--cpus", "1", "--command", "busybox seq 1 30000", "--count", "6000000"]) == 0
-    executed = np.fromfile(truth, _TRUTH, offset=16)
+    executed = load_truth(truth)
     executed = executed[executed["flags"] & 1 == 0]
     _, records = load_recording(trace)
     done = np.cumsum(records["count"])
@@ -133,19 +124,18 @@ def test_an_interrupt_returns_to_the_side_that_a_branch_took(tmp_path: Path) -> 
     assert 0 < said.count(4) < len(said)
 
 
-def check(capsys: pytest.CaptureFixture[str], recorded: Recorded, *options: object) -> dict[str, Any]:
-    args = ["trace", "check", str(recorded.trace), "--vmlinux", str(recorded.vmlinux), "--json", *map(str, options)]
-    code = main(args)
-    data: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert code == (1 if data["stale"] else 0)
+def check(tool: Tool, recorded: Recorded, *options: object) -> dict[str, Any]:
+    said = tool("trace", "check", recorded.trace, "--vmlinux", recorded.vmlinux, "--json", *options, status=None)
+    data: dict[str, Any] = said.json
+    assert said.status == (1 if data["stale"] else 0)
     return data
 
 
-def test_the_memory_is_what_ran(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
-    alone = check(capsys, recorded, "--memory", recorded.dump)
+def test_the_memory_is_what_ran(recorded: Recorded, tool: Tool) -> None:
+    alone = check(tool, recorded, "--memory", recorded.dump)
     assert alone["stale"] == []
     assert alone["steps_judged"] > 50_000
-    data = check(capsys, recorded, "--memory", recorded.dump, "--modules", recorded.modules)
+    data = check(tool, recorded, "--memory", recorded.dump, "--modules", recorded.modules)
     assert data["stale"] == []
     assert data["steps_judged"] > alone["steps_judged"] + 16
 
@@ -164,17 +154,14 @@ def test_the_entry_trampoline_is_read_where_it_runs(recorded: Recorded) -> None:
 
 
 @pytest.mark.parametrize("option", ["--memory", "--explain"])
-def test_memory_of_another_boot_is_refused(
-    recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
-) -> None:
+def test_memory_of_another_boot_is_refused(recorded: Recorded, tmp_path: Path, tool: Tool, option: str) -> None:
     header, _ = load_recording(recorded.trace)
     with recorded.trace.open("rb") as stream:
         records = stream.read(len(header.pack()) + 3200)[len(header.pack()) :]
     (tmp_path / "other").write_bytes(replace(header, slide=recorded.slide + 0x200000).pack() + records)
-    command = ["trace", "check", str(tmp_path / "other"), "--vmlinux", str(recorded.vmlinux)]
-    assert main([*command, option, str(recorded.dump)]) == 2
+    command = ("trace", "check", tmp_path / "other", "--vmlinux", recorded.vmlinux, option, recorded.dump)
     said = f"{recorded.dump}: has the kernel at slide {recorded.slide:#x}, {tmp_path / 'other'} at "
-    assert said in capsys.readouterr().err
+    assert said in tool(*command, status=2).err
 
 
 def went_on(trace: Path, vaddr: int) -> bool:
@@ -189,11 +176,9 @@ def went_on(trace: Path, vaddr: int) -> bool:
     return False
 
 
-def test_stale_words_of_the_vmlinux_are_named_all_of_them_and_no_other(
-    recorded: Recorded, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_stale_words_of_the_vmlinux_are_named_all_of_them_and_no_other(recorded: Recorded, tool: Tool) -> None:
     """Those that direct the flow: others (NOP to MOV) leave no mark in a trace."""
-    data = check(capsys, recorded, "--explain", recorded.dump)
+    data = check(tool, recorded, "--explain", recorded.dump)
     linked, inside = linked_program(recorded.vmlinux, recorded.slide).words_at(
         np.ascontiguousarray(recorded.executed["vaddr"])
     )
@@ -217,9 +202,8 @@ def test_the_instructions_are_those_that_were_executed(recorded: Recorded, tmp_p
     assert len(printed) > 5_000
 
 
-def test_what_ran_most(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["trace", "stats", *recorded.images(), "--json"]) == 0
-    (image,) = json.loads(capsys.readouterr().out)["images"]
+def test_what_ran_most(recorded: Recorded, tool: Tool) -> None:
+    (image,) = tool("trace", "stats", *recorded.images(), "--json").json["images"]
     entries = {one["name"]: one["entries"] for one in image["functions"]}
     of_module = sum(count for name, count in entries.items() if name.endswith(f" [{MODULE}]"))
     assert of_module
@@ -256,8 +240,7 @@ def test_a_module_s_function(recorded: Recorded, tmp_path: Path) -> None:
 def perf_data(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same as perf record --kcore would have left it."""
     directory = tmp_path_factory.mktemp("perf") / "perf.data"
-    command = ["trace", "etm", str(recorded.trace), "--vmlinux", str(recorded.vmlinux), "--perf", "-o", str(directory)]
-    assert main([*command, "--memory", str(recorded.dump), "--modules", str(recorded.modules), "-q"]) == 0
+    assert main(["trace", "etm", *recorded.images(), "--perf", "-o", str(directory), "-q"]) == 0
     return directory
 
 
@@ -314,17 +297,13 @@ def test_perf_takes_the_kernel_that_is_made_of_its_data(recorded: Recorded, perf
     assert branches == list(branches_as_recorded(records[~own]))
 
 
-def test_processes_have_their_names_and_their_code(
-    recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_processes_have_their_names_and_their_code(recorded: Recorded, tmp_path: Path, tool: Tool) -> None:
     """perf and our reader, with the binary below --symfs, give back what dd and a shell executed."""
     needs_opencsd()
     needs_tools("perf")
     directory, binary = tmp_path / "perf.data", tmp_path / "root" / "bin" / "busybox"
-    command = ["trace", "etm", str(recorded.trace), "--vmlinux", str(recorded.vmlinux), "--perf", "-o", str(directory)]
-    command += ["--memory", str(recorded.dump), "--modules", str(recorded.modules), "--level", "0", "--level", "1"]
-    assert main(command) == 0
-    assert "warning" not in capsys.readouterr().err
+    levels = ("--level", 0, "--level", 1)
+    assert "warning" not in tool("trace", "etm", *recorded.images(), *levels, "--perf", "-o", directory).err
     binary.parent.mkdir(parents=True)
     binary.write_bytes(fetch_programs()[0]["bin/busybox"])
     texts = ElfImage(binary).text_sections  # at their own addresses: it is no PIE
@@ -358,13 +337,10 @@ def test_processes_have_their_names_and_their_code(
         assert [vaddr for on, vaddr, _ in insns if on == cpu] == executed.vaddrs.tolist()
 
 
-def test_perf_data_shows_the_stale_vmlinux(
-    recorded: Recorded, perf_data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_perf_data_shows_the_stale_vmlinux(recorded: Recorded, perf_data: Path, tool: Tool) -> None:
     needs_opencsd()
-    command = ["trace", "check", str(perf_data), "--vmlinux", str(recorded.vmlinux), "--json"]
-    assert main([*command, "--modules", str(recorded.modules)]) == 1
-    data = json.loads(capsys.readouterr().out)
+    command = ("trace", "check", perf_data, "--vmlinux", recorded.vmlinux, "--modules", recorded.modules, "--json")
+    data = tool(*command, status=1).json
     assert data["stale"] == []
     named = {int(word["vaddr"], 16) for word in data["divergence"]["words"]}
     ran = dict(recorded.executed.tolist())
@@ -385,11 +361,9 @@ def test_the_process_is_the_commands_whoever_calls_the_first_function(tmp_path: 
 
 
 @pytest.mark.extended  # it forks 300 times
-def test_more_calls_at_once_than_can_be_followed_end_the_window(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_more_calls_at_once_than_can_be_followed_end_the_window(tmp_path: Path, tool: Tool) -> None:
     needs_tools("qemu-system-aarch64")
     many = "sh -c 'n=0; while [ $n -lt 300 ]; do sleep 60 & n=$((n+1)); done; wait'"
-    command = ["trace", "record", str(needs_kernel("trixie").vmlinux), "-o", str(tmp_path / "trace")]
-    assert main([*command, "--function", "do_nanosleep", "--command", many]) == 0
-    assert "the window ended: 256 tasks were in --function at once" in capsys.readouterr().out
+    command = ("trace", "record", needs_kernel("trixie").vmlinux, "-o", tmp_path / "trace")
+    said = tool(*command, "--function", "do_nanosleep", "--command", many).out
+    assert "the window ended: 256 tasks were in --function at once" in said

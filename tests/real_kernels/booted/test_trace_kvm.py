@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from tests.support.cs_recorded import (
 )
 from tests.support.needs import needs_kernel, needs_opencsd, needs_tools
 from tests.support.texts import text_at
+from tests.support.tool import Tool
 from tests.support.truth import WordCounts, compare, compare_words
 
 # A guest in a guest of an emulator; tests/trace has recordings of both worlds that it makes.
@@ -79,15 +79,13 @@ def record_host(mini: Mini, directory: Path, append: str) -> Virtual:
     return Virtual(live, guest, program, files.out, directory / "truth", header.slide)
 
 
-def stale_in(images: tuple[Path, ...], made: Path, host: Path, capsys: pytest.CaptureFixture[str]) -> list[int]:
+def stale_in(images: tuple[Path, ...], made: Path, host: Path, tool: Tool) -> list[int]:
     """How many words of each guest's image cannot be what ran, if the guests have the VMIDs 1 and 2 in this order."""
     _, records = load_recording(made)
     own = sorted(vmids(records, 1))
     assert len(own) == len(images)
     named = [f"--guest-vmlinux={image}@{vmid}" for image, vmid in zip(images, own, strict=True)]
-    capsys.readouterr()
-    main(["trace", "check", str(made), "--vmlinux", str(host), *named, "--json"])
-    said = json.loads(capsys.readouterr().out)
+    said = tool("trace", "check", made, "--vmlinux", host, *named, "--json", status=None).json
     return [sum(place["image"] == str(image) for place in said["stale"]) for image in images]
 
 
@@ -137,8 +135,7 @@ def test_nvhe(mini: Mini, tmp_path: Path) -> None:
     assert guest.inside > 5_000
     assert (host.wrong, guest.wrong) == (0, 0)
     # An HVC of the host enters its vector for AArch64 at a lower level.
-    vectors = Kernel(made.live).symbols.find("__kvm_nvhe___kvm_hyp_host_vector")
-    assert vectors is not None
+    vectors = Kernel(made.live).symbols.require("__kvm_nvhe___kvm_hyp_host_vector")
     entered = records[(records["level"] == 2) & (records["count"] > 0) & (records["flags"] & EXCEPTION > 0)]["start"]
     offsets = np.unique(entered - np.uint64(vectors.vaddr + 0x400))
     slide = [int(offset) for offset in offsets if offset & np.uint64(0xFFFF) == 0]
@@ -146,7 +143,7 @@ def test_nvhe(mini: Mini, tmp_path: Path) -> None:
     assert [(ran.outside, ran.wrong) for ran in hyp if ran.inside > 5_000] == [(0, 0)]
 
 
-def test_two_guests(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_guests(mini: Mini, tmp_path: Path, tool: Tool) -> None:
     """Side by side, two kernels at the same addresses: each range is of the guest whose VMID it has."""
     needs_tools("qemu-system-aarch64")
     host = Kernel(needs_kernel("trixie").vmlinux)
@@ -164,7 +161,7 @@ def test_two_guests(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert (tmp_path / "log").read_text().count("mini: FAIL CPU 1 does not start") == 2
 
     one, two = guests.values()
-    found = {order: stale_in(order, files.out, host.path, capsys) for order in ((one, two), (two, one))}
+    found = {order: stale_in(order, files.out, host.path, tool) for order in ((one, two), (two, one))}
     right = min(found, key=lambda order: sum(found[order]))
     assert found[right] == [0, 0]
     assert min(found[right[::-1]]) > 10  # the other way round neither image is what ran

@@ -30,10 +30,10 @@ from tests.support.cs_recorded import (
     executed_of_ranges,
 )
 from tests.support.needs import needs_kernel, needs_opencsd, needs_tools
+from tests.support.truth import load_truth
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 
-_TRUTH: Final = np.dtype([("vaddr", "<u8"), ("word", "<u4"), ("cpu", "<u2"), ("level", "u1"), ("flags", "u1")])
 _KERNEL: Final = 0xFFFF000000000000
 _RUN: Final = "hackbench -g 1 -f 4 -l 10"
 # The parent reads when it has made all of its eight children, each of which writes first. None has ended.
@@ -120,7 +120,7 @@ def test_words_and_names_are_those_of_the_files(ran: Ran, tmp_path: Path) -> Non
     assert main(["trace", "disasm", str(ran.perf_data), *images, *options]) == 0
     rows = [json.loads(line) for line in out.read_text().splitlines()[1:]]
     ran_words = {(int(insn["vaddr"], 16), int(insn["word"], 16)) for row in rows for insn in row["instructions"]}
-    truth = np.fromfile(ran.truth, _TRUTH, offset=16)
+    truth = load_truth(ran.truth)
     truth = truth[(truth["level"] == 0) & (truth["flags"] & 1 == 0)]
     executed = set(map(tuple, np.unique(truth[["vaddr", "word"]]).tolist()))
     assert ran_words <= executed

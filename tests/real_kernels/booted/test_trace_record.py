@@ -6,7 +6,6 @@ instruction; the vmlinux does not.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from prologue.trace.readers.recording import load_recording
 from tests.support.needs import needs_kernel, needs_tools
 from tests.support.opencsd import decode, merged
 from tests.support.texts import text_at
+from tests.support.tool import Tool
 from tests.support.truth import compare, compare_words
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
@@ -26,14 +26,14 @@ TRACER = "cd /sys/kernel/tracing; echo 0 >tracing_on; echo function >current_tra
 COMMAND = "sh -c 'dd if=/dev/zero bs=1 count=60 | cat >/dev/null'"
 
 
-def test_a_traced_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_traced_window(tmp_path: Path, tool: Tool) -> None:
     needs_tools("qemu-system-aarch64", "trc_pkt_lister")
     vmlinux = needs_kernel("trixie").vmlinux
     out, truth, dump, live = (tmp_path / name for name in ("out", "truth", "dump", "live"))
-    assert main(["trace", "record", str(vmlinux), "-o", str(out), "--save-truth", str(truth), "--json",
-                 "--save-memory", str(dump), "--setup", TRACER, "--command", COMMAND,
-                 "--begin", "pipe_write", "--until", "__arm64_sys_exit_group"]) == 0  # fmt: skip
-    said = json.loads(capsys.readouterr().out)
+    said = tool(
+        "trace", "record", vmlinux, "-o", out, "--save-truth", truth, "--save-memory", dump, "--json",
+        "--setup", TRACER, "--command", COMMAND, "--begin", "pipe_write", "--until", "__arm64_sys_exit_group",
+    ).json  # fmt: skip
     # A count of instructions would end it earlier on a busy host, where a virtual CPU spins for all of them.
     assert said["ended_by"] == "end"
     assert main(["live", "overlay", str(vmlinux), str(dump), "-o", str(live), "-q"]) == 0
@@ -56,9 +56,8 @@ def test_a_traced_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert stale.wrong > 1_000
 
     for name, memory in (("good", live), ("bad", vmlinux)):
-        command = ["trace", "etm", str(out), "--vmlinux", str(live), "-o", str(tmp_path / name)]
-        assert main([*command, "--decoder-vmlinux", str(memory), "--json"]) == 0
-        data = json.loads(capsys.readouterr().out)
+        command = ("trace", "etm", out, "--vmlinux", live, "-o", tmp_path / name)
+        data = tool(*command, "--decoder-vmlinux", memory, "--json").json
     decoded, misled = 0, False
     for cpu in data["cpus"]:
         good, bad = (
@@ -77,14 +76,14 @@ def test_a_traced_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.extended  # two boots for one message
-def test_a_dump_that_qemu_gets_wrong_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dump_that_qemu_gets_wrong_is_refused(tmp_path: Path, tool: Tool) -> None:
     """A CPU that never started has shorter SVE vectors than the other; the recording itself is complete."""
     needs_tools("qemu-system-aarch64")
     vmlinux = needs_kernel("trixie").vmlinux
     out, dump = tmp_path / "out", tmp_path / "dump"
-    command = ["trace", "record", str(vmlinux), "-o", str(out), "--save-memory", str(dump), "-q", "--command", "true"]
-    assert main([*command, "--cpu-model", "max,pauth-impdef=on", "--append", "maxcpus=1"]) == 2
-    assert "SVE vectors of different lengths, which QEMU cannot dump" in capsys.readouterr().err
+    command = ("trace", "record", vmlinux, "-o", out, "--save-memory", dump, "-q", "--command", "true")
+    said = tool(*command, "--cpu-model", "max,pauth-impdef=on", "--append", "maxcpus=1", status=2)
+    assert "SVE vectors of different lengths, which QEMU cannot dump" in said.err
     assert not out.exists()
-    assert main([*command, "--cpu-model", "max,pauth-impdef=on,sve=off", "--append", "maxcpus=1"]) == 0
-    assert main(["live", "overlay", str(vmlinux), str(dump), "-o", str(tmp_path / "live"), "-q"]) == 0
+    tool(*command, "--cpu-model", "max,pauth-impdef=on,sve=off", "--append", "maxcpus=1")
+    tool("live", "overlay", vmlinux, dump, "-o", tmp_path / "live", "-q")

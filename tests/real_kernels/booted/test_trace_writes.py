@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,10 +18,11 @@ from prologue.trace.path.known import KnownRanges
 from prologue.trace.readers.sources import open_trace
 from tests.support.compare import addresses
 from tests.support.needs import needs_kernel, needs_tools
+from tests.support.tool import Tool
+from tests.support.truth import load_truth
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 
-_TRUTH = np.dtype([("vaddr", "<u8"), ("word", "<u4"), ("cpu", "<u2"), ("level", "u1"), ("flags", "u1")])
 _TRAPPED, _STALE = 1, 2
 _SETUP = "echo vfs_read ksys_read >/sys/kernel/tracing/set_ftrace_filter"
 _TURN = (
@@ -48,7 +48,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     # The window opens where the first key is switched: a longer way there would fill it before any write.
     command += ["--begin", "static_key_enable_cpuslocked", "--count", "3000000"]
     assert main([*command, "--command", f"sh -c '{_TURN * 3}'"]) == 0
-    rows = np.fromfile(truth, _TRUTH, offset=16)
+    rows = load_truth(truth)
     truth.unlink()
     return Recorded(vmlinux, trace, writes, rows[(rows["level"] == 1) & (rows["flags"] & _TRAPPED == 0)])
 
@@ -95,11 +95,9 @@ def test_each_executed_word_is_known(recorded: Recorded) -> None:
     assert differing(recorded, with_writes=False)[0] > 1_000
 
 
-def test_check_is_clean_with_the_writes_and_not_without(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
-    args = ["trace", "check", str(recorded.trace), "--vmlinux", str(recorded.vmlinux), "--json"]
-    assert main([*args, "--writes", str(recorded.writes)]) == 0
-    assert json.loads(capsys.readouterr().out)["stale"] == []
-    assert main(args) == 1
-    stale = {int(place["vaddr"], 16) for place in json.loads(capsys.readouterr().out)["stale"]}
+def test_check_is_clean_with_the_writes_and_not_without(recorded: Recorded, tool: Tool) -> None:
+    check = ("trace", "check", recorded.trace, "--vmlinux", recorded.vmlinux, "--json")
+    assert tool(*check, "--writes", recorded.writes).json["stale"] == []
+    stale = {int(place["vaddr"], 16) for place in tool(*check, status=1).json["stale"]}
     assert stale
     assert stale <= set(read_any(recorded.writes).rows["address"].tolist())

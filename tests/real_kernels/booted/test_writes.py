@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.elf.flat import write_flat
 from prologue.insn import a64
 from prologue.kernel.kernel import Kernel
@@ -20,6 +18,7 @@ from prologue_bench.guest.initramfs import pack
 from tests.mini_kernel.build import run_command
 from tests.support.cases import one_tested
 from tests.support.needs import needs_kernel, needs_tools
+from tests.support.tool import Tool
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.timeout(900)]
 
@@ -30,10 +29,11 @@ ISB = 0xD5033FDF
 USE_FUTEXES = Path(__file__).with_name("use_futexes.c")
 
 
-def judged(capsys: pytest.CaptureFixture[str], recording: Path, status: int) -> dict[str, Any]:
-    capsys.readouterr()
-    assert main(["writes", "judge", str(recording), "--json"]) == status
-    said: dict[str, Any] = json.loads(capsys.readouterr().out)
+def judged(tool: Tool, directory: Path, *boot: object, status: int = 0) -> dict[str, Any]:
+    """Record a boot, and judge what it wrote."""
+    recording = directory / "boot.writes"
+    tool("writes", "boot", *boot, "-o", recording)
+    said: dict[str, Any] = tool("writes", "judge", recording, "--json", status=status).json
     return said
 
 
@@ -42,10 +42,9 @@ def words(said: dict[str, Any], **wanted: object) -> int:
     return sum(row["words"] for row in said["table"] if all(row[name] == value for name, value in wanted.items()))
 
 
-def test_the_boot_writes_no_prologue_live(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    vmlinux, out = needs_kernel("trixie").vmlinux, tmp_path / "boot.writes"
-    assert main(["writes", "boot", str(vmlinux), "-o", str(out)]) == 0
-    said = judged(capsys, out, 0)
+def test_the_boot_writes_no_prologue_live(tmp_path: Path, tool: Tool) -> None:
+    vmlinux = needs_kernel("trixie").vmlinux
+    said = judged(tool, tmp_path, vmlinux)
     sites = Kernel(vmlinux).sites
     assert sites is not None
     assert words(said, writer="ftrace", transition="NOP -> MOV X9, X30", why="one CPU runs") == len(sites)
@@ -61,13 +60,9 @@ def test_the_boot_writes_no_prologue_live(tmp_path: Path, capsys: pytest.Capture
 
 @pytest.mark.extended  # 6.12 and 7.3 have tests of their own
 @pytest.mark.parametrize(("suite", "release"), [("bullseye", "5.10"), ("bookworm", "6.1"), ("sid", "7.2")])
-def test_the_boot_of_other_releases(
-    suite: str, release: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_boot_of_other_releases(suite: str, release: str, tmp_path: Path, tool: Tool) -> None:
     """Every writer is known, and the only live writes are those of jump labels."""
-    vmlinux, out = needs_kernel(suite).vmlinux, tmp_path / "boot.writes"
-    assert main(["writes", "boot", str(vmlinux), "-o", str(out)]) == 0
-    said = judged(capsys, out, 0)
+    said = judged(tool, tmp_path, needs_kernel(suite).vmlinux)
     assert said["release"].startswith(release)
     assert said["findings"] == said["unknown"] == said["not_seen"] == []
     assert 0 < said["live"] == words(said, live=True, writer="jump label", verdict="allowed")
@@ -85,12 +80,9 @@ def futex_init(directory: Path) -> Path:
     return archive
 
 
-def test_constants_that_are_set_while_other_cpus_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_constants_that_are_set_while_other_cpus_run(tmp_path: Path, tool: Tool) -> None:
     """7.3 sets constants in an initcall: no CPU had executed them, and each that does has synchronised."""
-    vmlinux, out = needs_kernel("trixie-backports").vmlinux, tmp_path / "boot.writes"
-    archive = futex_init(tmp_path)
-    assert main(["writes", "boot", str(vmlinux), "--initrd", str(archive), "-o", str(out)]) == 0
-    said = judged(capsys, out, 0)
+    said = judged(tool, tmp_path, needs_kernel("trixie-backports").vmlinux, "--initrd", futex_init(tmp_path))
     assert said["not_seen"] == []
     assert {(found["code"], found["severity"]) for found in said["findings"]} == {("PL513", "info")}
     assert {found["symbol"] for found in said["findings"]} == {"__futex_hash", "futex_init"}
@@ -111,9 +103,7 @@ class Planted:
         self.image, self.data, self.base = image, bytearray(image.read_bytes()), image_base(self.kernel)
 
     def address(self, name: str) -> int:
-        symbol = self.kernel.symbols.find(name)
-        assert symbol is not None, name
-        return symbol.vaddr
+        return self.kernel.symbols.require(name).vaddr
 
     def replace(self, name: str, change: Callable[[int], int]) -> int:
         """Change words of a function's first 256 bytes; how many."""
@@ -164,12 +154,11 @@ def plant(vmlinux: Path, image: Path, without_ic: Callable[[int], int]) -> None:
 
 
 @pytest.mark.parametrize("fault", one_tested(*WITHOUT_IC))
-def test_planted_faults_are_found(fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    vmlinux, image, out = needs_kernel("trixie").vmlinux, tmp_path / "Image", tmp_path / "bad.writes"
+def test_planted_faults_are_found(fault: str, tmp_path: Path, tool: Tool) -> None:
+    vmlinux, image = needs_kernel("trixie").vmlinux, tmp_path / "Image"
     without_ic, said_of_it = WITHOUT_IC[fault]
     plant(vmlinux, image, without_ic)
-    assert main(["writes", "boot", str(vmlinux), "--image", str(image), "-o", str(out)]) == 0
-    said = judged(capsys, out, 1)
+    said = judged(tool, tmp_path, vmlinux, "--image", image, status=1)
     by_code = {
         code: [f for f in said["findings"] if f["code"] == code] for code in ("PL308", "PL506", "PL507", "PL513")
     }
@@ -192,11 +181,9 @@ def test_planted_faults_are_found(fault: str, tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.mark.extended  # one more boot; tests/live/pokes/test_judge.py has the flags
-def test_an_instruction_that_is_executed_without_synchronisation(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_instruction_that_is_executed_without_synchronisation(tmp_path: Path, tool: Tool) -> None:
     """An initcall writes two instructions of its own and executes them, the first without an ISB in between."""
-    vmlinux, image, out = needs_kernel("trixie").vmlinux, tmp_path / "Image", tmp_path / "bad.writes"
+    vmlinux, image = needs_kernel("trixie").vmlinux, tmp_path / "Image"
     bad = Planted(vmlinux, image)
     assert bad.replace("caches_clean_inval_pou", lambda word: a64.NOP if word == ISB else word) > 0
     start = bad.address(INITCALL)
@@ -213,14 +200,13 @@ def test_an_instruction_that_is_executed_without_synchronisation(
         0x52800000, 0xA8C17BFD, a64.RET,  # MOV W0, #0; LDP X29, X30, [SP], #16
     ])  # fmt: skip
     bad.save()
-    assert main(["writes", "boot", str(vmlinux), "--image", str(image), "-o", str(out)]) == 0
-    recording = read_recording(out)
+    said = judged(tool, tmp_path, vmlinux, "--image", image, status=1)
+    recording = read_recording(tmp_path / "boot.writes")
     slide = recording.trailer.slide
     assert slide is not None
     flags = {
         k: Flag(int(row["flags"])) for k in (6, 12) for row in recording.rows if row["address"] == start + slide + 4 * k
     }
     assert flags == {6: Flag.RAN_AFTER | Flag.RAN_UNSYNCED, 12: Flag.RAN_AFTER}
-    said = judged(capsys, out, 1)
     mine = [found for found in said["findings"] if found["symbol"] == INITCALL]
     assert [found["code"] for found in mine] == ["PL506", "PL506", "PL507", "PL507", "PL513", "PL513"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Final
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.elf.flat import write_flat
 from prologue.elf.image import ElfImage
 from prologue.insn import a64
@@ -24,19 +22,15 @@ from prologue_bench.guest.initramfs import fetch_programs, pack
 from prologue_bench.guest.vm import Machine
 from tests.support import qmp
 from tests.support.needs import needs_kernel, needs_tools
+from tests.support.scripted_guest import guest_init
+from tests.support.tool import Tool
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.timeout(900)]
 
 PLACE: Final = "kernel_halt"  # not called before the end
 ONE, TWO = 0x10, 0x14  # where it gets a probe for a moment, before the dumps
 PAUSE: Final = 12  # seconds in which the guest writes no text, and is dumped
-INIT: Final = f"""#!/bin/busybox sh
-/bin/busybox --install -s /bin
-export PATH=/bin
-mount -t proc proc /proc
-mount -t devtmpfs devtmpfs /dev
-mount -t sysfs sysfs /sys
-mount -t tracefs tracefs /sys/kernel/tracing
+INIT: Final = f"""
 cd /sys/kernel/tracing
 pause() {{
 	echo "p:$1 {PLACE}+$2" >>kprobe_events
@@ -62,7 +56,6 @@ for function in vfs_read vfs_write ksys_read; do
 done
 echo 0 >events/kprobes/k_vfs_read/enable
 pause two {TWO}
-poweroff -f
 """
 
 
@@ -89,8 +82,7 @@ def dump_in_pauses(monitor: Path, log: Path, dumps: dict[str, Path], over: Event
 
 def net(recording: Recording, kernel: Kernel) -> Counter[tuple[str, str]]:
     """What became of each word of the kernel between the two marks, by kind."""
-    rows, slide, place = recording.rows, recording.trailer.slide or 0, kernel.symbols.find(PLACE)
-    assert place is not None
+    rows, slide, place = recording.rows, recording.trailer.slide or 0, kernel.symbols.require(PLACE)
     address = rows["address"]
     one, two = ((address == place.vaddr + slide + at).nonzero()[0] for at in (ONE, TWO))
     first: dict[int, int] = {}
@@ -120,13 +112,13 @@ def kind(word: int) -> str:
 
 
 @pytest.mark.extended  # the writes of test_writes and the audits of test_live, compared
-def test_counts_agree_with_two_dumps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_counts_agree_with_two_dumps(tmp_path: Path, tool: Tool) -> None:
     needs_tools("qemu-system-aarch64", "gcc", "cpio")
     vmlinux, out, image = needs_kernel("trixie").vmlinux, tmp_path / "out.writes", tmp_path / "Image"
     programs, _ = fetch_programs()
     initrd, log, monitor = tmp_path / "initrd", tmp_path / "log", tmp_path / "qmp"
-    content = {"init": INIT.encode(), "bin/busybox": programs["bin/busybox"]}
-    initrd.write_bytes(pack(content, ("bin", "proc", "sys", "dev")))
+    content = {"init": guest_init(INIT), "bin/busybox": programs["bin/busybox"]}
+    initrd.write_bytes(pack(content, ("bin",)))
     write_flat(ElfImage(vmlinux), image)
     dumps = {name: tmp_path / name for name in ("one", "two")}
     over = Event()
@@ -141,9 +133,7 @@ def test_counts_agree_with_two_dumps(tmp_path: Path, capsys: pytest.CaptureFixtu
         over.set()
         dumper.join()
     assert all(path.exists() for path in dumps.values()), "the machine was too slow: a dump was not done in its pause"
-    capsys.readouterr()
-    assert main(["live", "audit", str(vmlinux), *map(str, dumps.values()), "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
+    data = tool("live", "audit", vmlinux, *dumps.values(), "--json").json
     said: Counter[tuple[str, str]] = Counter()
     for row in data["transitions"]:
         said[row["old"], row["new"]] += row["words"]

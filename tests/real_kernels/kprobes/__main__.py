@@ -15,8 +15,7 @@ import numpy as np
 
 from prologue.kernel.kernel import Kernel
 from prologue.probe.judge import Judge
-from tests.real_kernels.kprobes.compare import DEPENDS, compare
-from tests.real_kernels.kprobes.guest import SLOTS_IN_PAGE, ask
+from tests.real_kernels.kprobes.guest import DEPENDS, SLOTS_IN_PAGE, ask, compare
 from tests.real_kernels.kprobes.places import batches, choose
 from tests.support.debian.kernels import fetch_kernel
 

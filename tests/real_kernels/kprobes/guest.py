@@ -1,11 +1,12 @@
-"""Asks a running kernel, in QEMU, whether it takes a kprobe event at each of many places."""
+"""Asks a running kernel, in QEMU, whether it takes a kprobe event at each of many places, and compares its answers."""
 
 from __future__ import annotations
 
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,8 @@ import numpy as np
 from prologue.arrays import U64
 from prologue.elf.flat import write_flat
 from prologue.insn import a64
-from prologue.probe.judge import Judge
+from prologue.probe.instructions import REFUSED
+from prologue.probe.judge import KERNEL_REASONS, Judge, Reason
 from prologue_bench.guest.initramfs import pack
 from prologue_bench.guest.vm import Job, Machine, boot
 from tests.support.debian.kbuild import CROSS
@@ -74,9 +76,7 @@ def ask(
 
 def _ask_no_ftrace(judge: Judge, image: Path) -> None:
     """Let ``within_notrace_func`` return 0, as with CONFIG_KPROBE_EVENTS_ON_NOTRACE; it is a function of its own."""
-    question, start = (judge.kernel.symbols.find(name) for name in ("within_notrace_func", "_text"))
-    assert question is not None
-    assert start is not None
+    question, start = (judge.kernel.symbols.require(name) for name in ("within_notrace_func", "_text"))
     with image.open("r+b") as stream:
         stream.seek(question.vaddr - start.vaddr)
         assert stream.read(8) == judge.kernel.image.read_at(question.vaddr, 8)
@@ -99,3 +99,39 @@ def _program() -> bytes:
         source = Path(__file__).with_name("ask.c")
         subprocess.run([f"{CROSS}gcc", *_FLAGS, str(source), "-o", str(made)], check=True)
         return made.read_bytes()
+
+
+DEPENDS = "d"
+
+
+@dataclass(slots=True)
+class Comparison:
+    """``counts`` by what was said and what was answered: the characters of ask.c, or ``d`` if the machine decides."""
+
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    reasons: Counter[Reason] = field(default_factory=Counter)
+    disagreements: list[tuple[str, str, str]] = field(default_factory=list)  # place, said, answered
+
+
+def compare(judge: Judge, batches: Sequence[Batch], answers: Sequence[Answer], *, bare: bool = False) -> Comparison:
+    """Compare place by place; ``bare`` is as in guest.ask."""
+    result = Comparison()
+    for batch, answer in zip(batches, answers[: len(batches)], strict=True):
+        reasons, outcomes = judge.judge(batch.vaddrs)
+        found = zip(batch.vaddrs.tolist(), reasons.tolist(), outcomes.tolist(), answer.places, strict=True)
+        for vaddr, reason, outcome, answered in found:
+            said = expected(reason & ~Reason.NOTRACE if bare else reason, outcome)
+            result.counts[said, answered] += 1
+            result.reasons.update(Reason(reason))
+            if answered != said and (said != DEPENDS or answered not in "+e"):
+                result.disagreements.append((str(judge.kernel.symbols.locate(vaddr)), said, answered))
+    return result
+
+
+def expected(reason: int, outcome: int) -> str:
+    """The answer that a verdict lets one expect; data are no concern of the kernel's."""
+    if reason & Reason.NOTRACE:
+        return "n"
+    if reason & KERNEL_REASONS:
+        return "e"
+    return DEPENDS if outcome & REFUSED else "+"

@@ -21,8 +21,7 @@ from prologue.probe.report.verdicts import event_lines
 from prologue_bench.guest.packages import download
 from tests.real_kernels.kprobes.line_guest import Answers, give_lines
 from tests.real_kernels.kprobes.line_requests import FETCH, MODULE, REFUSED_FETCH, choose_requests
-from tests.real_kernels.kprobes.perf_compare import PerfComparison, compare_request
-from tests.real_kernels.kprobes.perf_lines import ask_perf
+from tests.real_kernels.kprobes.perf_compare import PerfComparison, ask_perf, compare_request
 from tests.support.debian.kernels import fetch_kernel, fetch_modules
 from tests.support.debian.source import unpacked_source
 from tests.support.trees import SOURCES

@@ -6,25 +6,91 @@ import json
 import posixpath
 import re
 import shutil
+import subprocess
 import tarfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cmp_to_key
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final
 
 from prologue.documents import parse_json
 from prologue_bench.errors import BenchError, UnreachableError
-from prologue_bench.guest import deb
+from prologue_bench.guest import apt, deb
+from prologue_bench.guest.apt import Package, PrivateApt, parse_packages
 from prologue_bench.guest.packages import fetch, fetch_all, file_name, from_lists
-from prologue_bench.host import cache
-from tests.support.debian.kernel_sets import kernel_sets
+from prologue_bench.host import cache, programs
+from prologue_bench.host.progress import Progress
 from tests.support.debian.source import extract_all
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+# Packages that hold a release's boot file and modules. What is not signed is as good: nothing here checks signatures.
+_IMAGES: Final = (
+    ("linux-image-{}",),
+    ("linux-image-{}-unsigned",),
+    ("linux-binary-unsigned-{}", "linux-modules-{}"),  # Debian 14, where linux-image-RELEASE holds no file
+)
 
-    from prologue_bench.guest import apt
-    from prologue_bench.host.progress import Progress
-    from tests.support.debian.kernel_sets import KernelSet
+
+@dataclass(frozen=True, slots=True)
+class KernelSet:
+    """A kernel of a suite: packages of one version."""
+
+    release: str  # what `uname -r` says
+    debug: Package
+    image: tuple[Package, ...]  # with what they need in exactly their own version
+
+
+def kernel_sets(private: PrivateApt, flavour: str) -> list[KernelSet]:
+    """Return the whole kernels of that flavour, the newest first.
+
+    Raises BenchError if the suite has none; says which debug packages lack an image.
+    """
+    debug_name = re.compile(rf"linux-image-(?P<release>\d[^-]*(?:-\d+)?-{re.escape(flavour)})-dbg")
+    names = private.ask("pkgnames", "linux-", what="linux-").split()  # also those that others only mention
+    releases = [match["release"] for match in map(debug_name.fullmatch, names) if match]
+    of_releases = [name for name in names if any(release in name for release in releases)]
+    packages = {(package.name, package.version): package for package in _versions(private, of_releases)}
+    sets, lacking = [], []
+    for (name, version), package in packages.items():
+        match = debug_name.fullmatch(name)
+        if match is None:
+            continue
+        image = _image(packages, match["release"], version)
+        if image is None:
+            lacking.append(match["release"])
+        else:
+            sets.append(KernelSet(match["release"], package, image))
+    if not sets:
+        why = f": no image of {', '.join(sorted(lacking))} yet; try again tomorrow" if lacking else ""
+        raise BenchError(f"{private.suite} has no {flavour} kernel with debug package, boot file and modules{why}")
+    return sorted(sets, key=cmp_to_key(_compare), reverse=True)
+
+
+def _versions(private: PrivateApt, names: list[str]) -> list[Package]:
+    return parse_packages(private.ask("show", *sorted(names), what="kernels")) if names else []
+
+
+def _image(packages: Mapping[tuple[str, str], Package], release: str, version: str) -> tuple[Package, ...] | None:
+    """Return the packages of one of the forms of which all are there."""
+    for form in _IMAGES:
+        wanted = [name.format(release) for name in form]
+        for name in wanted:  # it grows
+            package = packages.get((name, version))
+            if package is None:
+                break
+            wanted += [name for name, exactly in package.depends if exactly == version and name not in wanted]
+        else:
+            return tuple(packages[name, version] for name in wanted)
+    return None
+
+
+def _compare(this: KernelSet, other: KernelSet) -> int:
+    """Compare two kernels by Debian's version numbers: negative if the first is older."""
+    if this.debug.version == other.debug.version:
+        return 0
+    command = [programs.find("dpkg"), "--compare-versions", this.debug.version, "lt", other.debug.version]
+    return -1 if subprocess.run(command, check=False).returncode == 0 else 1
+
 
 _VMLINUX = re.compile(r"usr/lib/debug/(?:boot/vmlinux-[^/]+|lib/modules/[^/]+/vmlinux)")
 _UNPACKED_PER_BYTE = 5  # roughly what a debug package unpacks to; only the progress bar cares
@@ -73,6 +139,12 @@ def fetch_modules(kernel: DebianKernel) -> Path:
     key = f"modules/{kernel.suite}/{kernel.release}_{file_name(kernel.package_version)}"
     whole = cache.root() / key
     return whole if whole.exists() else from_lists(kernel.suite, take)
+
+
+def boot_file(package: Path) -> Path:
+    """Return the vmlinuz of an unpacked package: in ``boot``, since Debian 14 beside the modules."""
+    (path,) = [*(package / "boot").glob("vmlinuz-*"), *package.glob("usr/lib/modules/*/vmlinuz")]
+    return path
 
 
 def _image_of(private: apt.PrivateApt, kernel: DebianKernel) -> Sequence[apt.Package]:
