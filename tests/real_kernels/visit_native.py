@@ -51,8 +51,7 @@ def main() -> int:
         if args.processed:
             assert prologue(["patch", str(vmlinux), "--in-place"]) == 0
             assert prologue(["patch", *map(str, files), "--in-place", "--contract", "native"]) == 0
-        assert prologue(["image", str(vmlinux), "-o", str(directory / "Image")]) == 0
-        with serial_guest(directory / "Image", directory, MACHINES[args.name], files) as guest:
+        with serial_guest(vmlinux, directory, MACHINES[args.name], files) as guest:
             for state in args.only.split(","):
                 print(f"{state}: {' '.join(guest.run(_STATES[state]).split())[:100]}", flush=True)
                 failed |= _audit_all(guest, vmlinux, modules)

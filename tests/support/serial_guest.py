@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from prologue.elf.flat import write_flat
+from prologue.elf.image import ElfImage
 from prologue.live.memory.session import RemoteShell
 from prologue_bench.guest.initramfs import build_initramfs, pack
 from prologue_bench.guest.vm import Machine
@@ -76,10 +78,11 @@ class SerialGuest:
 
 @contextmanager
 def serial_guest(
-    image: Path, directory: Path, machine: Machine, modules: Sequence[Path] = (), append: str = ""
+    vmlinux: Path, directory: Path, machine: Machine, modules: Sequence[Path] = (), append: str = ""
 ) -> Iterator[SerialGuest]:
     """Boot; the files of ``modules`` lie in the guest's root. PATH is another one until the end."""
     line, monitor, archive = directory / "line", directory / "qmp", directory / "guest.cpio"
+    write_flat(ElfImage(vmlinux), image := directory / "Image")
     content = {"serial": _INIT, **{path.name: path.read_bytes() for path in modules}}
     archive.write_bytes(build_initramfs().read_bytes() + pack(content))  # the kernel unpacks one after the other
     command = machine.command(image, archive, f"console=ttyAMA0 loglevel=1 rdinit=/serial {append}")

@@ -99,13 +99,12 @@ def native(recipe: Recipe, machine: str, directory: Path) -> Iterator[Victim]:
     built = needs_built_kernel(recipe)
     vmlinux = Path(shutil.copy(built.vmlinux, directory / "vmlinux"))
     assert main(["patch", str(vmlinux), "--in-place", "-q"]) == 0
-    assert main(["image", str(vmlinux), "-o", str(directory / "Image")]) == 0
     imitations = imitations_on(vmlinux)
     source = write_sources(directory / "imitators", imitations)
     done = make(built.tree, built.recipe, f"M={source}", "modules")
     assert done.returncode == 0, done.stdout
     files = [*built.modules, *source.glob("*.ko"), _program(directory)]
-    with serial_guest(directory / "Image", directory, MACHINES[machine], files) as guest:
+    with serial_guest(vmlinux, directory, MACHINES[machine], files) as guest:
 
         def capture() -> Path:
             out = directory / "capture"

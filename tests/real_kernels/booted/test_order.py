@@ -29,8 +29,7 @@ _EVENTS: Final = {"first": "p", "slot": "p+4", "after": "p+12", "end": "r", "lat
 def test_the_order_is_that_of_the_trace(tmp_path: Path) -> None:
     needs_tools("qemu-system-aarch64", "cpio")
     vmlinux = needs_built_kernel(RECIPES["6.12"]).vmlinux
-    assert main(["image", str(vmlinux), "-o", str(tmp_path / "Image")]) == 0
-    with serial_guest(tmp_path / "Image", tmp_path, MACHINES["6.12"], []) as guest:
+    with serial_guest(vmlinux, tmp_path, MACHINES["6.12"]) as guest:
         lines = [f"{form[0]}:{name} {_READ}{form[1:]}" for name, form in _EVENTS.items()]
         guest.run("; ".join(f"echo '{line}' >>{TRACING}/kprobe_events" for line in lines))
         guest.run(f"echo 1 >{TRACING}/events/kprobes/enable; echo {_READ} >{TRACING}/set_ftrace_filter")
@@ -88,8 +87,7 @@ def guest(
     """A kernel of Debian's that runs, and its vmlinux."""
     needs_tools("qemu-system-aarch64", "cpio")
     vmlinux, directory = needs_kernel(request.param).vmlinux, tmp_path_factory.mktemp(request.param)
-    assert main(["image", str(vmlinux), "-o", str(directory / "Image")]) == 0
-    with serial_guest(directory / "Image", directory, Machine(memory=512)) as made:
+    with serial_guest(vmlinux, directory, Machine(memory=512)) as made:
         yield made, vmlinux
 
 

@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.kernel.load import open_binary
 from prologue_bench.guest.vm import Machine
 from tests.real_kernels.native import MACHINES, RECIPES
@@ -154,10 +153,9 @@ def check_values(prepared: Prepared, directory: Path, tool: Tool, *, sweep: bool
         check_omitted(place, requests[place["asked"]])
     lines = directory / "events"
     lines.write_text("".join(f"{place['event']}\n" for place in places if place["event"]))
-    assert main(["image", str(vmlinux), "-o", str(directory / "Image")]) == 0
     script = directory / "probe.sh"
     script.write_text(tool("probe", *file, "--script", "--name", "again", "numbers b", "numbers e").out)
-    with serial_guest(directory / "Image", directory, machine, [module, lines, script]) as guest:
+    with serial_guest(vmlinux, directory, machine, [module, lines, script]) as guest:
         trace = trace_of(guest, lines)
         scripted = guest.run(f"sh /{script.name} sh -c '{CALL}'; cat {TRACING}/kprobe_events")
     assert re.search(r" again: .* b=200$", scripted, re.MULTILINE)

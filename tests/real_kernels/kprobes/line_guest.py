@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from prologue.elf.flat import write_flat
-from prologue.elf.image import ElfImage
 from prologue.kernel.load import open_binary
 from prologue_bench.guest.vm import Machine
 from tests.support.live_guest import TRACING
@@ -54,8 +52,6 @@ def give_lines(
 
     Probes of a module that is not there yet are registered when it comes.
     """
-    image = directory / "Image"
-    write_flat(ElfImage(vmlinux), image)
     files = []
     for path in modules:
         plain = directory / f"{path.name.partition('.ko')[0]}.ko"
@@ -64,7 +60,7 @@ def give_lines(
     for name, lines in (("together", text.splitlines()), ("single", others)):
         files.append(directory / name)
         files[-1].write_text("".join(f"{line}\n" for line in lines))
-    with serial_guest(image, directory, Machine(), files, "rcupdate.rcu_expedited=1") as guest:
+    with serial_guest(vmlinux, directory, Machine(), files, "rcupdate.rcu_expedited=1") as guest:
         said = guest.run(f"{_TOGETHER} && echo all; cat {TRACING}/error_log")
         for path in files[:-2]:
             guest.run(f"insmod /{path.name}")
