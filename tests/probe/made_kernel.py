@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from prologue.elf.image import ElfImage
+from prologue.elf.symbols import Symbol, Symbols
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.load import open_binary
+from prologue.kernel.module import Module
+from prologue.probe.module_judge import judge_module
+from prologue.probe.probe_target import ProbeTarget, kernel_target
 from tests.mini_kernel.build import run_command
+from tests.support.needs import needs_tools
 
 TEXT = 0xFFFF_8000_8001_0000
 TOOLS = ("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-ld")
@@ -167,6 +175,7 @@ class Form:
 
 def make(directory: Path, form: Form | None = None) -> Path:
     """Assemble and link it."""
+    needs_tools(*TOOLS)
     form = form or Form()
     source, made, out = (directory / name for name in ("made.S", "made.o", "vmlinux"))
     message, text = "" if form.on_notrace else _MESSAGE, _BODY + _kallsyms(form)
@@ -177,6 +186,20 @@ def make(directory: Path, form: Form | None = None) -> Path:
     run_command(["aarch64-linux-gnu-gcc", "-march=armv8.5-a", "-c", str(source), "-o", str(made)])
     run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "_stext", "-o", str(out), str(made)])
     return out
+
+
+def module_target(path: Path) -> ProbeTarget:
+    """Open a module as one of such a kernel, which is made beside it."""
+    kernel, module = kernel_target(Kernel(make(path.parent))), open_binary(path)
+    assert isinstance(module, Module)
+    return ProbeTarget(judge_module(kernel.judge_at(0), module), "some", kernel)
+
+
+def symbol_of(path: Path, name: str) -> Symbol:
+    """Find a symbol that is there."""
+    symbol = Symbols(ElfImage(path)).find(name)
+    assert symbol is not None, name
+    return symbol
 
 
 def _kallsyms(form: Form) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,7 @@ from prologue.probe.places import ProbePlace, find_places
 from prologue.probe.probe_target import ProbeTarget
 from prologue.probe.prober import Prober
 from prologue.probe.verdict import ProbeVerdict, verdict_on
-from tests.probe.made_kernel import TOOLS, Form, make
-from tests.support.needs import needs_tools
+from tests.probe.made_kernel import Form, make
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,6 @@ def judge(vmlinux: Path) -> Judge:
 
 
 def made(directory: Path, form: Form) -> Judge:
-    needs_tools(*TOOLS)
     return Judge(Kernel(make(directory, form)))
 
 
@@ -203,3 +202,28 @@ def test_bad_places(judge: Judge, place: str, kind: type[Exception], said: str) 
 def test_unfit_kernels(tmp_path: Path, form: Form, said: str) -> None:
     with pytest.raises(InputError, match=said):
         made(tmp_path, form)
+
+
+@pytest.mark.thorough
+def test_damaged_tables(tmp_path: Path) -> None:
+    """Are one clear error, or an answer, and never anything else."""
+    out, damaged, refused, answered = make(tmp_path), tmp_path / "damaged", 0, 0
+    whole = out.read_bytes()
+    names = (".kallsyms", ".altinstructions", ".rodata", "__bug_table", "_kprobe_blacklist")
+    sections = [section for section in Kernel(out).image.sections if section.name in names]
+    chance = random.Random(1)  # noqa: S311 - it guards nothing
+    for _ in range(100):
+        content = bytearray(whole)
+        for _ in range(chance.randint(1, 4)):
+            section = chance.choice(sections)
+            content[section.offset + chance.randrange(section.size)] = chance.choice((0, 255, chance.randrange(256)))
+        damaged.write_bytes(content)
+        try:
+            prober = Prober(Kernel(damaged))
+            verdicts = [probe for name in ("traced", "far+12") for probe in prober.judge(parse_request(name))]
+            answered += len(verdicts) > 1
+        except InputError:
+            refused += 1
+    assert refused > 5
+    assert answered > 50
+    assert refused + answered == 100

@@ -7,18 +7,14 @@ from pathlib import Path
 import pytest
 
 from prologue.errors import InputError
-from prologue.kernel.kernel import Kernel
-from prologue.kernel.load import open_binary
-from prologue.kernel.module import Module
 from prologue.probe.arguments import find_arguments
 from prologue.probe.event import EventOptions, make_event
 from prologue.probe.language import parse_argument, parse_request
-from prologue.probe.module_judge import judge_module
 from prologue.probe.places import ProbePlace, find_places
-from prologue.probe.probe_target import ProbeTarget, kernel_target
+from prologue.probe.probe_target import ProbeTarget
 from prologue.probe.verdict import verdict_on
 from tests.mini_kernel.build import run_command
-from tests.probe.made_kernel import TOOLS, make
+from tests.probe.made_kernel import TOOLS, module_target
 from tests.support.needs import needs_tools
 
 # The kernel has functions of the names traced and far.
@@ -55,9 +51,7 @@ def target(tmp_path: Path) -> ProbeTarget:
         source.write_text(text)
         run_command(["aarch64-linux-gnu-gcc", "-c", str(source), "-o", out])
     run_command(["aarch64-linux-gnu-ld", "-r", "-o", str(made), *objects])
-    kernel, module = kernel_target(Kernel(make(tmp_path))), open_binary(made)
-    assert isinstance(module, Module)
-    return ProbeTarget(judge_module(kernel.judge_at(0), module), "some", kernel)
+    return module_target(made)
 
 
 def _place(target: ProbeTarget, name: str) -> int:

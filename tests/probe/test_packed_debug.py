@@ -10,15 +10,10 @@ import pytest
 from prologue.dwarf.packed_debug import unpack_debug
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError
-from prologue.kernel.kernel import Kernel
-from prologue.kernel.load import open_binary
-from prologue.kernel.module import Module
 from prologue.probe.language import parse_request
-from prologue.probe.module_judge import judge_module
 from prologue.probe.places import find_places
-from prologue.probe.probe_target import ProbeTarget, kernel_target
 from tests.mini_kernel.build import run_command
-from tests.probe.made_kernel import TOOLS, make
+from tests.probe.made_kernel import module_target
 from tests.probe.test_inlined import compiled
 from tests.support.needs import needs_tools
 
@@ -40,15 +35,8 @@ def packed(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Path]:
     return plain, path
 
 
-def target_of(path: Path) -> ProbeTarget:
-    needs_tools(*TOOLS)
-    kernel, module = kernel_target(Kernel(make(path.parent))), open_binary(path)
-    assert isinstance(module, Module)
-    return ProbeTarget(judge_module(kernel.judge_at(0), module), "some", kernel)
-
-
 def test_every_form_gives_the_same_places(packed: tuple[Path, Path]) -> None:
-    plain, other = (target_of(path) for path in packed)
+    plain, other = (module_target(path) for path in packed)
     for asked in ASKED:
         places = [
             [(target.place_text(place.vaddr), place.inlined_in) for place in find_places(target, parse_request(asked))]
@@ -64,7 +52,7 @@ def test_a_place_that_needs_no_debug_information_is_judged_without_it(packed: tu
     section = next(s for s in ElfImage(path).sections if s.name == ".debug_info")
     content[section.offset : section.offset + section.size] = b"\xff" * section.size
     path.write_bytes(content)
-    target = target_of(path)
+    target = module_target(path)
     assert [place.vaddr for place in find_places(target, parse_request("outer+4"))]
     target.trim()
     with pytest.raises(InputError, match="debug_info"):

@@ -123,48 +123,28 @@ def test_the_return_value_of_an_fprobe_event(prober: Prober) -> None:
     assert [each.asked for each in event.omitted] == ["%x1"]
 
 
-@pytest.mark.parametrize(("release", "lines"), [((6, 1), ["u8"]), ((6, 12), ["char", "u8"]), (None, ["char", "u8"])])
-def test_types_of_later_releases(release: tuple[int, int] | None, lines: list[str]) -> None:
-    asked = tuple(map(parse_argument, ("+0(%x0):char", "+0(%x0):u8")))
-    arguments, _ = find_arguments(asked, None, NoData())
-    kept, omitted = without_others(arguments, release, returns=False)
-    assert [argument.type for argument in kept] == lines
-    assert len(kept) + len(omitted) == 2
-
-
-def test_parameters_at_a_return_are_of_later_releases() -> None:
-    arguments, _ = find_arguments((parse_argument("$arg1"),), None, NoData(), returns=True)
-    assert without_others(arguments, (6, 12), returns=True)[0] == arguments
-    assert without_others(arguments, (6, 1), returns=True)[0] == ()
-    assert without_others(arguments, (6, 1), returns=False)[0] == arguments
-
-
-def test_long_arguments_are_of_later_releases() -> None:
-    asked = tuple(map(parse_argument, ("+0(" * 5 + f"%x0{')' * 5}:u64", f"{'+0x12345678(' * 5}%x0{')' * 5}:u64")))
-    arguments, omitted = find_arguments(asked, None, NoData())
-    assert (len(arguments), omitted) == (2, ())
-    assert without_others(arguments, (7, 3), returns=False) == (arguments, ())
-    kept, omitted = without_others(arguments, (7, 2), returns=False)
-    assert kept == arguments[:1]
-    assert "more than 63 characters" in omitted[0].reason
-
-
-def test_symbols_as_text_are_of_later_releases() -> None:
-    arguments, omitted = find_arguments((parse_argument("%x0:symstr"),), None, NoData())
-    assert (len(arguments), omitted) == (1, ())
-    assert without_others(arguments, (6, 1), returns=False)[0] == arguments
-    assert "from 6.1 on" in without_others(arguments, (5, 10), returns=False)[1][0].reason
-
-
-def test_many_pointers_are_of_earlier_releases() -> None:
-    asked = tuple(parse_argument("+0(" * depth + f"%x0{')' * depth}") for depth in (8, 9))
-    arguments, omitted = find_arguments(asked, None, NoData())
-    assert (len(arguments), omitted) == (2, ())
-    assert without_others(arguments, (7, 2), returns=False) == (arguments, ())
-    assert without_others(arguments, None, returns=False) == (arguments, ())
-    kept, omitted = without_others(arguments, (7, 3), returns=False)
-    assert kept == arguments[:1]
-    assert "before 7.3" in omitted[0].reason
+@pytest.mark.parametrize(
+    ("asked", "returns", "taken", "refused", "reason"),
+    [
+        ("+0(%x0):char", False, (6, 12), (6, 1), "from 6.3 on"),
+        ("%x0:symstr", False, (6, 1), (5, 10), "from 6.1 on"),
+        ("$arg1", True, (6, 12), (6, 1), "from 6.9 on"),
+        (f"{'+0x12345678(' * 5}%x0{')' * 5}:u64", False, (7, 3), (7, 2), "more than 63 characters"),
+        (f"{'+0(' * 9}%x0{')' * 9}", False, (7, 2), (7, 3), "before 7.3"),
+    ],
+)
+def test_what_only_some_releases_take(
+    asked: str, returns: bool, taken: tuple[int, int], refused: tuple[int, int], reason: str
+) -> None:
+    all_take = f"{'+0(' * 5}%x0{')' * 5}:u64"
+    arguments, _ = find_arguments(tuple(map(parse_argument, (asked, all_take))), None, NoData(), returns=returns)
+    assert len(arguments) == 2
+    for release in (taken, None):
+        assert without_others(arguments, release, returns=returns) == (arguments, ())
+    kept, omitted = without_others(arguments, refused, returns=returns)
+    assert kept == arguments[1:]
+    assert reason in omitted[0].reason
+    assert without_others(arguments, refused, returns=False)[0] == (arguments if returns else kept)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""VariablesAt at an instruction, as compilers describe them."""
+"""Variables at an instruction, as compilers describe them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from prologue.dwarf.debug_info import open_debug
 from prologue.dwarf.dwarf_entries import readable_dwarf
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError
-from prologue.kernel.kernel import Kernel
 from prologue.probe.arguments import find_arguments
 from prologue.probe.language import parse_argument
 from prologue.probe.scopes import Scope
 from prologue.probe.storage import ADDRESS_ONLY, ENTRY_ONLY, LEFT, NO_FRAME
 from tests.mini_kernel.build import run_command
-from tests.probe.made_kernel import TEXT, TOOLS, make
+from tests.probe.made_kernel import TEXT, TOOLS, make, symbol_of
 from tests.support.needs import needs_tools
 
 _SOURCE = """
@@ -149,31 +148,39 @@ def described(directory: Path, version: int, text: str = _SOURCE, *more: str) ->
     return out
 
 
-@pytest.mark.parametrize("version", [4, 5])
-def test_an_inlined_function_has_a_variable_of_the_same_name(tmp_path: Path, version: int) -> None:
+def by_clang(directory: Path, text: str, *flags: str) -> Path:
+    """Compile and link a source, with debug information."""
+    needs_tools("clang", *TOOLS)
+    source, made, out = (directory / name for name in ("some.c", "some.o", "some"))
+    source.write_text(text)
+    options = ["--target=aarch64-linux-gnu", "-g", "-gdwarf-5", "-ffreestanding", *flags]
+    run_command(["clang", *options, "-c", str(source), "-o", str(made)])
+    run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "0", "-o", str(out), str(made)])
+    return out
+
+
+@pytest.fixture(scope="module", params=[4, 5])
+def out(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source as GCC describes it in both versions of DWARF that kernels have."""
+    return described(tmp_path_factory.mktemp("some"), request.param)
+
+
+def test_an_inlined_function_has_a_variable_of_the_same_name(out: Path) -> None:
     """Its code begins at the function's first instruction; what the function itself calls so is meant."""
-    out = described(tmp_path, version)
-    function = Kernel(out).symbols.find("with_inlined")
-    assert function is not None
+    function = symbol_of(out, "with_inlined")
     own = ["bits=%x0", "type=%x1:u32", "code=%x2:u32", "value=%x3:s32"]
     assert arguments_at(out, function.vaddr) == (own, {})
     assert arguments_at(out, function.vaddr, "code", "most") == ([own[2], "most=\\31:u32"], {})
-    listed = arguments_at(out, function.vaddr, "$vars")
-    assert listed is not None
-    assert listed[0] == [*own, "most=\\31:u32"]
+    listed, _ = arguments_at(out, function.vaddr, "$vars") or ([], {})
+    assert listed == [*own, "most=\\31:u32"]
 
 
-@pytest.mark.parametrize("version", [4, 5])
-def test_arguments_by_name(tmp_path: Path, version: int) -> None:
+def test_arguments_by_name(out: Path) -> None:
     """Of a function as a compiler describes it: all are in place at the first instruction, and not at the last."""
-    out = described(tmp_path, version)
-    function = Kernel(out).symbols.find("traced")
-    assert function is not None
-    found = arguments_at(out, function.vaddr)
-    assert found is not None
-    assert found[0] == [
+    function = symbol_of(out, "traced")
+    assert arguments_at(out, function.vaddr) == ([
         "name=%x0", "count=%x1:s32", "flags=%x2:u16", "kind=%x3:u32", "by_value=+0(%x4):x64[3]", "on=%x5:u8",
-    ]  # fmt: skip
+    ], {})  # fmt: skip
     assert arguments_at(out, function.vaddr, "by_value.two", "name:string", "$retval", "nane") == (
         ["two=+8(%x4):s64", "name=+0(%x0):string"],
         {
@@ -190,15 +197,12 @@ def test_arguments_by_name(tmp_path: Path, version: int) -> None:
     assert arguments_at(out, TEXT - 4) is None
 
 
-@pytest.mark.parametrize("version", [4, 5])
-def test_a_pointer_that_is_a_known_address_is_not_what_is_there(tmp_path: Path, version: int) -> None:
+def test_a_pointer_that_is_a_known_address_is_not_what_is_there(out: Path) -> None:
     """The address itself is in no register and in no memory: only what it points to can be had."""
-    made = described(tmp_path, version)
-    function = Kernel(made).symbols.find("constant_pointers")
-    assert function is not None
+    function = symbol_of(out, "constant_pointers")
     lines, reasons = set(), set()
     for vaddr in range(function.vaddr, function.vaddr + function.size, 4):
-        at = arguments_at(made, vaddr, "pair", "pair->two", "text:string", "text[1]", data=Somewhere())
+        at = arguments_at(out, vaddr, "pair", "pair->two", "text:string", "text[1]", data=Somewhere())
         assert at is not None
         lines |= set(at[0])
         reasons |= {(asked, reason) for asked, reason in at[1].items() if "no variable" not in reason}
@@ -210,10 +214,7 @@ def test_a_pointer_that_is_a_known_address_is_not_what_is_there(tmp_path: Path, 
 def test_a_static_variable_of_which_there_are_several(tmp_path: Path, version: int) -> None:
     """The function's own unit says which is meant, not the kernel's symbols."""
     out = described(tmp_path, version, "static volatile short state; int traced(void) { return state; }")
-    kernel = Kernel(out)
-    function, state = kernel.symbols.find("traced"), kernel.symbols.find("state")
-    assert function is not None
-    assert state is not None
+    function, state = symbol_of(out, "traced"), symbol_of(out, "state")
 
     class Ambiguous(NoData):
         def symbol_at(self, vaddr: int) -> str:
@@ -224,23 +225,17 @@ def test_a_static_variable_of_which_there_are_several(tmp_path: Path, version: i
     assert reasons == {"stale": "traced has no variable stale here"}
 
 
-@pytest.mark.parametrize("version", [4, 5])
-def test_a_parameter_in_two_registers(tmp_path: Path, version: int) -> None:
+def test_a_parameter_in_two_registers(out: Path) -> None:
     """GCC gives the registers for the whole function, in which it overwrites them."""
-    out = described(tmp_path, version)
-    function = Kernel(out).symbols.find("of_two")
-    assert function is not None
+    function = symbol_of(out, "of_two")
     assert arguments_at(out, function.vaddr, "two") == (["two=%x0:x64", "two_8=%x1:x64"], {})
     assert arguments_at(out, function.vaddr + function.size - 4, "two") == ([], {"two": ENTRY_ONLY})
 
 
-def test_a_function_that_returns_nothing(tmp_path: Path) -> None:
+def test_a_function_that_returns_nothing(out: Path) -> None:
     """It is a mistake to ask for what it returns, and none to ask for nothing."""
-    out = described(tmp_path, 5)
-    debug, function = open_debug(ElfImage(out)), Kernel(out).symbols.find("complain")
-    assert debug is not None
-    assert function is not None
-    found = debug.function_at(function.vaddr)
+    debug, function = open_debug(ElfImage(out)), symbol_of(out, "complain")
+    found = debug.function_at(function.vaddr) if debug is not None else None
     assert found is not None
     scope = Scope(*found, function.vaddr)
     assert find_arguments(None, scope, NO_DATA, returns=True) == ((), ())
@@ -251,16 +246,9 @@ def test_a_function_that_returns_nothing(tmp_path: Path) -> None:
 
 def test_arguments_by_name_from_clang(tmp_path: Path) -> None:
     """It makes no table of compilation units, and puts addresses into a table of their own."""
-    needs_tools("clang", *TOOLS)
-    source, made, out = (tmp_path / name for name in ("some.c", "some.o", "some"))
-    source.write_text(_SOURCE)
-    flags = ["--target=aarch64-linux-gnu", "-O2", "-g", "-gdwarf-5", "-ffreestanding"]
-    run_command(["clang", *flags, "-c", str(source), "-o", str(made)])
-    run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "traced", "-o", str(out), str(made)])
-    function = Kernel(out).symbols.find("in_two_parts")
-    assert function is not None
+    out = by_clang(tmp_path, _SOURCE, "-O2")
     expected: tuple[list[str], dict[str, str]] = (["first=%x0:s64", "second=%x1:s64"], {})
-    assert arguments_at(out, function.vaddr) == expected
+    assert arguments_at(out, symbol_of(out, "in_two_parts").vaddr) == expected
 
 
 _FRAMES = """
@@ -300,17 +288,8 @@ int leaf(int first, int second)
 
 def test_stack_variables_from_clang(tmp_path: Path) -> None:
     """They count from X29 or SP, which have their values only when the function has made its frame."""
-    needs_tools("clang", *TOOLS)
-    source, made, out = (tmp_path / name for name in ("some.c", "some.o", "some"))
-    source.write_text(_FRAMES)
-    flags = ["--target=aarch64-linux-gnu", "-O1", "-g", "-gdwarf-5", "-ffreestanding", "-fno-omit-frame-pointer",
-             "-fno-inline"]  # fmt: skip
-    run_command(["clang", *flags, "-c", str(source), "-o", str(made)])
-    run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "framed", "-o", str(out), str(made)])
-    symbols = Kernel(out).symbols
-    framed, leaf = symbols.find("framed"), symbols.find("leaf")
-    assert framed is not None
-    assert leaf is not None
+    out = by_clang(tmp_path, _FRAMES, "-O1", "-fno-omit-frame-pointer", "-fno-inline")
+    framed, leaf, typed, ninth, tenth = (symbol_of(out, n) for n in ("framed", "leaf", "typed", "ninth", "tenth"))
     assert arguments_at(out, framed.vaddr, "box") == ([], {"box": NO_FRAME})
     assert arguments_at(out, framed.vaddr + 20, "box[1]") == (["box_1=+16(%sp):s64"], {})
     assert arguments_at(out, framed.vaddr + framed.size - 4, "box[1]") == ([], {"box[1]": LEFT})
@@ -318,10 +297,6 @@ def test_stack_variables_from_clang(tmp_path: Path) -> None:
     assert arguments_at(out, leaf.vaddr + 4, "four[1]") == (["four_1=+4(%sp):s32"], {})
     assert arguments_at(out, leaf.vaddr + leaf.size - 8, "four[1]") == (["four_1=+4(%sp):s32"], {})
     assert arguments_at(out, leaf.vaddr + leaf.size - 4, "four[1]") == ([], {"four[1]": LEFT})
-    typed, ninth, tenth = (symbols.find(name) for name in ("typed", "ninth", "tenth"))
-    assert typed is not None
-    assert ninth is not None
-    assert tenth is not None
     # Of an enumeration it gives the type of its values, of a static variable an index of its address.
     expected: tuple[list[str], dict[str, str]] = (["level=%x0:s32", "kind=%x1:u32", "counted=@any:s64"], {})
     assert arguments_at(out, typed.vaddr, "level", "kind", "counted", data=Everything()) == expected
@@ -331,12 +306,11 @@ def test_stack_variables_from_clang(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("version", [4, 5])
-def test_damaged_debug_information_is_one_error(tmp_path: Path, version: int) -> None:
-    out, damaged, refused = described(tmp_path, version), tmp_path / "damaged", 0
-    whole, image = out.read_bytes(), Kernel(out).image
-    sections = [s for s in image.sections if s.name.startswith(".debug") and not s.name.endswith(("str", "line"))]
-    chance = random.Random(version)  # noqa: S311 - it guards nothing
+def test_damaged_debug_information_is_one_error(out: Path, tmp_path: Path) -> None:
+    damaged, whole, refused = tmp_path / "damaged", out.read_bytes(), 0
+    sections = [section for section in ElfImage(out).sections if section.name.startswith(".debug")]
+    sections = [section for section in sections if not section.name.endswith(("str", "line"))]
+    chance = random.Random(1)  # noqa: S311 - it guards nothing
     for _ in range(200):
         content = bytearray(whole)
         for _ in range(chance.randint(1, 3)):
@@ -351,5 +325,4 @@ def test_damaged_debug_information_is_one_error(tmp_path: Path, version: int) ->
 
 
 def test_no_debug_information(tmp_path: Path) -> None:
-    needs_tools(*TOOLS)
     assert arguments_at(make(tmp_path), TEXT) is None

@@ -10,31 +10,23 @@ import pytest
 
 from prologue.dwarf.statements import Sources, declares
 from prologue.errors import InputError
-from prologue.kernel.kernel import Kernel
-from prologue.kernel.load import open_binary
-from prologue.kernel.module import Module
 from prologue.probe.language import parse_listed, parse_request
 from prologue.probe.listing import list_lines
-from prologue.probe.module_judge import judge_module
 from prologue.probe.places import find_places
-from prologue.probe.probe_target import ProbeTarget, kernel_target
+from prologue.probe.probe_target import ProbeTarget
 from tests.mini_kernel.build import run_command
-from tests.probe.made_kernel import TOOLS, make
+from tests.probe.made_kernel import TOOLS, module_target
 from tests.support.needs import needs_tools
 
 UNIT: Any = SimpleNamespace(directory="/build/linux-6.12", name="fs/read_write.c")
 
 
-def test_a_file_is_found_by_the_longest_end_of_its_path(tmp_path: Path) -> None:
-    (tmp_path / "fs").mkdir()
-    (tmp_path / "fs" / "read_write.c").write_text("right\n")
-    (tmp_path / "read_write.c").write_text("wrong\n")
-    assert Sources(tmp_path).lines(UNIT, "fs/read_write.c", []) == ["right"]
-
-
-def test_its_name_alone_is_not_enough(tmp_path: Path) -> None:
+def test_a_file_is_found_by_the_longest_end_of_its_path_and_not_by_its_name_alone(tmp_path: Path) -> None:
     (tmp_path / "read_write.c").write_text("wrong\n")
     assert Sources(tmp_path).lines(UNIT, "fs/read_write.c", []) == []
+    (tmp_path / "fs").mkdir()
+    (tmp_path / "fs" / "read_write.c").write_text("right\n")
+    assert Sources(tmp_path).lines(UNIT, "fs/read_write.c", []) == ["right"]
 
 
 def test_a_source_that_cannot_be_read_is_no_damage_of_the_vmlinux(tmp_path: Path) -> None:
@@ -108,9 +100,7 @@ def target(tmp_path: Path) -> ProbeTarget:
     (tmp_path / "some.c").write_text(_CODE)
     command = ["aarch64-linux-gnu-gcc", "-O2", "-g", "-ffreestanding", "-c", f"{tmp_path}/some.c"]
     run_command([*command, "-o", f"{tmp_path}/some.ko"])
-    kernel, module = kernel_target(Kernel(make(tmp_path))), open_binary(tmp_path / "some.ko")
-    assert isinstance(module, Module)
-    return ProbeTarget(judge_module(kernel.judge_at(0), module), "some", kernel)
+    return module_target(tmp_path / "some.ko")
 
 
 def test_the_source_of_another_build_is_refused(target: ProbeTarget, tmp_path: Path) -> None:
