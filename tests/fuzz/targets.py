@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,11 +11,13 @@ from typing import Final
 from prologue.cli.main import main
 from prologue.elf.compressed import compress
 from prologue.elf.identify import Compression
-from prologue.patching.journal import SUFFIX
+from prologue.kernel.kernel import Kernel
+from prologue.patching.journal import SUFFIX, journal_of, write_journal
+from prologue.plan.build import build_plan
+from prologue.plan.edits import Edits
 from prologue_bench.recorder.record import encode_record
 from prologue_bench.results.store import CAMPAIGN, RESULTS
 from tests.bench.recorder.test_reader import ten_of_each
-from tests.fuzz.contract2 import half_written, processed
 from tests.fuzz.edits import Edit, edit_bytes, edit_elf, edit_json, edit_lines
 from tests.fuzz.running import running_inputs
 from tests.mini_kernel.build import Spec
@@ -130,15 +132,46 @@ def make_targets(directory: Path) -> tuple[Target, ...]:
 
 def _of_contract_2(directory: Path) -> tuple[Target, ...]:
     """Version 2 of the marker: linked, processed, and half written with its journal beside it."""
-    half = half_written("relr", directory)
-    (directory / "h").write_bytes(half.kernel)
+    journal = _write_half(directory / "h")
     whole = ("patch x -o out --reverse", "verify x", "scan x", "patch x -o out --no-reread")
     half_done = "patch h -o out", "patch h -o out --reverse"
     return (
-        *(Target(file="x", healthy=processed(form), change=edit_elf, commands=whole) for form in ("rela", "relr")),
+        *(Target(file="x", healthy=_processed(form), change=edit_elf, commands=whole) for form in ("rela", "relr")),
         Target(file="x", healthy=built(Spec(marker=2, form="relr")).read_bytes(), change=edit_elf, commands=whole[1:]),
-        Target(file=f"h{SUFFIX}", healthy=half.journal, change=_bytes, commands=half_done),
+        Target(file=f"h{SUFFIX}", healthy=journal, change=_bytes, commands=half_done),
     )
+
+
+def _linked(form: str) -> Path:
+    return built(Spec(marker=2, form=form, zeros=True))  # type: ignore[arg-type]  # one of the literals
+
+
+def _with(content: bytes | bytearray, stages: Iterable[Edits]) -> bytes:
+    changed = bytearray(content)
+    for stage in stages:
+        for offset, new in zip(stage.offsets.tolist(), stage.new.tolist(), strict=True):
+            changed[offset : offset + stage.width] = new.to_bytes(stage.width, "little")
+    return bytes(changed)
+
+
+def _processed(form: str) -> bytes:
+    """Make what the build step makes."""
+    return _with(_linked(form).read_bytes(), build_plan(Kernel(_linked(form)), "native").stages)
+
+
+def _write_half(path: Path) -> bytes:
+    """Write what a killed run leaves, everything up to the relocations; return its journal."""
+    path.write_bytes(_linked("relr").read_bytes())
+    plan = build_plan(Kernel(path), "native")
+    assert plan.guard is not None
+    write_journal(path, plan)
+    journal = journal_of(path).read_bytes()
+    journal_of(path).unlink()
+    content = bytearray(path.read_bytes())
+    state = int(plan.stages[-1].offsets[0])
+    content[state : state + 8] = plan.guard.to_bytes(8, "little")
+    path.write_bytes(_with(content, plan.stages[:2]))
+    return journal
 
 
 def _named(name: str, commands: tuple[str, ...]) -> tuple[str, ...]:
