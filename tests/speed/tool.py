@@ -14,32 +14,26 @@ The capture of 7.2 that is audited is of a kernel without listeners; `--running`
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import statistics
-import subprocess
 import sys
 import sysconfig
 import tempfile
-import time
 import venv
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from tabulate import tabulate
 
 from prologue.kernel.kernel import Kernel
 from prologue_bench.host import programs
+from tests.speed.measured import judge, print_table, run
 from tests.support.debian.kernels import fetch_kernel
 
 VERIFY_PEAK, AGAINST_PEAK = 200, 200  # MB; two vmlinux have 700
 PROBE_PLACES, PROBE_SECONDS, PROBE_PEAK = 200, 5.0, 500  # MB
-RULE_ROUNDS = 5
 OVERLAY_PEAK = 400  # MB, of an audit, too
-# An installed program has its bytecode; without this a developer's setting would time the compiler.
-_ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 @dataclass(slots=True)
@@ -58,15 +52,10 @@ class Tool:
         return statistics.median(self.seconds)
 
     def run(self) -> None:
-        """Run once; output goes nowhere."""
-        begin = time.perf_counter()
-        process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL, env=_ENVIRONMENT)
-        _, status, usage = os.wait4(process.pid, 0)
-        self.seconds.append(time.perf_counter() - begin)
-        self.peak = max(self.peak, usage.ru_maxrss * 1024 / 1e6)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if self.status is not None and process.returncode != self.status:
-            raise SystemExit(f"{' '.join(self.command)} ended with {process.returncode}")
+        """Run once."""
+        used = run(self.command, self.status)
+        self.seconds.append(used.wall)
+        self.peak = max(self.peak, used.peak)
 
 
 def main() -> int:
@@ -83,25 +72,16 @@ def main() -> int:
         others = [] if newest is None else _of_newest([python, "-m", "prologue"], newest, Path(directory))
         others += [] if args.running is None else _of_running([python, "-m", "prologue"], *args.running)
         tools = _measure(python, vmlinux, others, Path(directory), args.runs)
-        sizes = by_size(python, args.runs) if args.vmlinux is None else ""
+        sizes = by_size(python, args.runs) if args.vmlinux is None else []
     rows = [(t.name, f"{t.median:.3f} s", f"{min(t.seconds):.3f} s", f"{t.peak:.0f} MB") for t in tools.values()]
     print(f"{vmlinux.name}, {vmlinux.stat().st_size / 1e6:.0f} MB, medians of {args.runs} runs, warm cache")
-    print(tabulate(rows, ("command", "median", "fastest", "peak"), tablefmt="plain", disable_numparse=True))
-    bounds = _bounds(tools)
+    print_table(rows, ("command", "median", "fastest", "peak"))
     print()
-    print(
-        tabulate(
-            [(what, f"{value:.2f}", f"at most {bound:g}", "holds" if value <= bound else "DOES NOT HOLD")
-             for what, value, bound in bounds],
-            ("what", "measured", "bound", ""), tablefmt="plain", disable_numparse=True,
-        )
-    )  # fmt: skip
+    status = judge([(what, value, "<=", bound) for what, value, bound in _bounds(tools)])
     if sizes:
         print()
-        print(sizes)
-    print()
-    print(by_rule(vmlinux))
-    return 0 if all(value <= bound for _, value, bound in bounds) else 1
+        print_table(sizes, ("verify", "file, MB", "text, MB", "sites", "median, s", "peak, MB"))
+    return status
 
 
 def _as_installed(directory: Path) -> str:
@@ -273,69 +253,28 @@ def _bounds(tools: dict[str, Tool]) -> list[tuple[str, float, float]]:
     return result + peaks
 
 
-def by_rule(vmlinux: Path) -> str:
-    """Milliseconds of each rule on a kernel that has been read; the first rule pays for what all of them share."""
-    from prologue.kernel.kernel import Kernel
-    from prologue.rules.base import Subject
-    from prologue.rules.engine import run_rules
-    from prologue.rules.registry import RULES
-
-    seconds: dict[str, list[float]] = {"reading": []}
-    for _ in range(RULE_ROUNDS):
-        begin = time.perf_counter()
-        kernel = Kernel(vmlinux)
-        _ = kernel.sites, kernel.symbols.function_starts, kernel.pointers, kernel.state
-        seconds["reading"].append(time.perf_counter() - begin)
-        for rule in RULES:
-            if "V" in rule.inputs:
-                begin = time.perf_counter()
-                run_rules(Subject(kernel), (rule,))
-                seconds.setdefault(f"{rule.code} {rule.slug}", []).append(time.perf_counter() - begin)
-    rows = sorted(((statistics.median(times), name) for name, times in seconds.items()), reverse=True)
-    return tabulate(
-        [(name, f"{1000 * median:.1f}") for median, name in rows if median >= 0.0005],
-        ("verify, by rule", "ms"), tablefmt="plain", disable_numparse=True,
-    )  # fmt: skip
-
-
-def by_size(python: str, runs: int) -> str:
+def by_size(python: str, runs: int) -> list[tuple[str, ...]]:
     """Time and memory of verifying kernels of three sizes: linear in the text."""
-    from prologue.kernel.kernel import Kernel
     from tests.support.debian.kbuild import Recipe, build_kernel
 
     # All runs come first: a child's peak begins with the memory of its parent, which grows when it reads kernels.
-    verified: list[tuple[Tool, Path]] = []
-    small = build_kernel(Recipe(suite="trixie", source="linux-source-6.12")).vmlinux
-    for name, vmlinux in (
-        ("6.12 minimal", small), ("Debian 6.1 cloud", fetch_kernel("bookworm").vmlinux),
-        ("Debian 6.12 cloud", fetch_kernel("trixie").vmlinux),
-    ):  # fmt: skip
-        verify = Tool(name, [python, "-m", "prologue", "verify", str(vmlinux)])
+    files = {
+        "6.12 minimal": build_kernel(Recipe(suite="trixie", source="linux-source-6.12")).vmlinux,
+        "Debian 6.1 cloud": fetch_kernel("bookworm").vmlinux,
+        "Debian 6.12 cloud": fetch_kernel("trixie").vmlinux,
+    }
+    tools = [Tool(name, [python, "-m", "prologue", "verify", str(path)]) for name, path in files.items()]
+    for verify in tools:
         for _ in range(runs + 1):
             verify.run()
-        verified.append((verify, vmlinux))
-    rows = []
-    for verify, vmlinux in verified:
-        kernel = Kernel(vmlinux)
+    rows: list[tuple[str, ...]] = []
+    for verify, kernel in zip(tools, map(Kernel, files.values()), strict=True):
         text = sum(section.size for section in kernel.image.text_sections) / 1e6
         sites = len(kernel.sites) if kernel.sites is not None else 0
         median = statistics.median(verify.seconds[1:])
-        rows.append(
-            (
-                verify.name,
-                f"{kernel.image.size / 1e6:.0f}",
-                f"{text:.1f}",
-                f"{sites:,}",
-                f"{median:.2f}",
-                f"{verify.peak:.0f}",
-            )
-        )
-    return tabulate(
-        rows,
-        ("verify", "file, MB", "text, MB", "sites", "median, s", "peak, MB"),
-        tablefmt="plain",
-        disable_numparse=True,
-    )
+        sizes = f"{kernel.image.size / 1e6:.0f}", f"{text:.1f}", f"{sites:,}"
+        rows.append((verify.name, *sizes, f"{median:.2f}", f"{verify.peak:.0f}"))
+    return rows
 
 
 if __name__ == "__main__":

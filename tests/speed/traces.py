@@ -15,7 +15,6 @@ processes of a command) is given, too: wall time says nothing on a machine that 
 from __future__ import annotations
 
 import argparse
-import os
 import resource
 import subprocess
 import sys
@@ -26,7 +25,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from tabulate import tabulate
 
 from prologue.arrays import U64
 from prologue.insn.rows import flows
@@ -41,6 +39,7 @@ from prologue.trace.ranges import GAP, Tally
 from prologue.trace.readers.decoding import open_perf_trace
 from prologue.trace.readers.recording import RECORD, RecordingHeader
 from prologue_bench.host import programs
+from tests.speed.measured import Used, judge, run
 from tests.support.debian.kernels import fetch_kernel
 
 _STAND_IN = """
@@ -62,14 +61,6 @@ for line in open(branches):
     space["process_event"](event | dict(dso_map_start=0, dso_map_end=(1 << 64) - 1, symbol="sym", symoff=0))
 space["trace_end"]()
 """
-
-
-class Used(NamedTuple):
-    """Wall time and CPU time in seconds, peak memory in MB."""
-
-    wall: float
-    cpu: float
-    peak: float
 
 
 class Code(NamedTuple):
@@ -120,13 +111,9 @@ def main() -> int:
     known = 3 * args.branches / (third.cpu - second.cpu)  # both have all ranges to disassemble
     once, again = checked.values()
     judged = args.branches / (again.cpu - once.cpu)
+    distinct = f"{len(code.first):,} distinct ranges (scaled from {args.sample})"
     bounds = [
-        (
-            f"script / disasm, {len(code.first):,} distinct ranges (scaled from {args.sample})",
-            script / first.wall,
-            ">=",
-            50.0,
-        ),
+        (f"script / disasm, {distinct}", script / first.wall, ">=", 50.0),
         ("disasm: branches for each second of CPU, ranges known", known, ">=", 1e6),
         ("check: branches for each second of CPU, ranges known", judged, ">=", 1e6),
         ("disasm: peak memory, 4 times the branches / once", third.peak / second.peak, "<=", 1.1),
@@ -134,7 +121,7 @@ def main() -> int:
     ]
     print(f"{vmlinux}: script {1000 * theirs:.0f} ms for each new range; disasm of {len(code.first):,} ranges "
           f"{first.wall:.1f} s ({first.cpu:.1f} s of CPU, {first.peak:.0f} MB)")  # fmt: skip
-    return _judge(bounds)
+    return judge(bounds)
 
 
 def of_recording(vmlinux: Path, path: Path) -> int:
@@ -147,7 +134,7 @@ def of_recording(vmlinux: Path, path: Path) -> int:
     for name, each in used.items():
         print(f"{name}: {each.wall:.1f} s, {each.cpu:.1f} s of CPU, {each.peak:.0f} MB")
     ours_, perf = used["disasm"], used["perf script"]
-    return _judge(
+    return judge(
         [
             ("perf script / disasm, seconds", perf.wall / ours_.wall, ">=", 1.0),
             ("perf script / disasm, CPU", perf.cpu / ours_.cpu, ">=", 1.0),
@@ -169,7 +156,7 @@ def of_perf_data(vmlinux: Path, code: Code, branches: int, script: float, direct
     for name, commands in (("disasm", disasm), ("check", check), ("perf script", perf)):
         for count, branches_, used in zip(ranges, counts, commands, strict=False):
             print(f"{name}, {count:,} ranges ({branches_:,} branches): {used.cpu:.1f} s of CPU, {used.wall:.1f} s")
-    return _judge(
+    return judge(
         [
             ("ranges decoded, for each second of CPU", decoded, ">=", 1e6),
             ("check: ranges for each second of CPU, ranges known",
@@ -221,18 +208,6 @@ def write_trace(vmlinux: Path, code: Code, count: int, path: Path) -> int:
     ends = np.append(0, np.cumsum(find_waypoints(piece.words) != 0))
     first, last = (((places - np.uint64(piece.addr)) >> np.uint64(2)).astype(np.int64) for places in (starts, lasts))
     return int((ends[last + 1] - ends[first]).sum())
-
-
-def _judge(bounds: list[tuple[str, float, str, float]]) -> int:
-    """Print what holds; return 1 if one does not."""
-    rows = [(what, f"{value:,.2f}", f"{sign} {bound:,g}", "holds" if _holds(value, sign, bound) else "DOES NOT HOLD")
-            for what, value, sign, bound in bounds]  # fmt: skip
-    print(tabulate(rows, ("what", "measured", "bound", ""), tablefmt="plain", disable_numparse=True))
-    return 0 if all(_holds(value, sign, bound) for _, value, sign, bound in bounds) else 1
-
-
-def _holds(value: float, sign: str, bound: float) -> bool:
-    return value >= bound if sign == ">=" else value <= bound
 
 
 def straight_code(vmlinux: Path, count: int) -> Code:
@@ -291,17 +266,6 @@ def ours(action: str, vmlinux: Path, code: Code, count: int, directory: Path) ->
         with path.open("w") as stream:
             stream.writelines(_perf_line(k, ip, addr) for k, (ip, addr) in enumerate(code.branches(count)))
     return run([sys.executable, "-m", "prologue", "trace", action, str(path), "--vmlinux", str(vmlinux)])
-
-
-def run(command: list[str]) -> Used:
-    """Run a command; its output goes nowhere."""
-    begin = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
-    return Used(time.perf_counter() - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6)
 
 
 if __name__ == "__main__":
