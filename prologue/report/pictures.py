@@ -55,10 +55,8 @@ OWN: Final = PictureLook()
 """A picture as it is if a reader chooses nothing."""
 
 
-def require_plottable(path: Path, *, by_hand: tuple[str, ...] = ()) -> None:
+def require_plottable(path: Path) -> None:
     """Refuse a name that no picture can have, and a machine that has no matplotlib, before the work.
-
-    ``by_hand`` are suffixes of pictures that need no matplotlib.
 
     Raises:
         UsageError: another suffix.
@@ -67,8 +65,6 @@ def require_plottable(path: Path, *, by_hand: tuple[str, ...] = ()) -> None:
     """
     if path.suffix.lower() not in _UNDATED:
         raise UsageError(f"{path}: a picture ends in {', '.join(_UNDATED)}")
-    if path.suffix.lower() in by_hand:
-        return
     try:
         import matplotlib  # noqa: F401 - whether it is there
     except ImportError as error:

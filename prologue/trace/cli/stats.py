@@ -121,9 +121,8 @@ def _require_outputs(args: Namespace) -> None:
     require_no_input(args.save_stacks, args)
     require_distinct(args.save_stacks, args.output)
     if args.plot is not None:
-        from prologue.report.pictures import require_plottable
-
-        require_plottable(args.plot, by_hand=(".svg",))
+        if args.plot.suffix.lower() != ".svg":
+            raise UsageError(f"{args.plot}: a flame graph is an .svg")
         require_no_input(args.plot, args)
         require_distinct(args.save_stacks, args.plot)
         require_distinct(args.output, args.plot)

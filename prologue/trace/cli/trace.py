@@ -79,8 +79,7 @@ def _stats(command: Subcommand) -> None:
     command.add_argument("--save-stacks", type=Path, metavar="FILE",
                          help="write instructions by call stack, as flame graph tools read them")  # fmt: skip
     command.add_argument("--plot", type=Path, metavar="FILE",
-                         help="also draw them as a flame graph: .svg to zoom and search in a browser, .png or .pdf "
-                              "(these two need matplotlib)")  # fmt: skip
+                         help="also draw them as a flame graph, an .svg to zoom and search in a browser")  # fmt: skip
     add_report(command, "trace-stats", "html")
     add_look(command)
 

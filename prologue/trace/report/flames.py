@@ -1,6 +1,6 @@
 """A flame graph of folded stacks: a bar for each function under each caller, as wide as its share of instructions.
 
-As SVG it has titles, zoom and search in itself (``flames.js``), and asks no network; other pictures are matplotlib's.
+It is an SVG with titles, zoom and search in itself (``flames.js``), and asks no network.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ from zlib import crc32
 
 from prologue.outputs import write_text
 from prologue.report.html.page import FlameBar
-from prologue.report.pictures import DARK_GROUND, DARK_INK, PictureLook, drawing, save_picture
+from prologue.report.pictures import DARK_GROUND, DARK_INK, PictureLook
 from prologue.report.printable import printable
 from prologue.words import counted
 
-_WIDTH, _ROW, _HEAD = 13.0, 0.19, 1.0  # inches
 _SMALLEST: Final = 0.0001  # share of all instructions below which a bar is not drawn
-_LETTERS: Final = 190  # characters of the font that fit into the usual width
 _COLOURS: Final = ("#d9c48f", "#e0b576", "#e2a25f", "#d98c52", "#cf7a4d", "#e6cf9d")
 _FEWEST: Final = 6  # letters of a name that is shown, its two dots included
 
@@ -59,10 +57,7 @@ def plot_flames(lines: Iterable[str], title: str, path: Path, look: PictureLook)
     """
     bars, total = place_bars(lines)
     title = printable(title if look.title is None else look.title)
-    if path.suffix.lower() == ".svg":
-        write_text(path, flame_svg(bars, total, title, look))
-    else:
-        _plot(bars, max(total, 1), title, path, look)
+    write_text(path, flame_svg(bars, total, title, look))
 
 
 def flame_svg(bars: Iterable[FlameBar], total: int, title: str, look: PictureLook) -> str:
@@ -112,35 +107,6 @@ def _shortened(name: str, room: int) -> str:
 
 def _colour(name: str) -> str:
     return _COLOURS[crc32(name.encode()) % len(_COLOURS)]
-
-
-def _plot(bars: list[FlameBar], total: int, title: str, path: Path, look: PictureLook) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.collections import PatchCollection
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Rectangle
-
-    depth = max((bar.depth for bar in bars), default=0) + 1
-    with drawing(look):
-        figure = Figure(figsize=look.inches(_WIDTH, _HEAD + _ROW * depth), layout="constrained")
-        FigureCanvasAgg(figure)
-        axis = figure.subplots()
-        boxes = [Rectangle((bar.left / total, bar.depth), bar.instructions / total, 1) for bar in bars]
-        colours = [_colour(bar.name) for bar in bars]
-        axis.add_collection(
-            PatchCollection(boxes, facecolors=colours, edgecolors=figure.get_facecolor(), linewidths=0.4)
-        )
-        letters = _LETTERS * figure.get_figwidth() / _WIDTH
-        for bar in bars:
-            name = _shortened(bar.name, int(bar.instructions / total * letters))
-            if name:
-                left = bar.left / total + 0.001
-                axis.text(left, bar.depth + 0.5, name, fontsize=6, va="center", clip_on=True, color="black")
-        axis.set_xlim(0, 1)
-        axis.set_ylim(0, depth)
-        axis.axis("off")
-        axis.set_title(title, fontsize=9, loc="left")
-        save_picture(figure, path)
 
 
 def place_bars(lines: Iterable[str]) -> tuple[list[FlameBar], int]:

@@ -13,7 +13,6 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.trace.readers.recording import RecordingHeader
-from tests.support.needs import needs_module
 from tests.support.tool import Tool
 from tests.trace.made import KERNEL, perf_text, recording
 
@@ -41,7 +40,6 @@ def test_no_input_is_replaced(
     _write_all()
     output = name
     if option == "--plot":  # its name says which picture it is: another name of the same file
-        needs_module("matplotlib")
         output = "out.svg"
         Path(output).symlink_to(name)
     before = Path(name).read_bytes()
@@ -93,7 +91,6 @@ def test_other_files_of_the_same_directories_are_outputs(tmp_path: Path, monkeyp
 def test_two_outputs_are_two_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool, other: str, there: bool
 ) -> None:
-    needs_module("matplotlib")
     monkeypatch.chdir(tmp_path)
     _write_all()
     Path("link").symlink_to(".")
@@ -118,8 +115,6 @@ def test_two_outputs_are_two_files(
     ],
 )
 def test_links_that_lead_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool, args: list[str]) -> None:
-    if "--plot" in args:
-        needs_module("matplotlib")
     monkeypatch.chdir(tmp_path)
     _write_all()
     for name in ("loop", "loop.svg"):
