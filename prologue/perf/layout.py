@@ -42,8 +42,6 @@ class RecordKind(IntEnum):
     MMAP2 = 10
     AUX = 11
     ITRACE_START = 12
-    SWITCH = 14
-    SWITCH_CPU_WIDE = 15
     TEXT_POKE = 20
     AUX_OUTPUT_HW_ID = 21
     ATTRIBUTE = 64
@@ -98,7 +96,6 @@ SOFTWARE, DUMMY = 1, 9  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY
 # Bits of a record's misc.
 CPU_MODE: Final = 7
 HOST_KERNEL, HOST_USER = 1, 2
-SWITCH_OUT: Final = 1 << 13
 COMM_EXEC: Final = 1 << 13  # of COMM: the name of a program that was executed
 FORK_EXEC: Final = 1 << 13  # of FORK: perf made it of a task that was there: what the parent has says nothing of it
 MMAP_DATA: Final = 1 << 13  # of MMAP: not executable

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from array import array
 from bisect import bisect_right, insort_left
 from collections import Counter
 from collections.abc import Callable
@@ -34,7 +33,6 @@ from prologue.perf.layout import (
     MMAP_DATA,
     PROT_EXEC,
     RECORD,
-    SWITCH_OUT,
     AuxFlag,
     OtherDataError,
     RecordKind,
@@ -58,7 +56,6 @@ class AuxFragment:
     at: int
     size: int
     cpu: int
-    tid: int  # of a buffer that is of one thread; -1: of a CPU
     time: int  # ns, when it ended
     raw: bool  # one unframed source, of ``cpu``
 
@@ -108,10 +105,6 @@ class TaskNames:
             return ""
         return names[max(row, 0)][1]
 
-    def changes(self, tid: int) -> list[int]:
-        """Return the times from which the thread has another name, ascending."""
-        return [time for time, _ in self._names.get(tid, [])]
-
     def pid(self, tid: int) -> int:
         """Return the process; -1 if not known."""
         return 0 if tid == 0 else self._pids.get(tid, -1)
@@ -141,21 +134,6 @@ def _when(entry: tuple[Any, ...]) -> int:
 
 
 @dataclass(slots=True, kw_only=True)
-class Switches:
-    """Switches of CPUs to threads: times in ns, CPUs, threads; columns in the order of the file."""
-
-    times: array[int] = field(default_factory=lambda: array("Q"))
-    cpus: array[int] = field(default_factory=lambda: array("i"))
-    tids: array[int] = field(default_factory=lambda: array("i"))
-
-    def add(self, sample: SampleId, tid: int) -> None:
-        """Record a switch to a thread."""
-        self.times.append(sample.time)
-        self.cpus.append(sample.cpu)
-        self.tids.append(tid)
-
-
-@dataclass(slots=True, kw_only=True)
 class TraceSession:
     """All that a reader of the trace needs. ``fragments`` are in the order of time.
 
@@ -170,7 +148,6 @@ class TraceSession:
     conversion: TimeConversion | None = None
     tasks: TaskNames = field(default_factory=TaskNames)
     spaces: AddressSpaces = field(default_factory=AddressSpaces)
-    switches: Switches = field(default_factory=Switches)
     kernel_symbols: dict[str, int] = field(default_factory=dict)
     pokes: int = 0
     unnamed_bytes: int = 0  # of trace in the file, that no AUX record names
@@ -209,9 +186,6 @@ class _Reader:
             RecordKind.MMAP2: self._map2,
             RecordKind.COMM: self._comm,
             RecordKind.FORK: self._fork,
-            RecordKind.SWITCH: self._switch,
-            RecordKind.SWITCH_CPU_WIDE: self._switch,
-            RecordKind.ITRACE_START: self._start,
             RecordKind.LOST: self._lost,
             RecordKind.TEXT_POKE: self._poke,
         }
@@ -259,7 +233,7 @@ class _Reader:
                 continue
             at = buffers[row].at + offset - buffers[row].offset
             raw = bool(record.flags & AuxFlag.RAW)
-            return AuxFragment(at=at, size=size, cpu=sample.cpu, tid=tid, time=sample.time, raw=raw)
+            return AuxFragment(at=at, size=size, cpu=sample.cpu, time=sample.time, raw=raw)
         return None
 
     # records
@@ -328,16 +302,6 @@ class _Reader:
         self._session.tasks.forked(pid, tid, parent, time)
         if pid != parent_pid:
             self._session.spaces.forked(pid, parent_pid, time)
-
-    def _switch(self, record: PerfRecord) -> None:
-        if record.misc & SWITCH_OUT:
-            return
-        sample = self._file.samples.of(record.body)
-        self._session.switches.add(sample, sample.tid)
-
-    def _start(self, record: PerfRecord) -> None:
-        _, tid = struct.unpack_from("<ii", record.body)
-        self._session.switches.add(self._file.samples.of(record.body), tid)
 
     def _lost(self, record: PerfRecord) -> None:
         self._session.counts["records that perf lost"] += struct.unpack_from("<QQ", record.body)[1]

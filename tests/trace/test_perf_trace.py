@@ -262,19 +262,6 @@ def test_another_kernel_is_refused(tmp_path: Path, tool: Tool) -> None:
         assert ("was recorded of another kernel" in err) == (code == 2)
 
 
-def test_switches_name_tasks_without_context_ids(run: Run) -> None:
-    """SWITCH records of CPU 0 at 100 and 5000 ns; the trace is of 2500."""
-    conversion = record(79, 0, struct.pack("<QQQ", 1, 4, 500))
-    switches = [record(14, 0, sample(77, 100, 0)), record(14, 1 << 13, sample(77, 200, 0)),
-                record(15, 0, struct.pack("<ii", 77, 77) + sample(78, 5000, 0))]  # fmt: skip
-    data = stream(3)
-    at = data.index(b"\x85") + 10
-    made = trace(3, configr=1 << 11, extra=[conversion, *switches], raw=True, timed=1, comms={77: "cat"})
-    made.streams = {0: data[:at] + b"\x02" + bytes([1000 & 0x7F | 0x80, 1000 >> 7]) + data[at:]}
-    out, err, _ = run("disasm", made, "--format", "jsonl")
-    assert {json.loads(line).get("comm") for line in out.splitlines()[1:]} == {"cat"}, err
-
-
 @pytest.mark.parametrize("name", ["data", "kcore_dir/kcore"])
 def test_an_output_does_not_replace_the_trace(name: str, tmp_path: Path, tool: Tool) -> None:
     path, vmlinux = with_kcore(tmp_path, trace(5)), linked(tmp_path / "vmlinux")

@@ -34,7 +34,7 @@ from prologue.trace.coresight.process import (
     decode,
 )
 from prologue.trace.coresight.snapshot import SnapshotBuffer, read_snapshot
-from prologue.trace.ranges import NO_CPU, Batch, BatchNames, Tally, TracedTask, TraceRanges
+from prologue.trace.ranges import NO_CPU, Batch, BatchNames, Tally, TracedTask
 from prologue.trace.readers.coverage import PartCoverage
 from prologue.trace.readers.decoder_reports import ElementNaming, plain_task, same_number
 from prologue.trace.readers.elements import ElementReader
@@ -79,7 +79,6 @@ class DecodedTrace:
     poked: Path | None = None
     changes: TextChanges | None = None
     progress: Callable[[int, int], None] | None = None
-    name_tasks: Callable[[TraceRanges, BatchNames], None] | None = None
     _memory: tuple[CodeMemory, ...] | None = None
 
     @property
@@ -152,8 +151,6 @@ class DecodedTrace:
                 done += part.size
             elif isinstance(message, Elements):
                 ranges = reader.ranges(message)
-                if self.name_tasks is not None:
-                    self.name_tasks(ranges, names)
                 if len(ranges):
                     yield Batch(ranges, names.tasks, names.dsos)
             elif isinstance(message, DecoderText):
@@ -241,7 +238,6 @@ def open_perf_trace(path: Path, account: Tally) -> DecodedTrace:
         build_id=session.build_id,
         poked=None if changes is None else path,
         changes=changes,
-        name_tasks=None if has_tasks else _by_switches(session),
     )
 
 
@@ -288,34 +284,6 @@ def _naming(
         return_stack=any(unit.has_return_stack for unit in source.units),
         names_idle=True,  # kernels with a driver for ETMv4 write all processes (CORESIGHT_SOURCE_ETM4X, 5.10-7.3)
     )
-
-
-def _by_switches(session: TraceSession) -> Callable[[TraceRanges, BatchNames], None] | None:
-    """Return a function that names the task of each range by the last switch of its CPU; None without switches."""
-    if not session.switches.times:
-        return None
-    times, cpus, tids = (
-        np.array(column) for column in (session.switches.times, session.switches.cpus, session.switches.tids)
-    )
-    order = np.argsort(times, kind="stable")
-    by_cpu = {cpu: order[cpus[order] == cpu] for cpu in np.unique(cpus).tolist()}
-
-    def name(ranges: TraceRanges, names: BatchNames) -> None:
-        for cpu, rows in by_cpu.items():
-            timed = np.flatnonzero((ranges["cpu"] == cpu) & (ranges["time"] != 0))
-            at = np.searchsorted(times[rows], ranges["time"][timed], side="right") - 1
-            for row in np.unique(at[at >= 0]).tolist():
-                tid, own = int(tids[rows[row]]), timed[at == row]
-                epochs = np.searchsorted(
-                    np.array(session.tasks.changes(tid), np.uint64), ranges["time"][own], side="right"
-                )
-                for epoch in np.unique(epochs).tolist():
-                    same = own[epochs == epoch]
-                    when = int(ranges["time"][same[0]])
-                    task = TracedTask(session.tasks.name(tid, when), session.tasks.pid(tid), tid)
-                    ranges["task"][same] = names.task(task)
-
-    return name
 
 
 def _no_time(_ticks: int) -> int:
