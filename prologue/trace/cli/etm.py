@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from prologue.cli.arguments import add_json
 from prologue.errors import InputError, OutputError, UsageError
-from prologue.outputs import is_null
 from prologue.words import counted
 
 if TYPE_CHECKING:
@@ -57,17 +55,6 @@ def run(args: argparse.Namespace) -> int:
         0.
 
     """
-    named = args.output
-    if not is_null(named):
-        return _write(args, named)
-    with tempfile.TemporaryDirectory(prefix="prologue-etm-") as scratch:
-        args.output = Path(scratch) / "null"
-        return _write(args, named)
-
-
-def _write(args: argparse.Namespace, named: Path) -> int:
-    """Write it at ``args.output``, and print it as ``named``."""
-    from prologue.trace.cli.progress import steps_on_terminal
     from prologue.trace.etm.snapshot import write_snapshot
     from prologue.trace.etm.stream import linked_text
     from prologue.trace.readers.recording import invalid_records, load_recording
@@ -83,22 +70,21 @@ def _write(args: argparse.Namespace, named: Path) -> int:
         raise InputError(f"damaged: {count:,} of its records make no sense", path=args.recording)
     levels = tuple(sorted(set(args.level or _LEVELS)))
     _require_levels(levels, records, args.recording)
-    advance = steps_on_terminal("writing", "records", len(records))
     if args.perf:
         from prologue.trace.cli.etm_perf import write_perf
 
-        streams = write_perf(args, header, records, levels, advance)
+        streams = write_perf(args, header, records, levels)
     else:
         text = linked_text(args.vmlinux, header)
         other = None if args.decoder_vmlinux is None else linked_text(args.decoder_vmlinux, header)
-        streams = write_snapshot(records, text, args.output, levels=levels, memory=other, advance=advance)
+        streams = write_snapshot(records, text, args.output, levels=levels, memory=other)
     if args.json:
         cpus = [_data(cpu, stream, is_perf=args.perf) for cpu, stream in streams.items()]
-        data = {"schema": SCHEMA, "output": str(named), "cpus": cpus}
+        data = {"schema": SCHEMA, "output": str(args.output), "cpus": cpus}
         print(json.dumps(data, indent=2))
     elif not args.quiet:
         for cpu, stream in streams.items():
-            print(_line(args, named, cpu, stream))
+            print(_line(args, cpu, stream))
     return 0
 
 
@@ -138,10 +124,10 @@ def _data(cpu: int, stream: EtmStream, *, is_perf: bool) -> dict[str, Any]:
     }
 
 
-def _line(args: argparse.Namespace, named: Path, cpu: int, stream: EtmStream) -> str:
+def _line(args: argparse.Namespace, cpu: int, stream: EtmStream) -> str:
     instructions, size = counted(sum(stream.counts), "instruction"), counted(len(stream.data), "byte")
     source = f"CPU {cpu}" if args.perf else f"buffer{cpu}"
-    line = f"{named}: {source}: {instructions} in {size}"
+    line = f"{args.output}: {source}: {instructions} in {size}"
     if stream.filtered:
         line += f"; {stream.filtered:,} of other levels or guests left out"
     if stream.unknown:

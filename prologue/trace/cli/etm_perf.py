@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,7 +45,6 @@ def write_perf(
     header: RecordingHeader,
     records: TraceRecords,
     levels: tuple[int, ...],
-    advance: Callable[[int], None],
 ) -> dict[int, EtmStream]:
     """Write the file, or with ``--memory`` the directory.
 
@@ -65,7 +64,7 @@ def write_perf(
     if args.memory is None:
         text, image = linked_text(args.vmlinux, header), ElfImage(args.vmlinux)
         kernel = TracedKernel(text=text, place=_place(image, Symbols(image), slide), build_id=gnu_build_id(image))
-        return write_perf_trace(args.output, header, records, kernel, levels=levels, advance=advance)
+        return write_perf_trace(args.output, header, records, kernel, levels=levels)
     files = None if args.modules is None else module_files(args.modules)
     system = RunningSystem(args.vmlinux, open_memory(args.memory), files)
     require_recorded(system.image, header)
@@ -86,7 +85,7 @@ def write_perf(
     with new_directory(args.output):
         (args.output / "kcore_dir").mkdir()
         kcore.write(args.output / "kcore_dir")
-        return write_perf_trace(args.output / "data", header, records, kernel, levels=levels, advance=advance)
+        return write_perf_trace(args.output / "data", header, records, kernel, levels=levels)
 
 
 def _place(image: ElfImage, symbols: Symbols, slide: int) -> KernelMap:

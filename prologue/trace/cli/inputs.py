@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from argparse import Namespace
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -19,8 +21,8 @@ from prologue.errors import UsageError
 from prologue.examples import PREFIX
 from prologue.live.system.programs import Program
 from prologue.outputs import require_other
+from prologue.report.terminal import is_quiet
 from prologue.trace.cli.notes import left_out_lines, unmatched, warnings
-from prologue.trace.cli.progress import progress_on_terminal
 from prologue.trace.path import kernel_images
 from prologue.trace.path.assign import Kernels
 from prologue.trace.path.check import ImageCheck
@@ -37,6 +39,7 @@ from prologue.trace.views.summary import TraceSummary
 _SKEW: Final = 10_000_000  # ns
 _HIGHEST_GUEST: Final = (1 << 31) - 1
 _LATEST: Final = Decimal((1 << 64) - 1) / 10**9  # s
+_EVERY: Final = 0.5  # seconds between two states of a progress that are shown
 _STDIN: Final = Path("/dev/stdin")  # leads to the file that a shell redirected from
 
 
@@ -161,6 +164,29 @@ def _require_no_file_options(args: Namespace) -> None:
         given.append("--format srcline")
     if given:
         raise UsageError(f"{given[0]} needs --vmlinux: memory and kallsyms do not say it")
+
+
+def progress_on_terminal() -> Callable[[int, int], None] | None:
+    """Return what shows bytes decoded and the time left; None with ``--quiet``, or if standard output is a terminal.
+
+    None, too, if standard error is not one.
+    """
+    if sys.stdout.isatty() or is_quiet() or not sys.stderr.isatty():
+        return None
+    begun = shown = time.monotonic()
+
+    def show(done: int, total: int) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if now - shown < _EVERY and done < total:
+            return
+        shown = now
+        left = (now - begun) * (total - done) / done if done else 0
+        text = f"decoding: {done / max(total, 1):.0%} of {total:,} bytes, {left:.0f} s left" if done < total else ""
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+    return show
 
 
 def open_history(args: Namespace, trace: Trace, kernels: Kernels) -> TextHistory | None:

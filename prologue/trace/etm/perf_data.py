@@ -6,7 +6,7 @@ Form: tools/perf/Documentation/perf.data-file-format.txt, tools/perf/util/cs-etm
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -78,14 +78,13 @@ class TracedKernel:
     build_id: str = ""
 
 
-def write_perf_trace(  # noqa: PLR0913 - the last one is optional, and named
+def write_perf_trace(
     out: Path,
     header: RecordingHeader,
     records: TraceRecords,
     kernel: TracedKernel,
     *,
     levels: tuple[int, ...],
-    advance: Callable[[int], None] | None = None,
 ) -> dict[int, EtmStream]:
     """Write the file.
 
@@ -95,7 +94,6 @@ def write_perf_trace(  # noqa: PLR0913 - the last one is optional, and named
         records: of the recording, with notes; at least one.
         kernel: the kernel that ran.
         levels: exception levels that are traced.
-        advance: is called with the number of records that were encoded since its last call.
 
     Returns:
         The stream of each CPU.
@@ -112,7 +110,7 @@ def write_perf_trace(  # noqa: PLR0913 - the last one is optional, and named
     known = records if processes.earlier is None else hide(records, processes.earlier)
     for unit in units:
         of_cpu = records["cpu"] == unit.cpu
-        streams[unit.cpu] = encode(known[of_cpu], kernel.text, levels, unit, processes=processes.texts, advance=advance)
+        streams[unit.cpu] = encode(known[of_cpu], kernel.text, levels, unit, processes=processes.texts)
         buffer = AuxData(unit.cpu, pack_frames(streams[unit.cpu].data, unit.trace_id))
         buffers.append(buffer)
         own += _buffer_records(buffer, records[of_cpu])

@@ -5,7 +5,7 @@ Form: OpenCSD, HOWTO "ARM CoreSight Snapshot File Format", versions 1.0 to 1.2; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +17,13 @@ from prologue.trace.etm.unit import bare_unit
 from prologue.trace.readers.recording import TraceRecords
 
 
-def write_snapshot(  # noqa: PLR0913 - the last two are optional, and named
+def write_snapshot(
     records: TraceRecords,
     text: ProgramText,
     directory: Path,
     *,
     levels: tuple[int, ...],
     memory: ProgramText | None = None,
-    advance: Callable[[int], None] | None = None,
 ) -> dict[int, EtmStream]:
     """Write the directory, which must not be there.
 
@@ -34,7 +33,6 @@ def write_snapshot(  # noqa: PLR0913 - the last two are optional, and named
         directory: its path.
         levels: exception levels that are traced.
         memory: the content of memory in the directory; None: ``text``.
-        advance: is called with the number of records that were encoded since its last call.
 
     Returns:
         The stream of each CPU. Its buffer is ``bufferN``, for ``trc_pkt_lister -src_name bufferN``.
@@ -49,7 +47,7 @@ def write_snapshot(  # noqa: PLR0913 - the last two are optional, and named
     with new_directory(directory):
         for unit in units:
             own = records[records["cpu"] == unit.cpu]
-            streams[unit.cpu] = encode(own, text, levels, unit, advance=advance)
+            streams[unit.cpu] = encode(own, text, levels, unit)
             (directory / f"cpu{unit.cpu}.bin").write_bytes(streams[unit.cpu].data)
         _write_settings(directory, units, _write_memory(directory, text if memory is None else memory))
     return streams

@@ -7,7 +7,7 @@ unit's registers decide whether it has VMIDs, processes and times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -114,7 +114,7 @@ class EtmStream:
     unknown: int = 0
 
 
-_BLOCK: Final = 1 << 14  # records that are encoded between two reports of progress
+_BLOCK: Final = 1 << 14  # records that are numbers of Python's at once
 _NO_PROCESSES: Final[Mapping[int, ProgramText]] = MappingProxyType({})
 
 
@@ -124,14 +124,13 @@ class _Context(NamedTuple):
     process: int = -1
 
 
-def encode(  # noqa: PLR0913 - the last two are optional, and named
+def encode(
     records: TraceRecords,
     text: ProgramText,
     levels: tuple[int, ...],
     unit: TraceUnit,
     *,
     processes: Mapping[int, ProgramText] = _NO_PROCESSES,
-    advance: Callable[[int], None] | None = None,
 ) -> EtmStream:
     """Write packets for the records (``RECORD``, with notes) of one CPU, in their order.
 
@@ -144,15 +143,11 @@ def encode(  # noqa: PLR0913 - the last two are optional, and named
         levels: exception levels that are traced.
         unit: the trace unit; its registers decide what else is traced.
         processes: the words that a thread executed at EL0; those without an entry executed ``text``.
-        advance: is called with the number of records that were encoded since its last call.
 
     """
     encoder = _Encoder(text, levels, unit, processes)
     for at in range(0, len(records), _BLOCK):
-        block = records[at : at + _BLOCK]
-        encoder.encode(block)
-        if advance is not None:
-            advance(len(block))
+        encoder.encode(records[at : at + _BLOCK])
     return encoder.finish()
 
 

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from prologue.trace.readers.recording import RecordingHeader
 from tests.support.tool import Tool
-from tests.trace.made import KERNEL, perf_text, recording
+from tests.trace.made import KERNEL, perf_text
 
 # Options by the file that they name. Most of these files would be refused later, by what reads them.
 NAMED = {
@@ -161,7 +160,4 @@ def test_output_that_nobody_wants(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     _write_all()
     for code, *command in ((0, "disasm", "-o"), (1, "check", "--format", "html", "-o"), (0, "stats", "--save-stacks")):
         assert main(["trace", command[0], "trace", "--vmlinux", "vmlinux", *command[1:], os.devnull]) == code
-    rows = [{"start": KERNEL.at("vfs_read"), "count": 4, "level": 1}]
-    Path("recording").write_bytes(recording(rows, RecordingHeader(slide=0)))
-    assert main(["trace", "etm", "recording", "--vmlinux", "vmlinux", "-o", os.devnull]) == 0
     assert Path(os.devnull).is_char_device()
