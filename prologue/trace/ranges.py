@@ -157,8 +157,6 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
     _singulars: dict[str, str] = field(default_factory=dict)
     bad_images: dict[BadImage, Reported] = field(default_factory=dict)
-    versions: set[bytes] = field(default_factory=set)
-    """Versions in the banners of decoders: a text may hold several runs."""
     traced: Counter[int] = field(default_factory=Counter)
     """Bytes of trace by CPU, as far as the input shows them; of ``NO_CPU`` those of which it does not say the CPU."""
     undecoded: Counter[int] = field(default_factory=Counter)

@@ -268,13 +268,12 @@ def test_a_decoder_that_is_too_old_is_blamed(tmp_path: Path, tool: Tool, name: s
     assert Run(tmp_path, tool, text, {"first+0x10": unknown}).places("decoder") == ["first+0x10"]
 
 
-def test_a_second_version_far_behind_the_first_is_seen(tmp_path: Path, tool: Tool) -> None:
-    """Which one followed which part is not kept: each unknown branch may be one of the older."""
-    text = ON + at("first", 2) + at("callee", 3) + at("first+0x8", 4) + at("callee", 3)
-    long = (ON + at("callee", 3)) * 1000
-    run = Run(tmp_path, tool, banner("1.5.1") + long + banner("1.5.0") + text, {"first+0x10": RETAASPPC})
-    assert run.places("decoder") == ["first+0x10"]
-    assert run.places("stale") == []
+def test_a_second_version_far_behind_the_first_is_refused(tmp_path: Path, tool: Tool) -> None:
+    """Which one followed which part decides whom an impossible step accuses."""
+    run = Run(
+        tmp_path, tool, banner("1.5.1") + (ON + at("callee", 3)) * 1000 + banner("1.5.0") + ON + at("first", 2), {}
+    )
+    assert "has runs of several versions of OpenCSD: read them one by one" in run("check", code=2)[1]
 
 
 @pytest.mark.parametrize(("unknown", "before", "since"), [(BC_EQ, "1.2.1", "1.3.0"), (CBGT, "1.5.6", "1.6.0")])

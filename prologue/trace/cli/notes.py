@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Set
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from prologue.trace.path.check import ImageCheck
 from prologue.trace.path.filters import Filters
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.reported import reported_words
-from prologue.trace.ranges import NO_CPU, NO_LEVEL, NO_TASK, TracedTask
+from prologue.trace.ranges import NO_CPU, NO_LEVEL, NO_TASK
 from prologue.trace.readers.sources import Trace
 from prologue.words import counted
 
@@ -76,15 +76,16 @@ def unmatched(
 ) -> list[str]:
     """Say which filters match nothing of the trace, and what it has; ``entered`` are roots of call trees."""
     extent, lines = filters.extent, list[str]()
-    lines += [
-        f"--cpu {cpu}: the trace has no such CPU ({_numbers('CPU', extent.cpus - {NO_CPU})})"
-        for cpu in sorted(filters.cpus - extent.cpus)
-    ]
-    lines += [
-        f"--level {level}: nothing ran at it ({_numbers('level', extent.levels - {NO_LEVEL})})"
-        for level in sorted(filters.levels - extent.levels)
-    ]
-    lines += _unmatched_tasks(filters)
+    tasks = extent.tasks - {NO_TASK}
+    has_task = _has("", {f"{task.comm or '?'} {task.tid}" for task in tasks}) if tasks else "it says no tasks"
+    for option, wanted, there, why in (
+        ("cpu", filters.cpus, extent.cpus, f"the trace has no such CPU ({_has('CPU', extent.cpus - {NO_CPU})})"),
+        ("level", filters.levels, extent.levels, f"nothing ran at it ({_has('level', extent.levels - {NO_LEVEL})})"),
+        ("pid", filters.pids, {number for task in tasks for number in (task.pid, task.tid)},
+         f"the trace has no such task ({has_task})"),
+        ("comm", filters.comms, {task.comm for task in tasks}, f"the trace has no such task ({has_task})"),
+    ):  # fmt: skip
+        lines += [f"--{option} {value}: {why}" for value in sorted(wanted - there)]
     if filters.times is not None and not extent.timely:
         has = f"it is from {_seconds(extent.first)} to {_seconds(extent.last)}" if extent.last else "it has no times"
         lines.append(f"--time {args.time}: no range of the trace is of that time ({has})")
@@ -104,24 +105,6 @@ def unmatched(
     return [*lines, *unmatched_guests(known)]
 
 
-def _unmatched_tasks(filters: Filters) -> list[str]:
-    tasks = filters.extent.tasks - {NO_TASK}
-    numbers = {number for task in tasks for number in (task.pid, task.tid)}
-    lines = [f"--pid {pid}: the trace has no such task ({_tasks(tasks)})" for pid in sorted(filters.pids - numbers)]
-    names = {task.comm for task in tasks}
-    return lines + [
-        f"--comm {name}: the trace has no such task ({_tasks(tasks)})" for name in sorted(filters.comms - names)
-    ]
-
-
-def _tasks(tasks: Set[TracedTask]) -> str:
-    if not tasks:
-        return "it says no tasks"
-    shown = sorted({f"{task.comm or '?'} {task.tid}" for task in tasks})
-    more = f" and {len(shown) - _MOST:,} more" if len(shown) > _MOST else ""
-    return f"it has {', '.join(shown[:_MOST])}{more}"
-
-
 def unmatched_guests(known: KnownRanges) -> list[str]:
     """Say which guests' kernels no range is of."""
     ran = set(np.unique(known.table["program"]).tolist())
@@ -134,12 +117,12 @@ def unmatched_guests(known: KnownRanges) -> list[str]:
     ]
 
 
-def _numbers(what: str, numbers: Set[int]) -> str:
-    if not numbers:
+def _has(what: str, values: Set[Any]) -> str:
+    if not values:
         return f"it says no {what}s"
-    shown = ", ".join(map(str, sorted(numbers)[:_MOST]))
-    more = f" and {len(numbers) - _MOST:,} more" if len(numbers) > _MOST else ""
-    return f"it has {what}{'s' * (len(numbers) > 1)} {shown}{more}"
+    more = f" and {len(values) - _MOST:,} more" if len(values) > _MOST else ""
+    noun = f"{what}{'s' * (len(values) > 1)} " if what else ""
+    return f"it has {noun}{', '.join(map(str, sorted(values)[:_MOST]))}{more}"
 
 
 def _seconds(time: int) -> str:

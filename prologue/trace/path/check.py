@@ -93,7 +93,7 @@ class ImageCheck:
         self._known = known
         self.kernels = known.kernels
         self._programs = known.kernels.programs
-        self._trace, self.decoder = trace, trace.followed_by
+        self.decoder = trace.decoder
         self._sequences = Sequences()
         self._ranges = RangeVerdicts(known, self.decoder)
         self._steps = StepVerdicts(known, says_exceptions=trace.kind != "perf")
@@ -237,7 +237,6 @@ class ImageCheck:
 
     def _ignored(self, words: dict[tuple[int, int, int], StaleWord]) -> dict[tuple[int, int, int], StaleWord]:
         """Find branches that the decoder did not know, and ran through."""
-        self.decoder = self._trace.followed_by  # again: the text, which is read to its end now, may have two versions
         if self.decoder is None:
             return {}
         keys = [key for key, word in words.items() if set(word.went) == {_NOT_TAKEN}]

@@ -68,8 +68,8 @@ class Decoder(NamedTuple):
 
 def decoder_of(head: bytes) -> Decoder:
     """Read which decoder made a text of trc_pkt_lister from the first bytes of it."""
-    versions = {tuple(int(digits[-6:]) for digits in match.groups()) for match in _BANNER.finditer(head)}
-    version = versions.pop() if len(versions) == 1 else None
+    match = _BANNER.search(head)
+    version = None if match is None else tuple(int(digits[-6:]) for digits in match.groups())
     return Decoder(version, _ETE in head and _ETM not in head)
 
 

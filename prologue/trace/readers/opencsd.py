@@ -38,7 +38,6 @@ from prologue.trace.readers.opencsd_lines import (
 from prologue.trace.readers.streams import Peekable, blocks
 
 _HIGHEST_ID: Final = 0x7F  # CoreSight's trace IDs have seven bits
-_MOST_VERSIONS: Final = 64
 _LOST_LINE: Final = b"(lost)"
 _NO_INDEXES: Final[U64] = np.zeros(0, np.uint64)
 
@@ -49,10 +48,10 @@ def read_opencsd(stream: Peekable, account: Tally) -> Iterator[Batch]:
     From Armv8.6 on the system counter ticks once a ns (Arm ARM, "The Generic Timer"); older ones are slower.
 
     Raises:
-        InputError: the text has no ranges.
+        InputError: the text has no ranges, or is of several versions.
 
     """
-    reader, coverage = _TextReader(account), TextCoverage(account)
+    reader, coverage = _TextReader(account, stream.name), TextCoverage(account)
     some = False
     for block in blocks(stream):
         coverage.take(block)
@@ -78,8 +77,9 @@ def _name_processes_of_hosts(ranges: TraceRanges, names: BatchNames) -> None:
 
 
 class _TextReader:
-    def __init__(self, account: Tally) -> None:
-        self._account, self.names = account, BatchNames()
+    def __init__(self, account: Tally, name: str) -> None:
+        self._account, self._name, self.names = account, name, BatchNames()
+        self._version = b""  # the line of the decoder's version
         naming = ElementNaming(cpu=same_number, time=int, task=plain_task, checks_images=True, return_stack=True)
         self._reader = ElementReader(account, naming, self.names, None)
         self._ids: dict[bytes, int] = {}  # of traces of instructions
@@ -170,8 +170,9 @@ class _TextReader:
             self._reader.begin(None)
             self._ids.clear()
         elif line.startswith(VERSION):
-            if len(self._account.versions) < _MOST_VERSIONS:
-                self._account.versions.add(line[: len(VERSION) + 20])
+            if self._version not in (b"", line):
+                raise InputError("has runs of several versions of OpenCSD: read them one by one", path=self._name)
+            self._version = line
         elif self._ids and not is_remark(line):
             self._lose_line()
 

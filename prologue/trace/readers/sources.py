@@ -39,16 +39,6 @@ class Trace:
     decoded: DecodedTrace | None = None
     """The trace before decoding; its ``follow`` needs the text before the batches are read."""
 
-    @property
-    def followed_by(self) -> Decoder | None:
-        """The decoder of this trace, as far as that was read; None for recordings.
-
-        The version of a text with runs of several versions is not known.
-        """
-        if self.decoder is None or len(self.account.versions) <= 1:
-            return self.decoder
-        return self.decoder._replace(version=None)
-
 
 @contextmanager
 def open_trace(source: str) -> Iterator[Trace]:
