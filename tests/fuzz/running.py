@@ -47,7 +47,7 @@ def running_inputs(directory: Path) -> tuple[RunningInput, ...]:
         "trace disasm x --vmlinux traced -o out",
         "trace disasm x --vmlinux traced --format jsonl -o out",
         "trace stats x --vmlinux traced",
-        "trace stats x --vmlinux traced --json --save-stacks out",
+        "trace export x --vmlinux traced --format folded -o out",
     )
     rows = _recording(KERNEL)
     (directory / "trace").write_bytes(rows)

@@ -307,20 +307,17 @@ def test_a_recording_has_no_decoder(tmp_path: Path, tool: Tool) -> None:
 # warnings of the other commands
 
 
-@pytest.mark.parametrize(
-    "options", [("disasm",), ("disasm", "--from", "first"), ("stats",), ("stats", "--save-stacks")]
-)
+@pytest.mark.parametrize("options", [("disasm",), ("disasm", "--from", "first"), ("stats",)])
 def test_the_other_commands_warn_once(tmp_path: Path, tool: Tool, options: Sequence[str]) -> None:
-    folded = [tmp_path / "stacks"] if options[-1] == "--save-stacks" else []
     run = Run(tmp_path, tool, perf_text(CALLS * 3, KERNEL), STALE)
-    _, err = run(*options, *folded)
+    _, err = run(*options)
     assert err.splitlines()[0] == (
         "warning: 1 word of the image is not what ran, 8 impossible steps: give the text that ran, with "
         "prologue live overlay or --memory, to the decoder too; prologue trace check names the words"
     )
     assert err.count("warning") == 1
     run = Run(tmp_path, tool, perf_text(CALLS * 3, KERNEL), {})
-    assert "warning" not in run(*options, *folded)[1]
+    assert "warning" not in run(*options)[1]
 
 
 def test_another_place_for_one_word(tmp_path: Path, tool: Tool) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.trace.made import KERNEL, Run, perf_text, recording
@@ -29,24 +27,20 @@ def test_the_text(run: Run) -> None:
     ]
 
 
-def test_stacks_of_calls_and_exceptions(run: Run, tmp_path: Path) -> None:
-    out = tmp_path / "stacks"
-    run("stats", perf_text(STEPS), "--save-stacks", out)
-    found = dict(line.rsplit(" ", 1) for line in out.read_text().splitlines())
-    assert found == {
-        "vfs_read": "16", "vfs_read;read_zero": "6", "vfs_read;vectors": "2", "[user]": "5", "vectors": "2",
+def test_stacks_of_calls_and_exceptions(run: Run) -> None:
+    assert run.folded(perf_text(STEPS)) == {
+        "cat 77;vfs_read": 16, "cat 77;vfs_read;read_zero": 6, "cat 77;vfs_read;vectors": 2, "cat 77;[user]": 5,
+        "cat 77;vectors": 2,
     }  # fmt: skip
 
 
-def test_a_loss_forgets_the_stack(run: Run, tmp_path: Path) -> None:
-    out = tmp_path / "stacks"
+def test_a_loss_forgets_the_stack(run: Run) -> None:
     rows = [
         {"start": KERNEL.at("vfs_read"), "count": 5},
         {"count": 0, "flags": 17},
         {"start": KERNEL.at("read_zero"), "count": 5},
     ]
-    run("stats", recording(rows), "--save-stacks", out)
-    assert sorted(out.read_text().splitlines()) == ["read_zero 5", "vfs_read 5"]
+    assert run.folded(recording(rows)) == {"read_zero": 5, "vfs_read": 5}
 
 
 def levels(*rows: tuple[str, int, int]) -> bytes:
@@ -60,22 +54,18 @@ CALLED = [("vfs_read", 5, 1), ("read_zero", 5, 1), ("read_zero+24", 1, 1), ("vfs
 @pytest.mark.parametrize(
     ("option", "stacks"),
     [
-        (("--symbols", "read_zero"), {"vfs_read;read_zero": "6"}),
-        (("--level", 1), {"vfs_read": "9", "vfs_read;read_zero": "6"}),
-        (("--level", 2), {"vfs_read;read_zero;vectors": "2"}),
-        (("--time", "5,6"), {"vfs_read;read_zero": "1"}),
+        (("--symbols", "read_zero"), {"vfs_read;read_zero": 6}),
+        (("--level", 1), {"vfs_read": 9, "vfs_read;read_zero": 6}),
+        (("--level", 2), {"vfs_read;read_zero;vectors": 2}),
+        (("--time", "5,6"), {"vfs_read;read_zero": 1}),
     ],
 )
-def test_what_is_left_out_still_called(
-    run: Run, tmp_path: Path, option: tuple[str, object], stacks: dict[str, str]
-) -> None:
+def test_what_is_left_out_still_called(run: Run, option: tuple[str, object], stacks: dict[str, int]) -> None:
     """Filters say what is counted; the stacks are those of the whole trace."""
-    out = tmp_path / "stacks"
     rows = [*CALLED[:2], ("vectors+0x200", 2, 2), *CALLED[2:]]
     made = [{"start": KERNEL.at(place), "count": count, "level": level, "time": 5 * 10**9 * (k == 3)} for k, (
         place, count, level) in enumerate(rows)]  # fmt: skip
-    run("stats", recording(made), "--save-stacks", out, *option)
-    assert dict(line.rsplit(" ", 1) for line in out.read_text().splitlines()) == stacks
+    assert run.folded(recording(made), *option) == stacks
 
 
 def test_call_trees_of_a_part(run: Run) -> None:
@@ -84,12 +74,10 @@ def test_call_trees_of_a_part(run: Run) -> None:
     assert rows == ["   read_zero"]
 
 
-def test_an_exception_right_after_a_return_from_one_is_not_below_it(run: Run, tmp_path: Path) -> None:
-    out = tmp_path / "stacks"
+def test_an_exception_right_after_a_return_from_one_is_not_below_it(run: Run) -> None:
     irq = [("vectors+0x280", 2, 1)]
-    run("stats", levels(*CALLED[:2], *irq * 3, CALLED[2], CALLED[3]), "--save-stacks", out)
-    found = dict(line.rsplit(" ", 1) for line in out.read_text().splitlines())
-    assert found == {"vfs_read": "7", "vfs_read;read_zero": "6", "vfs_read;read_zero;vectors": "6"}
+    found = run.folded(levels(*CALLED[:2], *irq * 3, CALLED[2], CALLED[3]))
+    assert found == {"vfs_read": 7, "vfs_read;read_zero": 6, "vfs_read;read_zero;vectors": 6}
 
 
 def test_call_trees(run: Run) -> None:
@@ -115,7 +103,3 @@ def test_call_trees_of_a_function_that_a_return_enters(run: Run) -> None:
         1,
     ).out
     assert [line.partition("cpu 0")[2] for line in said.splitlines()] == [" vfs_read", "   read_zero"]
-
-
-def test_an_output_is_no_input(run: Run) -> None:
-    assert "is also an input" in run("stats", perf_text(STEPS), "--save-stacks", run.vmlinux, status=2).err

@@ -16,7 +16,6 @@ from prologue.trace.cli.inputs import begin_reading, make_filters, require_no_in
 from prologue.trace.cli.notes import print_notes
 from prologue.trace.exports.formats import FORMATS, ExportSubject
 from prologue.trace.ranges import Batch
-from prologue.trace.readers.sources import Trace
 
 _Passing = tuple[Batch, I64, Bool, tuple[Batch, I64]]
 
@@ -25,10 +24,6 @@ def run(args: Namespace) -> int:
     """Write the file."""
     use_example_trace(args)
     form = FORMATS[args.format]
-    if args.axis is not None and not form.timed:
-        raise UsageError(
-            f"--axis is for time lines: {', '.join(name for name, other in FORMATS.items() if other.timed)}"
-        )
     if form.of_vmlinux and args.vmlinux is None:
         raise UsageError(f"--format {args.format} needs --vmlinux: such a file has the addresses or lines of one")
     require_no_input(args.output, args)
@@ -36,7 +31,7 @@ def run(args: Namespace) -> int:
         trace = reading.trace
         filters = make_filters(args, reading.kernels)
         start, batches = _begin(reading.passing(filters))
-        by_time = _by_time(args.axis, trace, start) if form.timed else False
+        by_time = form.timed and start > 0 and (trace.header is None or trace.header.clocked)
         subject = ExportSubject(name=printable(trace.name), known=reading.known, by_time=by_time)
         with new_file(args.output) as temporary, temporary.open("wb") as stream:
             export, timed = form.start(subject, stream), False
@@ -44,7 +39,7 @@ def run(args: Namespace) -> int:
                 timed = timed or bool(batch.ranges["time"].any())
                 export.add(batch, every, keep)
             notes = export.finish()
-        if form.timed and not by_time and args.axis is None:
+        if form.timed and not by_time:
             which = "the begin of the trace" if timed else "the trace"
             notes.append(f"{which} has no times: 1 ns of the time line is 1 instruction of that CPU")
         print_notes(reading.notes(filters, notes))
@@ -61,16 +56,3 @@ def _begin(batches: Iterator[_Passing]) -> tuple[int, Iterator[_Passing]]:
             known = times[times != 0]
             return int(np.min(known)) if len(known) else 0, chain(held, batches)
     return 0, iter(held)
-
-
-def _by_time(axis: str | None, trace: Trace, start: int) -> bool:
-    """Return whether a time line shows times.
-
-    Raises:
-        UsageError: it should, and the trace has none.
-
-    """
-    has = start > 0 and (trace.header is None or trace.header.clocked)
-    if axis == "time" and not has:
-        raise UsageError(f"--axis time: {trace.name} has no times, or none at its begin")
-    return has if axis is None else axis == "time"

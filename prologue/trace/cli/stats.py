@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +14,7 @@ from prologue.cli.reports import put_report
 from prologue.errors import UsageError
 from prologue.live.memory.ranges import TOP
 from prologue.live.system.programs import Program
-from prologue.outputs import require_distinct, write_text
+from prologue.outputs import require_distinct
 from prologue.trace.cli.inputs import begin_reading, make_filters, require_no_input, require_report, use_example_trace
 from prologue.trace.cli.notes import print_notes
 from prologue.trace.path.known import KnownRanges
@@ -33,7 +32,7 @@ from prologue.trace.views.times import FunctionTimes, TimeUse
 from prologue.words import counted
 
 if TYPE_CHECKING:
-    from prologue.report.pictures import PictureLook
+    pass
 
 SCHEMA: Final = "prologue.trace-stats/1"
 _TOP: Final = 30
@@ -66,7 +65,7 @@ def run(args: Namespace) -> int:
         trace, kernels, known = reading.trace, reading.kernels, reading.known
         check, summary = reading.check, reading.summary
         filters = make_filters(args, kernels)
-        stacks = FoldedStacks(known) if args.save_stacks or args.plot or args.format == "html" else None
+        stacks = FoldedStacks(known) if args.plot or args.format == "html" else None
         times = FunctionTimes(known) if args.times else None
         for batch, every, keep, _ in reading.passing(filters):
             if stacks is not None:
@@ -82,8 +81,11 @@ def run(args: Namespace) -> int:
     if times is not None and not (times.has_times and clocked) and not times.has_cycles:
         rest.insert(0, "--times: the trace has no times, and no counts of cycles")
     lines = list(stacks.lines()) if stacks is not None else []
-    title = f"{trace.name}: {counted(summary.instructions, 'instruction')} by call stack"
-    _put_stacks(args, lines, title, look)
+    if args.plot is not None:
+        from prologue.trace.report.flames import plot_flames
+
+        title = f"{trace.name}: {counted(summary.instructions, 'instruction')} by call stack"
+        plot_flames(lines, title, args.plot, look)
     if args.format == "text":
         for stats in programs:
             print("\n".join(_text(stats, _TOP if args.top is None else args.top)))
@@ -105,26 +107,13 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _put_stacks(args: Namespace, lines: Sequence[str], title: str, look: PictureLook) -> None:
-    """Draw call stacks as flames, and save them, if that is asked for."""
-    if args.plot is not None:
-        from prologue.trace.report.flames import plot_flames
-
-        plot_flames(lines, title, args.plot, look)
-    if args.save_stacks is not None:
-        write_text(args.save_stacks, "".join(f"{line}\n" for line in lines))
-
-
 def _require_outputs(args: Namespace) -> None:
     """Refuse files that cannot be written, before the work."""
     require_report(args)
-    require_no_input(args.save_stacks, args)
-    require_distinct(args.save_stacks, args.output)
     if args.plot is not None:
         if args.plot.suffix.lower() != ".svg":
             raise UsageError(f"{args.plot}: a flame graph is an .svg")
         require_no_input(args.plot, args)
-        require_distinct(args.save_stacks, args.plot)
         require_distinct(args.output, args.plot)
 
 

@@ -27,7 +27,7 @@ def add_trace(group: Subcommand) -> None:
     stats = add_command(
         actions, "stats", "prologue.trace.cli.stats:run", "count functions, executed prologues and covered text",
         "  prologue trace stats run.ptrace --vmlinux vmlinux.live\n"
-        "  prologue trace stats run.ptrace --vmlinux vmlinux.live --save-stacks stacks && flamegraph.pl stacks",
+        "  prologue trace stats run.ptrace --vmlinux vmlinux.live --plot run.svg",
     )  # fmt: skip
     stats.when_chosen(_stats)
     check = add_command(
@@ -63,9 +63,6 @@ def _export(command: Subcommand) -> None:
     add_images(command)
     add_filters(command)
     command.add_argument("--format", choices=tuple(FORMATS), required=True, help="what to write: see below")
-    command.add_argument("--axis", choices=("time", "instructions"),
-                         help="what time lines show: time (default, if the trace has any), or instructions "
-                              "that each CPU executed")  # fmt: skip
     command.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help="the file to write")
 
 
@@ -76,10 +73,9 @@ def _stats(command: Subcommand) -> None:
     command.add_argument("--times", action="store_true",
                          help="how long each function ran, when first and last, and its cycles, if the trace "
                               "has them")  # fmt: skip
-    command.add_argument("--save-stacks", type=Path, metavar="FILE",
-                         help="write instructions by call stack, as flame graph tools read them")  # fmt: skip
     command.add_argument("--plot", type=Path, metavar="FILE",
-                         help="also draw them as a flame graph, an .svg to zoom and search in a browser")  # fmt: skip
+                         help="draw instructions by call stack as a flame graph, an .svg to zoom and search in a "
+                              "browser")  # fmt: skip
     add_report(command, "trace-stats", "html")
     add_look(command)
 

@@ -27,7 +27,7 @@ NAMED = {
     "guest7": ["--guest-vmlinux", "guest7@7+0x200000"],
     "guest@host": ["--guest-vmlinux", "guest@host"],
 }
-OUTPUTS = {"-o": "disasm", "--save-stacks": "stats", "--plot": "stats"}
+OUTPUTS = {"-o": "disasm", "--plot": "stats"}
 
 
 @pytest.mark.parametrize("option", OUTPUTS)
@@ -95,7 +95,7 @@ def test_two_outputs_are_two_files(
     Path("link").symlink_to(".")
     if there:
         Path("out.svg").write_text("of yesterday")
-    options = ["--save-stacks", other, "--plot", "out.svg"]
+    options = ["--json", "-o", other, "--plot", "out.svg"]
     printed = tool("trace", "stats", "trace", "--vmlinux", "vmlinux", *options, status=2)
     said = "is named for two outputs of this command: name another file"
     assert printed.err == f"prologue: out.svg: {said}\n"
@@ -107,9 +107,8 @@ def test_two_outputs_are_two_files(
     "args",
     [
         ["trace", "disasm", "trace", "--vmlinux", "vmlinux", "-o", "loop"],
-        ["trace", "stats", "trace", "--vmlinux", "vmlinux", "--save-stacks", "loop"],
-        ["trace", "stats", "trace", "--vmlinux", "vmlinux", "--save-stacks", "loop", "--plot", "loop.svg"],
-        ["trace", "stats", "trace", "--vmlinux", "vmlinux", "--save-stacks", "loop/a", "--plot", "loop/b.svg"],
+        ["trace", "stats", "trace", "--vmlinux", "vmlinux", "--json", "-o", "loop", "--plot", "loop.svg"],
+        ["trace", "stats", "trace", "--vmlinux", "vmlinux", "--json", "-o", "loop/a", "--plot", "loop/b.svg"],
         ["patch", "vmlinux", "-o", "loop", "--save-plan", "loop.svg"],
     ],
 )
@@ -158,6 +157,6 @@ def test_output_that_nobody_wants(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """/dev/null is no file to replace, and takes all."""
     monkeypatch.chdir(tmp_path)
     _write_all()
-    for code, *command in ((0, "disasm", "-o"), (1, "check", "--format", "html", "-o"), (0, "stats", "--save-stacks")):
+    for code, *command in ((0, "disasm", "-o"), (1, "check", "--format", "html", "-o"), (0, "stats", "--json", "-o")):
         assert main(["trace", command[0], "trace", "--vmlinux", "vmlinux", *command[1:], os.devnull]) == code
     assert Path(os.devnull).is_char_device()

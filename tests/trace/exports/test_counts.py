@@ -94,16 +94,12 @@ def test_profiles_of_branches(traced: Traced, tool: Tool) -> None:
         assert BASE <= first <= last
 
 
-def test_the_axis_is_said_where_there_is_no_time(tmp_path: Path, tool: Tool, capsys: Capture) -> None:
+def test_the_axis_is_said_where_there_is_no_time(tmp_path: Path, capsys: Capture) -> None:
     trace = tmp_path / "trace"
     for name, said in (("a recording", False), ("a recording without times", True)):
         trace.write_bytes(TRACES[name])
         Traced(trace, KERNEL.write(tmp_path / "vmlinux")).export("perfetto")
         assert ("the trace has no times: 1 ns of the time line is 1 instruction" in capsys.readouterr().err) == said
-    args = ["trace", "export", str(trace), "--vmlinux", str(tmp_path / "vmlinux"), "-o", str(tmp_path / "out")]
-    assert "has no times" in tool(*args, "--format", "perfetto", "--axis", "time", status=2).err
-    assert main([*args, "--format", "autofdo", "--axis", "time"]) == 2
-    assert not (tmp_path / "out").exists()
 
 
 def test_times_are_those_of_the_trace(tmp_path: Path) -> None:
