@@ -16,7 +16,6 @@ from prologue.live.pokes.perf_data import write_perf_data
 from prologue.trace.readers.recording import RecordingHeader
 from tests.fuzz.edits import Edit, edit_elf, edit_json, edit_numbers, edit_text
 from tests.live.pokes.made import ORIGIN, recording_of, write_recording
-from tests.live.pokes.test_perf_script import SAID as PERF_POKES
 from tests.perf.made import ARM64
 from tests.support.cores import RAM, SLIDE, core, image_of, machine, running, vmcoreinfo
 from tests.support.kdump import kdump
@@ -58,7 +57,6 @@ def running_inputs(directory: Path) -> tuple[RunningInput, ...]:
         RunningInput(healthy=_state(vmlinux, directory), change=_capture_of(vmlinux), commands=memory),
         RunningInput(healthy=_writes(directory), change=_edit_writes, commands=writes),
         RunningInput(healthy=_perf_data(directory), change=edit_numbers, commands=writes),
-        RunningInput(healthy=PERF_POKES.encode(), change=edit_text, commands=writes),
         RunningInput(healthy=RECORDED.read_bytes(), change=edit_text, commands=writes[:2]),
         RunningInput(healthy=_branches().encode(), change=edit_text, commands=traces),
         RunningInput(healthy=_decoded().encode(), change=edit_text, commands=traces),

@@ -26,7 +26,7 @@ def add_writes(group: Subcommand) -> None:
 
 def _record(actions: Commands) -> None:
     record = add_command(
-        actions, "record", "prologue.live.cli.writes_record:run",
+        actions, "record", "prologue.live.cli.writes_runs:run_record",
         "record every write to kernel text that kprobe events can see, on a machine that runs",
         "  prologue writes record -o host.writes --seconds 60        # this machine, as root; Ctrl-C ends it, too\n"
         "  prologue writes record ssh:root@board -o board.writes     # a POSIX shell is all it needs there\n"
@@ -48,21 +48,21 @@ def _record(actions: Commands) -> None:
 
 def _judge(actions: Commands) -> None:
     judge = add_command(
-        actions, "judge", "prologue.live.cli.writes_judge:run",
+        actions, "judge", "prologue.live.cli.writes_runs:run_judge",
         "judge recorded writes to kernel text: which were live, and which of these are unsafe",
         "  prologue writes boot vmlinux -o boot.writes\n"
         "  prologue writes judge boot.writes\n"
         "  prologue writes judge perf.data --json | jq .table",
     )  # fmt: skip
     judge.add_argument("writes", type=Path, metavar="WRITES",
-                       help="from writes boot or writes record, perf.data, or the text of perf script")  # fmt: skip
+                       help="from writes boot or writes record, or perf.data")  # fmt: skip
     add_all(judge)
     add_report(judge, "live-judge", "sarif", "junit", "ktap")
 
 
 def _perf(actions: Commands) -> None:
     perf = add_command(
-        actions, "perf", "prologue.live.cli.writes_perf:run",
+        actions, "perf", "prologue.live.cli.writes_runs:run_perf",
         "convert recorded writes to kernel text to perf.data, for perf and for trace decoders",
         "  prologue writes perf boot.writes -o perf.data\n"
         "  perf script -i perf.data --show-text-poke-events",

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from prologue.errors import InputError
+from prologue.live.pokes.perf_data import PokeRecording, TextPoke
 from prologue.live.pokes.recording import (
     NO_CPU,
     WITHIN,
@@ -21,7 +22,6 @@ from prologue.live.pokes.recording import (
     Trailer,
     empty_rows,
 )
-from prologue.live.pokes.text_poke import PokeRecording, TextPoke
 from prologue.words import counted
 
 ARM64: Final = "aarch64"
@@ -107,7 +107,7 @@ def _notes(perf: PokeRecording, machine: str) -> Iterator[str]:
     if machine != ARM64:
         yield f"{counted(len(perf.pokes), 'change')} of text, by a machine that is not arm64"
     elif not perf.machine:
-        yield "perf script did not print the machine (--header): taken for arm64, since all changes are whole words"
+        yield "perf.data does not name the machine: taken for arm64, since all changes are whole words"
     if gone := sum(not poke.new for poke in perf.pokes):
         yield f"{counted(gone, 'piece')} of code that went away"
     if perf.guests:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
@@ -35,8 +35,6 @@ from prologue.live.pokes.recording import (
 from prologue.outputs import new_file
 
 SCHEMA: Final = "prologue.writes/3"
-# /1 has no lines and no executions; /2 has no first executions after a write.
-_OLDER: Final = ("prologue.writes/1", "prologue.writes/2")
 MAGIC: Final = b"PROLWRT1"
 _BLOCK: Final = struct.Struct("<IIQ")
 _ORIGIN, _ROWS, _ENDING = 1, 2, 3
@@ -84,11 +82,6 @@ def recording_file(out: Path, origin: Header) -> Iterator[Writer]:
             raise OutputError("the recording was not ended; nothing was left behind", path=out)
 
 
-class _Block(NamedTuple):
-    kind: int
-    payload: bytes
-
-
 def read_recording(path: Path) -> Recording:
     """Read a whole recording.
 
@@ -103,22 +96,22 @@ def read_recording(path: Path) -> Recording:
             blocks = _blocks(stream, path)
             origin = _origin(_first(blocks, path), path)
             pieces: list[Rows] = []
-            for block in blocks:
-                if block.kind == _ENDING:
-                    ending = _ending(_parsed(block.payload, path), path)
+            for kind, payload in blocks:
+                if kind == _ENDING:
+                    ending = _ending(_parsed(payload, path), path)
                     if stream.read(1):
                         raise _damaged(path, "there is more after its end")
                     rows = np.concatenate(pieces) if pieces else empty_rows(0)
                     _check(rows, path)
                     return Recording(str(path), origin, ending, rows)
-                pieces.append(_rows(block, path))
+                pieces.append(_rows(kind, payload, path))
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path=path) from error
     count = sum(map(len, pieces))
     raise InputError(f"cut off after {count:,} writes: the recorder was interrupted; record again", path=path)
 
 
-def _blocks(stream: BinaryIO, path: Path) -> Iterator[_Block]:
+def _blocks(stream: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield blocks until the file ends, or the first that is cut off."""
     while head := stream.read(_BLOCK.size):
         if len(head) < _BLOCK.size:
@@ -132,16 +125,16 @@ def _blocks(stream: BinaryIO, path: Path) -> Iterator[_Block]:
             return
         if zlib.crc32(payload) != checksum:
             raise _damaged(path, f"the checksum of the block at byte {at - _BLOCK.size:,} is wrong")
-        yield _Block(kind, payload)
+        yield kind, payload
 
 
-def _first(blocks: Iterator[_Block], path: Path) -> dict[str, Any]:
-    block = next(blocks, None)
-    if block is None or block.kind != _ORIGIN:
+def _first(blocks: Iterator[tuple[int, bytes]], path: Path) -> dict[str, Any]:
+    kind, payload = next(blocks, (0, b""))
+    if kind != _ORIGIN:
         raise _damaged(path, "it does not say what was recorded")
-    header = _parsed(block.payload, path)
+    header = _parsed(payload, path)
     schema = header.pop("schema", None)
-    if schema not in (SCHEMA, *_OLDER):
+    if schema != SCHEMA:
         raise InputError(f"has schema {schema!r}, expected {SCHEMA!r}: another version of prologue wrote it", path=path)
     return header
 
@@ -156,12 +149,12 @@ def _parsed(payload: bytes, path: Path) -> dict[str, Any]:
     return content
 
 
-def _rows(block: _Block, path: Path) -> Rows:
-    if block.kind != _ROWS:
-        raise _damaged(path, f"a block of kind {block.kind} among the rows")
+def _rows(kind: int, payload: bytes, path: Path) -> Rows:
+    if kind != _ROWS:
+        raise _damaged(path, f"a block of kind {kind} among the rows")
     unpack = zlib.decompressobj()
     try:
-        data = unpack.decompress(block.payload, _LARGEST)
+        data = unpack.decompress(payload, _LARGEST)
     except zlib.error as error:
         raise _damaged(path, f"rows do not unpack ({error})") from error
     if len(data) % WRITE.itemsize or not unpack.eof or unpack.unused_data:

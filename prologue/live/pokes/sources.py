@@ -10,7 +10,6 @@ from prologue.elf.files import open_regular
 from prologue.errors import InputError
 from prologue.live.pokes.convert import writes_of
 from prologue.live.pokes.perf_data import read_perf_data
-from prologue.live.pokes.perf_script import MARK, read_poke_script
 from prologue.live.pokes.recorder_output import ANY_START, read_output
 from prologue.live.pokes.recorder_writes import writes_of_output
 from prologue.live.pokes.recording import Recording
@@ -23,11 +22,10 @@ _MOST_TEXT: Final = 1 << 30  # bytes
 def read_any(path: Path) -> Recording:
     """Read recorded writes of any recorder.
 
-    Recorders are ``writes boot``, ``writes record``, ``perf record``, and the text of
-    ``perf script --show-text-poke-events``.
+    Recorders are ``writes boot``, ``writes record``, and ``perf record``.
 
     Raises:
-        InputError: it is none of these, is damaged, or cannot be read.
+        InputError: it is of none of these, is damaged, or cannot be read.
 
     """
     if path.is_dir():
@@ -38,23 +36,12 @@ def read_any(path: Path) -> Recording:
         return read_recording(path)
     if is_perf_data(head):
         return writes_of(read_perf_data(path))
-    if b"\0" in head or size > _MOST_TEXT:
-        raise InputError(_EXPECTED, path=path)
-    return _of_text(path)
-
-
-_EXPECTED: Final = (
-    "holds no recorded writes: expected a file of writes boot or writes record, perf.data, or the text of perf script"
-)
-
-
-def _of_text(path: Path) -> Recording:
-    text = path.read_text(errors="replace")
+    text = "" if b"\0" in head or size > _MOST_TEXT else path.read_text(errors="replace")
+    if ANY_START not in text:
+        raise InputError(
+            "holds no recorded writes: expected a file of writes boot or writes record, or perf.data", path=path
+        )
     try:
-        if ANY_START in text:
-            return writes_of_output(read_output(text, path))
-        if MARK in text:
-            return writes_of(read_poke_script(text.splitlines(), path))
+        return writes_of_output(read_output(text, path))
     except ValueError as error:  # Python reads no number of more than 4,300 digits
         raise InputError(f"damaged: a number cannot be parsed ({error})", path=path) from error
-    raise InputError(_EXPECTED, path=path)

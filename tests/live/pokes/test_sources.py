@@ -10,7 +10,6 @@ from prologue.errors import InputError
 from prologue.live.pokes.perf_data import read_perf_data, write_perf_data
 from prologue.live.pokes.sources import read_any
 from tests.live.pokes.made import recording_of, write_recording
-from tests.live.pokes.test_perf_script import SAID
 from tests.perf.made import ARM64, X86
 from tests.support.tool import Tool
 
@@ -22,9 +21,6 @@ def test_what_is_read(tmp_path: Path) -> None:
     data.mkdir()  # as perf record --kcore makes it
     write_perf_data(data / "data", ARM64)
     assert len(read_any(data).rows) == len(read_any(data / "data").rows) == 9
-    text = tmp_path / "perf.txt"
-    text.write_text(SAID)
-    assert len(read_any(text).rows) == 6
 
 
 @pytest.mark.parametrize("content", [b"", b"\x7fELF\0\0\0\0", b"a text\n", b"PERFILE2", b"\xff\xfe text\n"])
