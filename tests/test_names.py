@@ -50,7 +50,7 @@ MOST: Final = 4  # values that a call may give by their places
 NAMED_TUPLES: Final = {
     **dict.fromkeys(("Function", "LostCall", "TableRow"), "sorted by its fields"),
     **dict.fromkeys(("SampleId", "_Write"), "made for every record of a file"),
-    **dict.fromkeys(("BpfCode", "BpfName", "OwnedRange"), "made for every range of code, and compared as a whole"),
+    **dict.fromkeys(("BpfName", "OwnedRange"), "made for every range of code, and compared as a whole"),
     "Command": "a row of a table of commands",
     "_Step": "the key of many look-ups",
     "InsnRow": "a row of a table",

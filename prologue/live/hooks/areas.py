@@ -14,10 +14,25 @@ import numpy as np
 from prologue.arrays import Bool
 from prologue.live.structs.objects import NotReadError, Objects
 
+BPF: Final = "BPF"
+"""The owner of its code."""
 CHUNK: Final = 64
 """Bytes of a pack for each bit of its bitmap (BPF_PROG_CHUNK_SIZE)."""
-_MOST_NODES: Final = 1 << 12  # there are twice as many as CPUs at most, and never more than 128 (mm/vmalloc.c)
 _MOST_PACK: Final = 1 << 31  # bytes: 2 MiB for each node of NUMA
+
+
+class OwnedRange(NamedTuple):
+    """Code of one owner, and what it is called; ``kind`` is that of BPF's code: program, filter, trampoline or image.
+
+    What is not ``current`` is of a program or trampoline that comes or goes.
+    """
+
+    start: int
+    end: int
+    owner: str
+    name: str = ""
+    kind: str = ""
+    current: bool = True
 
 
 class VmapArea(NamedTuple):
@@ -46,10 +61,7 @@ def areas(objects: Objects) -> Iterator[VmapArea]:
     if objects.has("vmap_nodes"):
         each, start = objects.size("vmap_node"), objects.variable("vmap_nodes")
         to_root = objects.offset("vmap_node.busy.root")
-        count = objects.variable("nr_vmap_nodes", 4)
-        if count > _MOST_NODES:
-            raise NotReadError(f"{count:,} vmap_nodes")
-        for k in range(count):
+        for k in range(objects.variable("nr_vmap_nodes", 4)):
             for node in objects.tree_nodes(start + each * k + to_root):
                 yield _area(objects, node - objects.offset("vmap_area.rb_node"))
         return

@@ -1,18 +1,157 @@
-"""BPF programs, with all places of each.
+"""BPF programs, with all places of each: trampolines, kprobes, fprobes, events and raw tracepoints.
 
-``prog_idr``: kernel/bpf/syscall.c; ``bpf_prog``: include/linux/filter.h; ``bpf_prog_aux``: include/linux/bpf.h
-(5.10-7.3).
+Tables of trampolines: kernel/bpf/trampoline.c; ``bpf_trampoline``, ``bpf_raw_tp_link``, ``bpf_prog_aux``:
+include/linux/bpf.h; ``prog_array`` of an event: include/linux/trace_events.h; ``__bpf_trace_run`` and
+``bpf_kprobe_multi_link``: kernel/trace/bpf_trace.c; ``prog_idr``: kernel/bpf/syscall.c (5.10-7.3).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
-from prologue.live.hooks.bpf_places import Attachment, attachments
-from prologue.live.hooks.listener import ATTACHED, UNLISTED, Callback, Listener
+from prologue.live.hooks.ftrace_hooks import read_fprobes
+from prologue.live.hooks.listener import ATTACHED, UNLISTED, Callback, Listener, Point
 from prologue.live.hooks.modules import ListedModule
-from prologue.live.structs.objects import Objects
+from prologue.live.hooks.probe_hooks import (
+    call_name,
+    call_of,
+    is_kretprobe,
+    kprobe_structs,
+    place_of,
+    trace_kprobe_of,
+)
+from prologue.live.hooks.tracepoint_hooks import bpf_probes, tracepoints, used_tracepoints
+from prologue.live.structs.objects import NotKnownError, Objects
+
+_KINDS: Final = ("fentry", "fexit", "fmod_ret")  # BPF_TRAMP_FENTRY, ...; kinds after these are of replaced programs
+# Tables of trampolines, of 7.2 and later, and of releases before; and a function of every kernel with trampolines.
+_TABLES: Final = (
+    ("trampoline_key_table", "bpf_trampoline.hlist_key"),
+    ("trampoline_table", "bpf_trampoline.hlist"),
+)
+_HAS_TRAMPOLINES: Final = "bpf_trampoline_get"
+# Handlers of the fprobe of a link to many functions; and the way of its program by a handler's role: both in a session.
+_OF_MANY: Final = ("kprobe_multi_link_handler", "kprobe_multi_link_exit_handler")
+_WAYS: Final = {"entry": "kprobe.multi", "exit": "kretprobe.multi"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """A place of a program, by its struct: the way, and the point, or the function with the turn and the host there."""
+
+    program: int
+    way: str
+    function: int = 0
+    turn: int = 0
+    host: int = 0
+    point: Point | None = None
+
+
+def attachments(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[Attachment]:
+    """Yield every place of every program; errors as ``Objects.read``."""
+    yield from _by_trampolines(objects)
+    yield from _by_events(objects, modules)
+    yield from _by_tracepoints(objects, modules)
+    yield from _by_fprobes(objects)
+
+
+def trampolines(objects: Objects) -> Iterator[int]:
+    """Yield every ``struct bpf_trampoline``; errors as ``Objects.read``."""
+    for table, member in _TABLES:
+        if objects.has(table):
+            for bucket in objects.slots(table):
+                yield from objects.hash_entries(bucket, member)
+            return
+    if objects.has(_HAS_TRAMPOLINES):
+        raise NotKnownError(
+            f"this vmlinux has no table of trampolines named {' or '.join(name for name, _ in _TABLES)}"
+        )
+
+
+def _by_trampolines(objects: Objects) -> Iterator[Attachment]:
+    for trampoline in trampolines(objects):
+        function = objects.get(trampoline, "bpf_trampoline.func.addr")
+        replacing = "bpf_trampoline.extension_prog"
+        if objects.knows(replacing) and (program := objects.get(trampoline, replacing)):
+            yield Attachment(program=program, way="freplace", function=function)
+        lists = trampoline + objects.offset("bpf_trampoline.progs_hlist")
+        for k, way in enumerate(_KINDS):
+            for turn, program in enumerate(_on_list(objects, lists + 8 * k)):
+                yield Attachment(program=program, way=way, function=function, turn=turn)
+
+
+def _on_list(objects: Objects, head: int) -> Iterator[int]:
+    """Yield programs of a trampoline: it has nodes of links in 7.2 and later, links since 5.19, or programs."""
+    if objects.knows("bpf_tramp_node.tramp_hlist"):
+        for node in objects.hash_entries(head, "bpf_tramp_node.tramp_hlist"):
+            yield objects.get(objects.get(node, "bpf_tramp_node.link"), "bpf_link.prog")
+    elif objects.knows("bpf_tramp_link.tramp_hlist"):
+        for link in objects.hash_entries(head, "bpf_tramp_link.tramp_hlist"):
+            yield objects.get(link, "bpf_tramp_link.link.prog")
+    else:
+        for aux in objects.hash_entries(head, "bpf_prog_aux.tramp_hlist"):
+            yield objects.get(aux, "bpf_prog_aux.prog")
+
+
+def _by_events(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[Attachment]:
+    """Yield programs on events: kprobes, also of perf without a name in tracefs, and all others."""
+    if not objects.knows("trace_event_call.prog_array"):
+        return
+    of_kprobes = set[int]()
+    for probe, shares in kprobe_structs(objects):
+        event = trace_kprobe_of(objects, probe)
+        if event is not None:
+            call, way = call_of(objects, event), "kretprobe" if is_kretprobe(objects, probe) else "kprobe"
+            of_kprobes.add(call)
+            function = place_of(objects, probe, shares=shares)
+            for turn, program in enumerate(_of_call(objects, call)):
+                yield Attachment(program=program, way=way, function=function, turn=turn, host=probe)
+    if not objects.has("ftrace_events"):
+        return
+    known = frozenset(tracepoints(objects, modules))
+    for call in objects.entries(objects.place("ftrace_events"), "trace_event_call.list"):
+        for program in _of_call(objects, call) if call not in of_kprobes else ():
+            point = Point(call, call_name(objects, call, known))
+            yield Attachment(program=program, way="event", point=point)
+
+
+def _by_tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[Attachment]:
+    """Yield programs on raw tracepoints, those with types (``tp_btf``) among them."""
+    functions = bpf_probes(objects, modules)
+    for tracepoint in used_tracepoints(objects, modules) if functions else ():
+        for function, data in tracepoint.probes:
+            if function in functions:
+                point = Point(tracepoint.place, tracepoint.name)
+                yield Attachment(program=_of_probe(objects, data), way="raw tracepoint", point=point)
+
+
+def _by_fprobes(objects: Objects) -> Iterator[Attachment]:
+    """Yield programs on many functions at once (``kprobe.multi``): the link of each has an fprobe of its own."""
+    handlers = {objects.place(name) for name in _OF_MANY if objects.has(name)}
+    for fprobe in read_fprobes(objects) if handlers else ():
+        for role, handler in fprobe.callbacks:
+            if handler not in handlers:
+                continue
+            link = fprobe.at - objects.offset("bpf_kprobe_multi_link.fp")
+            program = objects.get(link, "bpf_kprobe_multi_link.link.prog")
+            for function in fprobe.functions or ():
+                yield Attachment(program=program, way=_WAYS[role], function=function, host=fprobe.at)
+
+
+def _of_probe(objects: Objects, data: int) -> int:
+    """Return the program that a probe's data lead to: since 6.10 by way of its link, which has a cookie since then."""
+    to_program = objects.offset("bpf_raw_tp_link.link.prog")
+    return objects.number(data + to_program) if objects.knows("bpf_raw_tp_link.cookie") else data
+
+
+def _of_call(objects: Objects, call: int) -> Iterator[int]:
+    """Yield programs of a ``struct trace_event_call``."""
+    if array := objects.get(call, "trace_event_call.prog_array"):
+        for item in objects.terminated(array + objects.offset("bpf_prog_array.items"), "bpf_prog_array_item.prog"):
+            yield objects.get(item, "bpf_prog_array_item.prog")
+
 
 # enum bpf_prog_type (include/uapi/linux/bpf.h: numbers never change), of what the kernel calls by itself.
 _TYPES: Final = {

@@ -1,6 +1,7 @@
 """Callbacks that lead to code without an owner, of a kind that never listens there, or of a tainted module.
 
-And BPF programs that hide.
+Also BPF programs that hide, and timers of the wheel. A callback has the prototype of its member, by BTF: kernels with
+kCFI trap on any other, and those without would call it with arguments of another meaning.
 """
 
 from __future__ import annotations
@@ -8,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+import numpy as np
+
+from prologue.live.hooks.areas import BPF
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.listener import UNLISTED, Listener
-from prologue.live.hooks.owners import BPF, KERNEL, KPROBES, Owners
+from prologue.live.hooks.owners import KERNEL, KPROBES, Owners
 from prologue.live.hooks.probe_hooks import misdirected_events
-from prologue.live.hooks.prototypes import misfit
 from prologue.live.structs.objects import NotKnownError, NotReadError, Objects
 from prologue.rules.base import Hit
 from prologue.words import counted
@@ -144,3 +147,100 @@ def of_tainted_modules(inventory: Inventory) -> Iterator[Hit]:
                 message = f"{called(listener)}: its {role} is {inventory.owners.name(vaddr)}, {why}"
                 yield Hit(place_of_listener(listener), message)
                 break
+
+
+# Members by the kind of a listener and the role of its callback; other callbacks are not compared.
+_MEMBERS: Final = {
+    ("ftrace_ops", "callback"): ("ftrace_ops", "func"),
+    ("ftrace_ops", "pid filter"): ("ftrace_ops", "func"),
+    ("kprobe", "handler"): ("kprobe", "pre_handler"),
+    ("kprobe", "after"): ("kprobe", "post_handler"),
+    ("kretprobe", "handler"): ("kretprobe", "handler"),
+    ("kretprobe", "entry"): ("kretprobe", "entry_handler"),
+    ("fprobe", "entry"): ("fprobe", "entry_handler"),
+    ("fprobe", "exit"): ("fprobe", "exit_handler"),
+    ("function graph", "entry"): ("fgraph_ops", "entryfunc"),
+    ("function graph", "return"): ("fgraph_ops", "retfunc"),
+}
+_DIRECT: Final = frozenset({("direct call", "trampoline"), ("ftrace_ops", "direct call")})
+
+
+def misfit(inventory: Inventory, listener: Listener, role: str, vaddr: int) -> str:
+    """Say why a function of the kernel's own text cannot be that callback; empty if it can, or if BTF does not say."""
+    btf = inventory.objects.btf
+    if btf is None:
+        return ""
+    shapes = _shapes(inventory, vaddr)
+    if not shapes:
+        return ""
+    if (listener.kind, role) in _DIRECT:
+        return "a function of C: what is called directly has to keep the arguments of the traced function"
+    if listener.kind == "tracepoint":
+        wanted = btf.parameters(btf.typedef(f"btf_trace_{listener.name}"))
+    else:
+        member = _MEMBERS.get((listener.kind, role))
+        wanted = None if member is None else btf.parameters(btf.member(*member))
+    if wanted is None or any(_fits(wanted, shape) for shape in shapes):
+        return ""
+    return "a function with another prototype"
+
+
+def _shapes(inventory: Inventory, vaddr: int) -> list[tuple[str, ...]]:
+    """Return the parameters of every function that begins there; none if BTF lacks one of them, or has several.
+
+    Identical functions may have been folded into one; functions of one name, one of which BTF has, are not known.
+    """
+    objects, kernel = inventory.objects, inventory.kernel
+    shapes = []
+    for name in kernel.symbols.names_at(vaddr - kernel.slide & (1 << 64) - 1):
+        assert objects.btf is not None  # noqa: S101 - the caller has looked
+        shape = objects.btf.parameters(objects.btf.function(name)) if objects.maybe_place(name) == vaddr else None
+        if shape is None:
+            return []
+        shapes.append(shape)
+    return shapes
+
+
+def _fits(wanted: tuple[str, ...], shape: tuple[str, ...]) -> bool:
+    """Return whether parameters are of the same kinds; a pointer to no struct stands for any pointer."""
+    return len(wanted) == len(shape) and all(
+        want == have or (want[:1] == have[:1] == "*" and "*" in (want, have))
+        for want, have in zip(wanted, shape, strict=True)
+    )
+
+
+_MASK: Final = (1 << 64) - 1
+
+
+def timers(objects: Objects) -> Iterator[tuple[int, int]]:
+    """Yield every ``timer_list`` that is pending, and its function; errors as ``Objects.read``."""
+    if not objects.has("timer_bases"):
+        return
+    bases, each = objects.place("timer_bases"), objects.size("timer_base")
+    vectors = objects.offset("timer_base.vectors")
+    for cpu_offset in objects.slots("__per_cpu_offset")[: objects.variable("nr_cpu_ids", 4)]:
+        first = bases + objects.number(cpu_offset) & _MASK
+        for base in range(first, first + objects.variables.size("timer_bases"), each):
+            heads = np.frombuffer(objects.read(base + vectors, (each - vectors) // 8 * 8), "<u8")
+            for k in np.flatnonzero(heads).tolist():
+                for timer in objects.hash_entries(base + vectors + 8 * k, "timer_list.entry"):
+                    yield timer, objects.get(timer, "timer_list.function")
+
+
+def timers_without_owner(inventory: Inventory) -> Iterator[Hit]:
+    """Yield timers that call code without an owner, or code that only BPF or a kprobe executes; of dumps alone.
+
+    Raises:
+        NotKnownError: not all owners are known, or a list cannot be read.
+
+    """
+    if not inventory.is_of_one_moment:
+        return
+    owners = inventory.owners
+    if not owners.complete:
+        raise NotKnownError("not all owners of code are known")
+    for timer, function in timers(inventory.objects):
+        owner = owners.of(function)
+        if owner is None or owner in (BPF, KPROBES):
+            whose = "which has no owner" if owner is None else f"code of {owner}, which no timer calls"
+            yield Hit(timer, f"the timer at {timer:#x} calls {owners.name(function)}, {whose}", (function,))

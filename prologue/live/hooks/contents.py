@@ -16,9 +16,8 @@ import numpy as np
 
 from prologue.arrays import U32, Bool, spans_of
 from prologue.insn import decode
-from prologue.live.hooks.areas import CHUNK, Pack
+from prologue.live.hooks.areas import BPF, CHUNK, Pack
 from prologue.live.hooks.inventory import Inventory
-from prologue.live.hooks.owners import BPF
 from prologue.live.structs.objects import NotKnownError, NotReadError, raise_all
 from prologue.rules.base import Hit
 

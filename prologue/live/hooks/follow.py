@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from prologue.live.hooks.inventory import take_inventory
-from prologue.live.hooks.judge import OF_LISTS, judge
+from prologue.live.hooks.run import OF_LISTS, judge
 from prologue.live.memory.base import Memory
+from prologue.live.memory.take import FollowMore
 from prologue.live.structs.objects import Objects
 from prologue.live.structs.variables import KeptVariables
 from prologue.live.system.running_kernel import RunningKernel, open_running
@@ -22,41 +23,37 @@ _NEAR: Final = 64  # bytes between two ranges that are kept as one: of one struc
 _LOOKS, _MOST_LOOKS = 2, 4
 
 
-class FollowHooks:
-    """Finds what is attached in memory that may be far away; a later look asks for most of it with one question.
+def follow_hooks(vmlinux: Path, memory: Memory) -> FollowMore:
+    """Make what finds all that is attached, in memory that may be far away.
+
+    It returns addresses and bytes, ascending and apart; if something is wrong or led nowhere, of a later look, which
+    asks for most of it with one question.
 
     Raises:
         InputError: the vmlinux cannot be read, or is of another kernel.
 
     """
+    # Whose code an address is depends on where text is, and not on its words.
+    kernel = RunningKernel(open_running(vmlinux, memory), memory, as_linked=True)
+    pages: frozenset[int] = frozenset()
 
-    def __init__(self, vmlinux: Path, memory: Memory) -> None:
-        image = open_running(vmlinux, memory)
-        # Whose code an address is depends on where text is, and not on its words.
-        self._kernel = RunningKernel(image, memory, as_linked=True)
-        self._pages: frozenset[int] = frozenset()
-
-    def __call__(self, memory: Memory) -> Sequence[tuple[int, bytes]]:
-        """Return addresses and bytes, ascending and apart; if something is wrong or led nowhere, of a later look.
-
-        Raises:
-            InputError: memory cannot be read.
-
-        """
-        kernel = self._kernel
+    def follow(memory: Memory) -> Sequence[tuple[int, bytes]]:
+        nonlocal pages
         for look in range(1, _MOST_LOOKS + 1):
             variables = _Followed.of_kernel(kernel, memory)
-            variables.fetch(self._pages)
+            variables.fetch(pages)
             inventory = take_inventory(kernel, Objects(variables))
             judged = judge(inventory, OF_LISTS)
             for listener in inventory.listeners:  # what names code and places: a report of the capture does
                 for place in (*(vaddr for _, vaddr in listener.callbacks), *(listener.functions or ())):
                     inventory.owners.name(place)
-            self._pages = variables.pages
+            pages = variables.pages
             gaps = (*judged.not_known, *inventory.not_known)
             if not (gaps or judged.suspects) or (look >= _LOOKS and not any(gap.is_open for gap in gaps)):
                 break
         return variables.pieces(_NEAR)
+
+    return follow
 
 
 class _Followed(KeptVariables):

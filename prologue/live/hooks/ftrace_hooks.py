@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from prologue.live.hooks.listener import Callback, Listener
-from prologue.live.structs.ftrace_lists import MOST_PLACES, direct_targets, read_hash, registered
-from prologue.live.structs.objects import NotReadError, Objects
+from prologue.live.structs.ftrace_lists import direct_targets, read_hash, registered
+from prologue.live.structs.objects import Objects
 
 _FPROBE_DISABLED: Final = 1  # FPROBE_FL_DISABLED (include/linux/fprobe.h, 6.1-7.3)
 # FTRACE_OPS_FL_* (include/linux/ftrace.h, 5.10-7.3); what is of no interest to a user is left out. So is STUB: only the
@@ -21,7 +21,6 @@ _FLAGS: Final = {
 }  # fmt: skip
 # ``ip`` of an entry whose module or init text is gone; the hash still counts it (``clear_mod_from_hash``).
 _GONE: Final = frozenset({0})
-_MOST_AT_ONE: Final = 1000  # fprobes of one function
 
 
 def read_ops(objects: Objects) -> Iterator[Listener]:
@@ -169,23 +168,14 @@ def read_fprobes(objects: Objects) -> Iterator[Listener]:
 
 def _functions(objects: Objects, entry: int) -> Iterator[tuple[int, int]]:
     """Yield the functions of an ``fprobe_hlist``, and its turn at each; those that left with their module have none."""
-    count = objects.get(entry, "fprobe_hlist.size", 4)
-    if count > MOST_PLACES:
-        raise NotReadError(f"an fprobe with {count:,} functions at {entry:#x}")
+    count = objects.count(entry, "fprobe_hlist.size")
     first, each = entry + objects.offset("fprobe_hlist.array"), objects.size("fprobe_hlist_node")
     for node in range(first, first + each * count, each):
         if objects.get(node, "fprobe_hlist_node.fp"):
-            yield objects.get(node, "fprobe_hlist_node.addr"), -_count_older(objects, node)
-
-
-def _count_older(objects: Objects, node: int) -> int:
-    """Count the fprobes that were added to a function before: they are called afterwards (``rhltable_insert``)."""
-    here, to_next = node + objects.offset("fprobe_hlist_node.hlist"), objects.offset("rhlist_head.next")
-    for count in range(_MOST_AT_ONE):
-        here = objects.number(here + to_next)
-        if not here:
-            return count
-    raise NotReadError(f"more than {_MOST_AT_ONE:,} fprobes at one function, after {node:#x}")
+            # Those that were added to a function before are called afterwards (``rhltable_insert``).
+            older = objects.get(node + objects.offset("fprobe_hlist_node.hlist"), "rhlist_head.next")
+            turn = -sum(1 for _ in objects.chain(older, "rhlist_head.next"))
+            yield objects.get(node, "fprobe_hlist_node.addr"), turn
 
 
 def _fprobe(objects: Objects, place: int, functions: tuple[int, ...] | dict[int, int] | None, host: int) -> Listener:

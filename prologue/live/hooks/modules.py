@@ -20,7 +20,6 @@ from prologue.live.structs.objects import NotKnownError, NotReadError, Objects
 _NAME: Final = 56  # MODULE_NAME_LEN (64-bit kernels)
 _MEMORIES: Final = 7  # MOD_MEM_NUM_TYPES (6.4-7.3)
 _TEXT, _INIT_TEXT = 0, 4  # MOD_TEXT, MOD_INIT_TEXT
-_MOST_SYMBOLS: Final = 1 << 20
 _KIND = 15  # of st_info
 _STATES: Final = ("live", "coming", "going", "unformed")  # enum module_state
 
@@ -129,9 +128,7 @@ def symbols_of(objects: Objects, module: ListedModule) -> Iterator[tuple[int, st
     """
     try:
         place = objects.get(module.place, "module.kallsyms")
-        count = objects.get(place, "mod_kallsyms.num_symtab", 4) if place else 0
-        if not 0 < count <= _MOST_SYMBOLS:
-            return
+        count = objects.count(place, "mod_kallsyms.num_symtab") if place else 0
         table = np.frombuffer(objects.read(objects.get(place, "mod_kallsyms.symtab"), count * SYM.itemsize), SYM)
         strings = objects.get(place, "mod_kallsyms.strtab")
         for row in np.flatnonzero((table["shndx"] != SHN_UNDEF) & (table["name"] != 0)).tolist():

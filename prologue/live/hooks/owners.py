@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
-from prologue.live.hooks.areas import Pack, VmapArea, areas, packs
-from prologue.live.hooks.bpf_code import BpfCode, BpfName, bpf_names, code_in_change, code_of_bpf, code_of_filter
-from prologue.live.hooks.bpf_filters import filters
+from prologue.live.hooks.areas import OwnedRange, Pack, VmapArea, areas, packs
+from prologue.live.hooks.bpf_code import (
+    BpfName,
+    bpf_names,
+    code_in_change,
+    code_of_bpf,
+    code_of_filter,
+    filters,
+)
 from prologue.live.hooks.modules import ListedModule, symbols_of
 from prologue.live.structs.objects import NotKnown, NotKnownError, Objects, noted
 from prologue.live.system.running_kernel import RunningKernel
@@ -22,29 +28,12 @@ from prologue.words import at_offset
 
 _MASK: Final = (1 << 64) - 1
 KERNEL: Final = "kernel"
-
-
-BPF: Final = "BPF"
 KPROBES: Final = "kprobes"
 # 5.10 names the function that called BPF's allocator (arch/arm64/net/bpf_jit_comp.c), 6.1 and later the allocator. A
 # trampoline's image stays when 5.10 finds that arm64 has no trampolines (``bpf_trampoline_update``).
 _BPF_ALLOCATORS: Final = ("bpf_jit_alloc_exec+", "bpf_jit_binary_alloc+", "bpf_trampoline_update+")
 # What allocates for a program that is longer than a pack since 6.10: bpf_jit_alloc_exec is a tail call.
 _OF_LONG_PROGRAMS: Final = (*_BPF_ALLOCATORS, "execmem_alloc+", "execmem_vmalloc", "bpf_prog_pack_alloc+")
-
-
-class OwnedRange(NamedTuple):
-    """Code of one owner, and what it is called; ``kind`` is that of BPF's code.
-
-    What is not ``current`` is of a program or trampoline that comes or goes.
-    """
-
-    start: int
-    end: int
-    owner: str
-    name: str = ""
-    kind: str = ""
-    current: bool = True
 
 
 class Owners:
@@ -112,14 +101,11 @@ class Owners:
                 self.unheld_names.append(name)
         for code in held:
             named = self._names_of_bpf.get(code.start)
-            shown = code.name if named is None else named.name
-            yield OwnedRange(
-                start=code.start, end=code.end, owner=BPF, name=shown, kind=code.kind, current=code.current
-            )
+            yield code if named is None else code._replace(name=named.name)
 
     def _of_filters(self, known: set[int]) -> list[OwnedRange]:
         """Return the code of filters of tasks and sockets, except programs, which are ``known``."""
-        codes: dict[int, BpfCode] = {}
+        codes: dict[int, OwnedRange] = {}
         programs = set[int]()
         try:
             programs.update(filters(self._objects, self.filter_errors.append))
@@ -133,9 +119,9 @@ class Owners:
                 continue
             if code.start < code.end and code.start not in known and self._is_in_memory_of_bpf(code):
                 codes[code.start] = code
-        return [OwnedRange(code.start, code.end, BPF, kind=code.kind) for code in codes.values()]
+        return list(codes.values())
 
-    def _is_in_memory_of_bpf(self, code: BpfCode) -> bool:
+    def _is_in_memory_of_bpf(self, code: OwnedRange) -> bool:
         """Return whether BPF got the memory, as far as that is known; a struct may say that any memory is code."""
         if self.part(code.start) is not None or self._is_kernel_text(code.start):
             return False

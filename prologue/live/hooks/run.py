@@ -1,21 +1,72 @@
-"""An audit with what is attached to the kernel: findings about listeners and owners beside those about words."""
+"""What is attached to a kernel, judged: callbacks' owners, hidden modules, executable memory; and audits with that."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from prologue.errors import InputError, Location
-from prologue.live.audit.run import KERNEL, LIVE_RULES, Audit, look_at, mismatch_audit, with_findings
+from prologue.live.audit.compare import transitions_of
+from prologue.live.audit.outcome import KERNEL, Audit
+from prologue.live.audit.run import LIVE_RULES, look_at, mismatch_audit, with_findings
+from prologue.live.hooks.callback_owners import of_tainted_modules, timers_without_owner, without_owner
+from prologue.live.hooks.contents import foreign_code
+from prologue.live.hooks.executable import unowned
+from prologue.live.hooks.ftrace_views import disputed_direct_calls, miscounted
+from prologue.live.hooks.hidden import hidden_modules, hidden_patches
 from prologue.live.hooks.inventory import Inventory, take_inventory
-from prologue.live.hooks.judge import EVERY, HookCheck, HooksJudged, judge
+from prologue.live.hooks.readonly import changed_data
 from prologue.live.memory.capture import Capture
-from prologue.live.system.own_text import AnotherKernelError
+from prologue.live.structs.objects import NotKnown, noted
 from prologue.live.system.running_kernel import RunningKernel
 from prologue.live.system.running_system import RunningSystem
+from prologue.live.system.running_text import AnotherKernelError
 from prologue.releases import not_known
-from prologue.rules.base import Finding, Rule
+from prologue.rules.base import Finding, Hit, Rule
+
+
+class HooksJudged(NamedTuple):
+    """Suspects, each by the code of its rule and at a run-time address, and what could not be judged."""
+
+    suspects: tuple[tuple[str, Hit], ...]
+    not_known: tuple[NotKnown, ...]
+
+
+HookCheck = tuple[str, str, Callable[[Inventory], Iterator[Hit]]]
+OF_LISTENERS: Final[tuple[HookCheck, ...]] = (
+    ("owners of callbacks", "PL509", without_owner),
+    ("users of functions", "PL514", miscounted),
+    ("direct calls", "PL514", disputed_direct_calls),
+    ("hidden livepatches", "PL510", hidden_patches),
+    ("modules of callbacks", "PL515", of_tainted_modules),
+)
+"""Checks of what an inventory lists."""
+OF_LISTS: Final[tuple[HookCheck, ...]] = (
+    *OF_LISTENERS,
+    ("hidden modules", "PL510", hidden_modules),
+    ("executable memory", "PL511", unowned),
+    ("code of BPF and kprobes", "PL511", foreign_code),
+)
+"""Checks that a capture takes the memory of along."""
+EVERY: Final[tuple[HookCheck, ...]] = (
+    *OF_LISTS,
+    ("timers", "PL509", timers_without_owner),
+    ("read-only data", "PL512", changed_data),
+)
+"""All checks."""
+
+
+def judge(inventory: Inventory, checks: tuple[HookCheck, ...] = EVERY) -> HooksJudged:
+    """Run checks; one that cannot be made is named."""
+    suspects: list[tuple[str, Hit]] = []
+    not_known: list[NotKnown] = []
+    for what, code, check in checks:
+        with noted(not_known, what):
+            suspects.extend((code, hit) for hit in check(inventory))  # what it finds before it fails counts
+    return HooksJudged(tuple(suspects), tuple(not_known))
+
 
 _DATA: Final = "PL512"  # read-only data, which no moment changes
 REPORTED: Final = frozenset(code for _, code, _ in EVERY)
@@ -31,20 +82,30 @@ _MASK: Final = (1 << 64) - 1
 _TRIES: Final = 3
 
 
-def audit(system: RunningSystem, rules: tuple[Rule, ...] = LIVE_RULES) -> Audit:
+def audit(system: RunningSystem, rules: tuple[Rule, ...] = LIVE_RULES, *, since: RunningSystem | None = None) -> Audit:
     """Judge the text of the kernel in memory and of its modules, and what is attached to the kernel.
 
+    With ``since``, an earlier memory of the same boot, judge that, too, and the changes between the two.
+
     Raises:
-        InputError: the vmlinux cannot be read or is stripped, or memory cannot be read.
+        InputError: the vmlinux cannot be read or is stripped, memory cannot be read, or they are of two boots.
 
     """
-    try:
-        return audit_with_hooks(look_at(system), rules)
-    except AnotherKernelError as error:
-        return mismatch_audit(system, error)
+    looks: list[Audit] = []
+    for each in (system,) if since is None else (since, system):
+        try:
+            looks.append(look_at(each))
+        except AnotherKernelError as error:
+            return mismatch_audit(each, error)
+    if since is None:
+        return _with_hooks(looks[0], rules)
+    old, new = looks
+    transitions, notes = transitions_of(old, new)
+    done = _with_hooks(new, rules, old)
+    return replace(done, before=_with_hooks(old, rules), transitions=transitions, notes=(*done.notes, *notes))
 
 
-def audit_with_hooks(look: Audit, rules: tuple[Rule, ...], before: Audit | None = None) -> Audit:
+def _with_hooks(look: Audit, rules: tuple[Rule, ...], before: Audit | None = None) -> Audit:
     """Add findings, with those about hooks, to a look; ``before`` is an earlier look at the same boot."""
     done, kernel = with_findings(look, rules, before), look.kernel
     chosen = {rule.code: rule for rule in rules if rule.code in REPORTED}

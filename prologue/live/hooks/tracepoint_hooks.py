@@ -13,10 +13,8 @@ import numpy as np
 
 from prologue.live.hooks.listener import Callback, Listener
 from prologue.live.hooks.modules import ListedModule
-from prologue.live.structs.objects import NotReadError, Objects
+from prologue.live.structs.objects import Objects
 
-_MOST_PROBES: Final = 1000
-_MOST_TRACEPOINTS: Final = 1 << 16  # of one module
 # A function of every kernel with CONFIG_BPF_EVENTS, which alone has raw tracepoints.
 _RUNS_PROGRAMS: Final = "bpf_trace_run1"
 
@@ -47,17 +45,11 @@ def used_tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Ite
     """Yield every tracepoint that has probes; errors as ``Objects.read``."""
     for place in tracepoints(objects, modules):
         if first := objects.get(place, "tracepoint.funcs"):
-            yield Tracepoint(place, tracepoint_name(objects, place), tuple(_probes(objects, place, first)))
-
-
-def _probes(objects: Objects, place: int, here: int) -> Iterator[TracepointProbe]:
-    for _ in range(_MOST_PROBES):
-        function = objects.get(here, "tracepoint_func.func")
-        if not function:
-            return
-        yield TracepointProbe(function, objects.get(here, "tracepoint_func.data"))
-        here += objects.size("tracepoint_func")
-    raise NotReadError(f"more than {_MOST_PROBES:,} probes of the tracepoint at {place:#x}")
+            probes = (
+                TracepointProbe(objects.get(each, "tracepoint_func.func"), objects.get(each, "tracepoint_func.data"))
+                for each in objects.terminated(first, "tracepoint_func.func")
+            )
+            yield Tracepoint(place, tracepoint_name(objects, place), tuple(probes))
 
 
 def tracepoint_name(objects: Objects, place: int) -> str:
@@ -70,16 +62,8 @@ def tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator
     start, stop = objects.place("__start___tracepoints_ptrs"), objects.place("__stop___tracepoints_ptrs")
     yield from _relative(objects, start, stop - start)
     for module in modules:
-        count = _count(objects, module, "module.num_tracepoints")
-        if count:
+        if count := objects.count(module.place, "module.num_tracepoints"):
             yield from _relative(objects, objects.get(module.place, "module.tracepoints_ptrs"), 4 * count)
-
-
-def _count(objects: Objects, module: ListedModule, path: str) -> int:
-    count = objects.get(module.place, path, 4)
-    if count > _MOST_TRACEPOINTS:
-        raise NotReadError(f"{count:,} tracepoints of the module {module.name}")
-    return count
 
 
 def _relative(objects: Objects, start: int, size: int) -> Iterator[int]:
@@ -94,7 +78,7 @@ def bpf_probes(objects: Objects, modules: tuple[ListedModule, ...]) -> frozenset
     each, start = objects.size("bpf_raw_event_map"), objects.place("__start__bpf_raw_tp")
     functions = set(_functions(objects, start, (objects.place("__stop__bpf_raw_tp") - start) // each))
     for module in modules:
-        if count := _count(objects, module, "module.num_bpf_raw_events"):
+        if count := objects.count(module.place, "module.num_bpf_raw_events"):
             functions.update(_functions(objects, objects.get(module.place, "module.bpf_raw_events"), count))
     return frozenset(functions)
 

@@ -20,9 +20,6 @@ ENABLED: Final = np.uint64(1 << 31)  # FTRACE_FL_ENABLED
 # LDR X17, [X11, #offset]: ftrace_caller loads ops->direct_call (arch/arm64/kernel/entry-ftrace.S, 6.4-7.3).
 _LOADS_DIRECT: Final = (0xFFC003FF, 0xF9400171)
 _MOST_BITS: Final = 24  # FTRACE_HASH_MAX_BITS is 12; a hash with more buckets than 2^24 is damaged memory
-_MOST_RECORDS: Final = 1 << 22  # of one ftrace_page: more are damage
-MOST_PLACES: Final = 1 << 20
-"""Functions of one hash, or fprobe: more are damage."""
 
 
 class LiveRecords(NamedTuple):
@@ -34,13 +31,7 @@ class LiveRecords(NamedTuple):
 
 def registered(objects: Objects) -> Iterator[int]:
     """Yield every ``ftrace_ops`` on the list, in the order in which they are called."""
-    here, end, seen = objects.variable("ftrace_ops_list"), objects.place("ftrace_list_end"), set[int]()
-    while here != end:
-        if here in seen or not here:
-            raise NotReadError(f"ftrace_ops_list leads in a circle, or to nothing, at {here:#x}")
-        seen.add(here)
-        yield here
-        here = objects.get(here, "ftrace_ops.next")
+    yield from objects.chain(objects.variable("ftrace_ops_list"), "ftrace_ops.next", objects.place("ftrace_list_end"))
 
 
 def direct_call_offset(layouts: Layouts, caller: bytes) -> int | None:
@@ -50,7 +41,7 @@ def direct_call_offset(layouts: Layouts, caller: bytes) -> int | None:
     ``caller``.
     """
     known = layouts.get("ftrace_ops.direct_call")
-    if known is not None or layouts.exact:
+    if known is not None or layouts.types is not None:
         return known
     mask, value = _LOADS_DIRECT
     for word in np.frombuffer(caller[: len(caller) & ~3], "<u4").tolist():
@@ -79,9 +70,9 @@ def read_hash(objects: Objects, place: int) -> dict[int, int]:
     """
     if not place:
         return {}
-    bits, count = objects.get(place, "ftrace_hash.size_bits"), objects.get(place, "ftrace_hash.count")
-    if bits > _MOST_BITS or count > MOST_PLACES:
-        raise NotReadError(f"an ftrace_hash of 2^{bits} buckets and {count:,} entries at {place:#x}")
+    bits, count = objects.get(place, "ftrace_hash.size_bits"), objects.count(place, "ftrace_hash.count", 8)
+    if bits > _MOST_BITS:
+        raise NotReadError(f"an ftrace_hash of 2^{bits} buckets at {place:#x}")
     if not count:
         return {}
     buckets = np.frombuffer(objects.read(objects.get(place, "ftrace_hash.buckets"), 8 << bits), "<u8")
@@ -103,19 +94,15 @@ def read_hash(objects: Objects, place: int) -> dict[int, int]:
 
 def read_records(objects: Objects) -> LiveRecords:
     """Read every record of ``ftrace_pages_start``."""
-    here, each = objects.variable("ftrace_pages_start"), objects.size("dyn_ftrace")
+    each = objects.size("dyn_ftrace")
     ip, flags = objects.offset("dyn_ftrace.ip"), objects.offset("dyn_ftrace.flags")
     if max(ip, flags) + 8 > each:
         raise NotKnownError(f"a struct dyn_ftrace of {each} bytes")
     record = np.dtype({"names": ["ip", "flags"], "formats": ["<u8", "<u8"], "offsets": [ip, flags], "itemsize": each})
-    parts, seen = [np.zeros(0, record)], set[int]()
-    while here:
-        records, count = objects.get(here, "ftrace_page.records"), objects.get(here, "ftrace_page.index", 4)
-        if here in seen or count > _MOST_RECORDS:
-            raise NotReadError(f"an ftrace_page of {count:,} records at {here:#x}, or a list that leads in a circle")
-        seen.add(here)
+    parts = [np.zeros(0, record)]
+    for page in objects.chain(objects.variable("ftrace_pages_start"), "ftrace_page.next"):
+        records, count = objects.get(page, "ftrace_page.records"), objects.count(page, "ftrace_page.index")
         parts.append(np.frombuffer(objects.read(records, count * each) if count else b"", record))
-        here = objects.get(here, "ftrace_page.next")
     table = np.concatenate(parts)
     table = table[np.argsort(table["ip"], kind="stable")]
     return LiveRecords(table["ip"].astype(np.uint64), table["flags"].astype(np.uint64))

@@ -7,21 +7,14 @@ new release may. If neither types nor the table have a struct, nothing is read o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from prologue.dwarf.struct_types import StructTypes, struct_types
 from prologue.elf.image import ElfImage
 
-# Structs whose sizes are wanted, and members; those that have other names in the types, by all of these.
-_PLAIN: Final = (
-    "dyn_ftrace", "dyn_ftrace.flags", "dyn_ftrace.ip", "ftrace_func_entry.direct", "ftrace_func_entry.ip",
-    "ftrace_hash.buckets", "ftrace_hash.size_bits", "ftrace_ops", "ftrace_ops.direct_call", "ftrace_ops.func",
-    "ftrace_ops.next", "ftrace_page.index", "ftrace_page.next", "ftrace_page.records", "kgdb_bkpt",
-    "kgdb_bkpt.bpt_addr", "kgdb_bkpt.saved_instr", "kgdb_bkpt.state", "kprobe.addr", "kprobe.hlist", "kprobe.opcode",
-    "module.percpu", "static_key.enabled",
-)  # fmt: skip
-_WANTED: Final[dict[str, tuple[str, ...]]] = {name: (name,) for name in _PLAIN} | {
+# Members that have other names in the types, by all of these.
+_OTHER_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "kprobe.copy": ("kprobe.ainsn.xol_insn", "kprobe.ainsn.api.insn"),
     "mutex.owner": ("mutex.owner", "mutex.rtmutex.owner", "mutex.lock.owner"),
 }
@@ -48,20 +41,26 @@ _READ: Final[WeakKeyDictionary[ElfImage, Layouts]] = WeakKeyDictionary()
 _LONGEST: Final = 1 << 16  # bytes: a longer struct or offset is damage
 
 
-class Layouts(NamedTuple):
-    """Offsets and sizes in bytes by their names in ``_WANTED``.
+class Layouts:
+    """Offsets of members and sizes of structs in bytes, by names such as ``kprobe.addr`` and ``kprobe``.
 
-    ``source`` says where they come from, as in "struct offsets: from BTF".
+    ``source`` says where they come from, as in "struct offsets: from BTF": from ``types``, which say all of a kernel's
+    structs, or else from a ``table``, which lacks all that settings decide.
     """
 
-    source: str
-    known: Mapping[str, int]
-    exact: bool = True  # a name that ``known`` lacks is not in this kernel; a table lacks all that settings decide
-    types: StructTypes | None = None  # what ``known`` was read from: it has every other struct
+    def __init__(self, source: str, table: Mapping[str, int] | None = None, types: StructTypes | None = None) -> None:
+        self.source, self.types, self.table = source, types, table or {}
+        self._found: dict[str, int | None] = {}
 
     def get(self, name: str) -> int | None:
         """Return an offset or a size in bytes; None if it is not known."""
-        return self.known.get(name)
+        if self.types is None:
+            return self.table.get(name)
+        if name not in self._found:
+            paths = _OTHER_NAMES.get(name, (name,))
+            values = (self.types.offset(path) if "." in path else self.types.size(path) for path in paths)
+            self._found[name] = next((value for value in values if value is not None and value < _LONGEST), None)
+        return self._found[name]
 
 
 def layouts_of(image: ElfImage, version: tuple[int, int] | None, *, realtime: bool) -> Layouts:
@@ -78,23 +77,12 @@ def layouts_of(image: ElfImage, version: tuple[int, int] | None, *, realtime: bo
 def _read(image: ElfImage) -> Layouts | None:
     without_modules = []
     for name, types in struct_types(image):
-        layouts = by_types(f"from {name}", types)
-        if types.offset("module.list") is not None:
+        layouts = Layouts(f"from {name}", types=types)
+        if layouts.get("module.list") is not None:
             return layouts
-        if "ftrace_ops.func" in layouts.known:
+        if layouts.get("ftrace_ops.func") is not None:
             without_modules.append(layouts)
     return without_modules[0] if without_modules else None
-
-
-def by_types(source: str, types: StructTypes) -> Layouts:
-    """Read layouts from types."""
-    known: dict[str, int] = {}
-    for name, paths in _WANTED.items():
-        values = (types.offset(path) if "." in path else types.size(path) for path in paths)
-        value = next((value for value in values if value is not None and value < _LONGEST), None)
-        if value is not None:
-            known[name] = value
-    return Layouts(source, known, types=types)
 
 
 def by_release(version: tuple[int, int] | None, *, realtime: bool) -> Layouts:
@@ -102,10 +90,9 @@ def by_release(version: tuple[int, int] | None, *, realtime: bool) -> Layouts:
     for first, last, rest in _TABLE:
         if version is not None and first <= version <= last:
             span = _dotted(first) if first == last else f"{_dotted(first)} to {_dotted(last)}"
-            known = _ALWAYS | rest | (_REALTIME if realtime else {})
-            return Layouts(f"of the table for {span}", known, exact=False)
+            return Layouts(f"of the table for {span}", _ALWAYS | rest | (_REALTIME if realtime else {}))
     named = _dotted(version) if version is not None else "this release"
-    return Layouts(f"not known: no BTF, no DWARF, and no table for {named}", {}, exact=False)
+    return Layouts(f"not known: no BTF, no DWARF, and no table for {named}")
 
 
 def _dotted(version: tuple[int, int]) -> str:

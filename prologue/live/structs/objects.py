@@ -14,6 +14,7 @@ from prologue.live.memory.ranges import KERNEL_HALF
 from prologue.live.structs.variables import Variables
 
 _MOST: Final = 100_000  # entries: a list that is longer is damaged memory
+_MOST_COUNTED: Final = 1 << 22  # entries: a number of more is
 _LONGEST_NAME: Final = 512  # KSYM_NAME_LEN (include/linux/kallsyms.h, 6.1-7.3)
 # Low bits of an entry of an xarray say what it is (include/linux/xarray.h, 5.10-7.3): 2 for a node.
 _XA_KIND, _XA_NODE = 3, 2
@@ -59,20 +60,19 @@ class Objects:
 
     def __init__(self, variables: Variables) -> None:
         self.variables = variables
-        self._types = variables.layouts.types
-        self.source = variables.layouts.source.removeprefix("from ") if self.has_types else "neither BTF nor DWARF"
-        self._offsets: dict[str, int | None] = {}
+        self._layouts = variables.layouts
+        self.source = self._layouts.source.removeprefix("from ") if self.has_types else "neither BTF nor DWARF"
         self._places: dict[str, int | None] = {}
 
     @property
     def has_types(self) -> bool:
         """True if the vmlinux has any types; without them every struct is unknown."""
-        return self._types is not None
+        return self._layouts.types is not None
 
     @property
     def btf(self) -> Btf | None:
         """The vmlinux's BTF, if the types come from that: it has prototypes of functions."""
-        return self._types if isinstance(self._types, Btf) else None
+        return self._layouts.types if isinstance(self._layouts.types, Btf) else None
 
     def has(self, name: str) -> bool:
         """Return whether the vmlinux has such a variable, or several, or one with a suffix, which ``place`` refuses."""
@@ -98,7 +98,7 @@ class Objects:
 
     def knows(self, path: str) -> bool:
         """Return whether the types have that member (``kprobe.addr``), or struct (``kprobe``)."""
-        return self._look_up(path) is not None
+        return self._layouts.get(path) is not None
 
     def offset(self, path: str) -> int:
         """Return the bytes from the start of a struct to a member.
@@ -107,28 +107,14 @@ class Objects:
             NotKnownError: the types do not have it.
 
         """
-        return self._required(path)
+        value = self._layouts.get(path)
+        if value is None:
+            raise NotKnownError(f"no type says where {path} is (types: {self.source})")
+        return value
 
     def size(self, name: str) -> int:
         """Return the size of a struct in bytes; errors as ``offset``."""
-        return self._required(name)
-
-    def _required(self, path: str) -> int:
-        value = self._look_up(path)
-        if value is None:
-            source = (
-                "neither BTF nor DWARF" if self._types is None else self.variables.layouts.source.removeprefix("from ")
-            )
-            raise NotKnownError(f"no type says where {path} is (types: {source})")
-        return value
-
-    def _look_up(self, path: str) -> int | None:
-        if path not in self._offsets:
-            known, types = self.variables.layouts.get(path), self._types
-            if known is None and types is not None:
-                known = types.offset(path) if "." in path else types.size(path)
-            self._offsets[path] = known
-        return self._offsets[path]
+        return self.offset(name)
 
     def read(self, vaddr: int, size: int) -> bytes:
         """Read ``size`` bytes by run-time address.
@@ -163,6 +149,13 @@ class Objects:
     def get(self, vaddr: int, path: str, size: int = 8) -> int:
         """Return the member ``path`` of the struct at ``vaddr``, unsigned, of ``size`` bytes; errors as ``read``."""
         return self.number(vaddr + self.offset(path), size)
+
+    def count(self, vaddr: int, path: str, size: int = 4) -> int:
+        """Return how many entries something has, as ``get``; errors as ``read``."""
+        count = self.get(vaddr, path, size)
+        if count > _MOST_COUNTED:
+            raise NotReadError(f"{path} at {vaddr:#x} is {count:,}: damaged memory")
+        return count
 
     def variable(self, name: str, size: int = 8) -> int:
         """Return the value of a variable; errors as ``place`` and ``read``."""
@@ -201,17 +194,30 @@ class Objects:
 
     def hash_entries(self, head: int, member: str) -> Iterator[int]:
         """Yield structs of an ``hlist_head`` by the path of their member in it; errors as ``read``."""
-        yield from self._follow(self.number(head), self.offset(member), 0)
+        yield from self._follow(self.number(head), self.offset(member), 0, nulls=True)
 
-    def _follow(self, here: int, offset: int, end: int) -> Iterator[int]:
+    def chain(self, first: int, member: str, end: int = 0) -> Iterator[int]:
+        """Yield structs up to ``end``, each of which has the address of the next in ``member``; errors as ``read``."""
+        yield from self._follow(first, 0, end, self.offset(member))
+
+    def terminated(self, first: int, member: str) -> Iterator[int]:
+        """Yield structs of an array, up to the one whose ``member`` is 0; errors as ``read``."""
+        each = self.size(member.partition(".")[0])
+        for place in range(first, first + each * _MOST, each):
+            if not self.get(place, member):
+                return
+            yield place
+        raise NotReadError(f"more than {_MOST:,} entries at {first:#x}, none of which ends them by {member}")
+
+    def _follow(self, here: int, offset: int, end: int, to_next: int = 0, *, nulls: bool = False) -> Iterator[int]:
         seen = set[int]()
         # The last node of an hlist_nulls is odd; no node of any list is.
-        while here != end and not (here & 1 and not end):
-            if here & 1 or here in seen or len(seen) > _MOST:
+        while here != end and not (nulls and here & 1):
+            if here & 1 or not here or here in seen or len(seen) > _MOST:
                 raise NotReadError(f"a damaged list: it has more than {len(seen):,} entries, and leads to {here:#x}")
             seen.add(here)
             yield here - offset
-            here = self.number(here)
+            here = self.number(here + to_next)
 
     def tree_nodes(self, root: int) -> Iterator[int]:
         """Yield nodes of an ``rb_root`` (``rb_node`` by its address), of which the left subtree comes first."""

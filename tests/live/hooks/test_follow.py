@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from prologue.live.hooks.follow import FollowHooks
+from prologue.live.hooks.follow import follow_hooks
 from prologue.live.memory import kcore
 from prologue.live.memory.base import Memory
 from prologue.live.memory.ranges import UnmappedError
@@ -137,7 +137,7 @@ def test_lists_that_lead_nowhere_are_followed_again(vmlinux: Path, tmp_path: Pat
     elf = ElfEdit(vmlinux)
     memory = open_memory(str(saved(vmlinux)))
     head = elf.value("vmap_area_list")
-    pieces = FollowHooks(vmlinux, memory)(Moving(memory, head, looks))
+    pieces = follow_hooks(vmlinux, memory)(Moving(memory, head, looks))
     (first,) = (data[head - start :][:8] for start, data in pieces if start <= head < start + len(data))
     # A look that leads nowhere has what it read, and the audit of such a capture says so.
     assert (int.from_bytes(first, "little") == elf.value("orphan_area") + 40) is is_whole

@@ -1,7 +1,12 @@
-"""Modules as each list of the kernel has them: one that one list has and another lacks is hidden.
+"""Modules and livepatches as each list of the kernel has them: one that one list has and another lacks is hidden.
 
 The list ``modules`` is what /proc/modules and kallsyms show. ``mod_tree`` finds the module of an address, and the
 kobjects of ``module_kset`` are the directories of /sys/module. ftrace has records of a module's functions.
+
+Of livepatches, there are ``klp_patches``, what ``klp_ops`` replaces now, and directories of /sys/kernel/livepatch.
+A patch gets its kobject before it is on the list, and is taken off the list before it loses that (``klp_init_patch``,
+``klp_free_patch_start``); a replacement is on a stack of ``klp_ops`` only while its patch is on the list
+(``klp_patch_func``, ``klp_unpatch_func``; kernel/livepatch/, 5.10-7.3), all with ``klp_mutex``.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ import numpy as np
 from prologue.arrays import runs_of
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.modules import MODULES_CHANGE, VIEWS, ListedModule
+from prologue.live.hooks.other_hooks import functions_of_patch, hidden_replacements, patch_name, patches
 from prologue.live.hooks.owners import Owners
 from prologue.live.structs.ftrace_lists import read_records
 from prologue.live.structs.objects import NotKnownError, Objects, raise_all
@@ -76,3 +82,27 @@ def _recorded(objects: Objects, owners: Owners) -> Iterator[Hit]:
         count = counted(len(group), "function")
         message = f"ftrace has records of {count} from {first:#x} to {last:#x}, where no listed module is"
         yield Hit(first, message)
+
+
+def hidden_patches(inventory: Inventory) -> Iterator[Hit]:
+    """Yield functions whose livepatch one view has and another lacks.
+
+    Raises:
+        NotKnownError: a list cannot be read, or was being changed.
+
+    """
+    objects = inventory.objects
+    if not objects.has("klp_patches"):
+        return
+    objects.require_rest("klp_mutex", "livepatches were being changed")
+    for patch in patches(objects):
+        if objects.get(patch, "klp_patch.kobj.sd"):
+            continue
+        for _, func in functions_of_patch(objects, patch):
+            message = f"the livepatch {patch_name(objects, patch)} replaces it, and is not in /sys/kernel/livepatch"
+            if old := objects.get(func, "klp_func.old_func"):  # none if its module is not loaded
+                yield Hit(old, message)
+    for func in hidden_replacements(objects):
+        new = inventory.owners.name(objects.get(func, "klp_func.new_func"))
+        message = f"a livepatch that is not in klp_patches replaces it by {new}"
+        yield Hit(objects.get(func, "klp_func.old_func"), message)
