@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from prologue.library.files import open  # noqa: A004 - users write prologue.open
     from prologue.library.patching import make_plan, write
     from prologue.library.verifying import verify
-    from prologue.live.audit.run import Audit
+    from prologue.live.audit.outcome import Audit
     from prologue.live.library import System, open_system
     from prologue.plan.edits import PatchPlan
     from prologue.probe.library import judge_probes

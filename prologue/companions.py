@@ -63,7 +63,7 @@ COMPANIONS: Final = (
         commands=("live", "writes"),
         rules="PL5",
         pages=("live", "live-hooks", "live-writes"),
-        public=(("prologue.live.audit.run", ("Audit",)), ("prologue.live.library", ("System", "open_system"))),
+        public=(("prologue.live.audit.outcome", ("Audit",)), ("prologue.live.library", ("System", "open_system"))),
         extra="live",
     ),
     Companion(

@@ -17,16 +17,15 @@ from prologue.errors import Location, UsageError
 from prologue.kernel.load import open_judged
 from prologue.library.files import File, FileName, path_of
 from prologue.library.verifying import rule_names
-from prologue.live.audit.compare import audit_both
-from prologue.live.audit.run import LIVE_RULES, Audit
-from prologue.live.hooks.run import audit, audit_with_hooks
+from prologue.live.audit.outcome import Audit
+from prologue.live.audit.run import LIVE_RULES
+from prologue.live.hooks.run import audit
 from prologue.live.memory.base import Memory
 from prologue.live.memory.ranges import TOP, Range
 from prologue.live.memory.reading import read_until_stable
 from prologue.live.memory.sources import open_memory
-from prologue.live.system.module_files import module_files
 from prologue.live.system.programs import Program, running_program
-from prologue.live.system.running_system import RunningSystem
+from prologue.live.system.running_system import RunningSystem, module_files
 from prologue.rules.registry import select_rules
 
 _NEAR: Final = 1 << 12  # bytes: words that are nearer to each other are read at once
@@ -144,9 +143,7 @@ class System:
         rules = tuple(rule for rule in LIVE_RULES if rule in chosen)
         if not rules:
             raise UsageError(f"no rule is left that judges running text: {', '.join(rule.code for rule in LIVE_RULES)}")
-        if since is not None:
-            return audit_both((since._now(), self._now()), rules, audit_with_hooks)
-        return audit(self._now(), rules)
+        return audit(self._now(), rules, since=None if since is None else since._now())
 
     def _now(self) -> RunningSystem:
         """Return the system as it is now: of a running kernel, nothing of it was read yet."""

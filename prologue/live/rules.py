@@ -1,6 +1,6 @@
 """Group PL5, rules of what runs: audits, hooks and recorded writes are judged elsewhere, so these have no ``check``.
 
-``prologue.live.audit.findings`` makes findings of PL501 to PL505 and PL508, ``prologue.live.hooks`` of PL509 to PL512,
+``prologue.live.audit.run`` makes findings of PL501 to PL505 and PL508, ``prologue.live.hooks`` of PL509 to PL512,
 PL514 and PL515, ``prologue.live.pokes.violations`` of PL506, PL507 and PL513.
 """
 

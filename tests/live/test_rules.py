@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prologue.live.audit.findings import REPORTED
+from prologue.live.audit.run import REPORTED
 from prologue.live.hooks.run import REPORTED as REPORTED_HOOKS
 from prologue.live.pokes.violations import CHECKS
 from prologue.rules.registry import RULES

@@ -15,7 +15,7 @@ from prologue.elf.dynrelocs import relocated
 from prologue.elf.image import ElfImage, Segment, unaligned
 from prologue.elf.notes import gnu_build_id
 from prologue.live.audit.audit_kernel import kernel_claims, read_facts
-from prologue.live.audit.run import Audit, audit
+from prologue.live.audit.outcome import Audit
 from prologue.live.memory.base import KernelInfo
 from prologue.live.memory.ranges import Range, UnmappedError
 from prologue.live.memory.state import KernelState
@@ -23,6 +23,7 @@ from prologue.live.system.running_kernel import RunningKernel
 from prologue.live.system.running_system import RunningSystem
 from prologue.rules.base import Finding
 from tests.mutation.world import World
+from tests.support.planted import audit_text
 
 
 class MappedMemory:
@@ -85,7 +86,7 @@ class BootedWorld(World):
         self.kernel.restless.clear()
         self.kernel.more.clear()
         self.kernel.live = False
-        self.judge: Callable[[RunningSystem], Audit] = audit
+        self.judge: Callable[[RunningSystem], Audit] = audit_text
         self.kernel.info = KernelInfo("", gnu_build_id(self.original.image), 0)
 
     def restore(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from prologue.live.pokes.text_poke import PokeRecording, TextPoke
+from prologue.live.pokes.perf_data import PokeRecording, TextPoke
 
 NOP: Final = struct.pack("<I", 0xD503201F)
 BL: Final = struct.pack("<I", 0x94000005)

@@ -12,10 +12,9 @@ import pytest
 from prologue.insn import a64
 from prologue.kernel.load import open_binary
 from prologue.live.audit.audit_module import Plts, _linked
-from prologue.live.memory.capture import write_capture
+from prologue.live.memory.capture import Piece, write_capture
 from prologue.live.memory.sources import open_memory
 from prologue.live.memory.state import KernelState, LoadedModule
-from prologue.live.memory.write_core import Piece
 from prologue.live.system.placed_module import PlacedModule
 from prologue.live.system.running_module import RunningModule
 from tests.live.audit.test_late_adrps import adr, b, entry

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from prologue.errors import UNDECIDED
-from prologue.live.memory.capture import write_capture
+from prologue.live.memory.capture import Piece, write_capture
 from prologue.live.memory.state import KernelState
-from prologue.live.memory.write_core import Piece
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import AUDIT, Arguments, Fixture, process
 from tests.support.built import Mini

@@ -193,10 +193,9 @@ def _as_captured(vmlinux: Path, out: Path) -> Path:
     from prologue.elf.image import ElfImage
     from prologue.elf.notes import gnu_build_id
     from prologue.live.audit.audit_kernel import kernel_claims, read_facts
-    from prologue.live.memory.capture import write_capture
+    from prologue.live.memory.capture import Piece, write_capture
     from prologue.live.memory.sources import open_memory
     from prologue.live.memory.state import KernelState
-    from prologue.live.memory.write_core import Piece
     from prologue.live.system.running_kernel import RunningKernel
 
     image = ElfImage(vmlinux)

@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from prologue.arrays import I64, U64
 from prologue.live.memory.sources import open_memory
-from prologue.live.system.module_files import module_files
 from prologue.live.system.programs import decoder_text, running_program
-from prologue.live.system.running_system import RunningSystem
+from prologue.live.system.running_system import RunningSystem, module_files
 from prologue.trace.readers.recording import TraceRecords
 from prologue.trace.readers.sources import open_trace
 

@@ -17,8 +17,7 @@ from prologue.insn import a64
 from prologue.insn.decode import ADRP, B_OR_BC_COND, B_OR_BL, CB, TB, Pattern, adr_immediate, matches, signed
 from prologue.kernel.tables import PATCHES_NOPS, Ranges, alternative_entries
 from prologue.live.audit.callbacks import callback_name, forms
-from prologue.live.audit.claims import Claims
-from prologue.live.audit.scene import Scene
+from prologue.live.audit.claims import Claims, Scene
 
 _APPLIED, _ALL_APPLIED = "applied_alternatives", "all_alternatives_applied"
 _BYTES: Final = 16  # of the bitmap, if its symbol has no size

@@ -12,18 +12,15 @@ from prologue.errors import InputError
 from prologue.live.audit.alternatives import claim_alternatives
 from prologue.live.audit.audited import Audited
 from prologue.live.audit.breakpoints import Breakpoint, Breakpoints, find_breakpoints
-from prologue.live.audit.claims import Claims
+from prologue.live.audit.claims import Claims, Scene
 from prologue.live.audit.constants import claim_constants
-from prologue.live.audit.describe import Describer
 from prologue.live.audit.ftrace import claim_ftrace
 from prologue.live.audit.ftrace_state import FtraceState
-from prologue.live.audit.judge import TextJudge
+from prologue.live.audit.judge import Describer, TextJudge
 from prologue.live.audit.jump_labels import claim_jump_labels
-from prologue.live.audit.kpti_flag import claim_kpti_flag
 from prologue.live.audit.literals import claim_literals
-from prologue.live.audit.scene import Scene
+from prologue.live.audit.of_5_10 import claim_kpti_flag, claim_spectre_vectors
 from prologue.live.audit.shadow_stacks import claim_shadow_stacks
-from prologue.live.audit.spectre_vectors import claim_spectre_vectors
 from prologue.live.memory.base import Memory
 from prologue.live.memory.capture import Capture
 from prologue.live.memory.state import KernelState

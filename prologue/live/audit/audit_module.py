@@ -15,9 +15,8 @@ from prologue.live.audit.alternatives import claim_alternatives
 from prologue.live.audit.audit_kernel import KernelFacts, lift
 from prologue.live.audit.audited import Audited, LiveWord, MechanismCount
 from prologue.live.audit.claims import Claims
-from prologue.live.audit.describe import Describer
 from prologue.live.audit.ftrace import claim_ftrace
-from prologue.live.audit.judge import TextJudge, without_verdict
+from prologue.live.audit.judge import Describer, TextJudge, without_verdict
 from prologue.live.audit.jump_labels import claim_jump_labels
 from prologue.live.audit.shadow_stacks import claim_shadow_stacks
 from prologue.live.memory.ranges import PAGE, Range

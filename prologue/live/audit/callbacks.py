@@ -47,33 +47,16 @@ def _exactly(words: Sequence[int]) -> Form:
     return Form((_ALL,) * len(words), tuple(words))
 
 
-def _keep(original: Originals, _variables: Variables) -> tuple[Form, ...]:
+def _keep(original: Originals, _: Variables) -> tuple[Form, ...]:
     return (_exactly(original),)
 
 
-def _nops(original: Originals, _variables: Variables) -> tuple[Form, ...]:
+def _nops(original: Originals, _: Variables) -> tuple[Form, ...]:
     return (_exactly((a64.NOP,) * len(original)),)
 
 
 def _keep_or_nops(original: Originals, variables: Variables) -> tuple[Form, ...]:
     return _keep(original, variables) + _nops(original, variables)
-
-
-def _conduit(original: Originals, variables: Variables) -> tuple[Form, ...]:
-    return (*_keep(original, variables), _exactly((_HVC,)), _exactly((_SMC,)))
-
-
-def _keep_or_movz(original: Originals, variables: Variables) -> tuple[Form, ...]:
-    register = original[0] & _RD
-    return (*_keep(original, variables), Form((_ALL & ~(0xFF << 5),), (_MOVZ | register,)))
-
-
-def _movz(original: Originals, _variables: Variables) -> tuple[Form, ...]:
-    return (Form((_ALL & ~_IMM16,), (_MOVZ | original[0] & _RD,)),)
-
-
-def _keep_or_workaround_3(original: Originals, variables: Variables) -> tuple[Form, ...]:
-    return (*_keep(original, variables), _exactly((_WORKAROUND_3 | original[0] & _RD,)))
 
 
 def _move(register: int, value: int) -> Originals:
@@ -82,13 +65,14 @@ def _move(register: int, value: int) -> Originals:
     return tuple(kind | (value >> 16 * k & 0xFFFF) << 5 | register for k, kind in enumerate(kinds))
 
 
-def _any_move(original: Originals, _variables: Variables) -> tuple[Form, ...]:
-    return (Form((_ALL & ~_IMM16,) * 4, _move(original[0] & _RD, 0)),)
-
-
 def _kimage_voffset(original: Originals, variables: Variables) -> tuple[Form, ...]:
-    value = variables.number("kimage_voffset")
-    return _any_move(original, variables) if value is None else (_exactly(_move(original[0] & _RD, value)),)
+    register, value = original[0] & _RD, variables.number("kimage_voffset")
+    return (_moves(register, 4),) if value is None else (_exactly(_move(register, value)),)
+
+
+def _moves(register: int, count: int) -> Form:
+    """Return the form of so many instructions that move a value."""
+    return Form((_ALL & ~_IMM16,) * count, _move(register, 0)[:count])
 
 
 def _vector_branch(original: Originals, variables: Variables) -> tuple[Form, ...]:
@@ -99,11 +83,6 @@ def _vector_branch(original: Originals, variables: Variables) -> tuple[Form, ...
     saves = (_STP_X0_X1,) * (len(original) - 4)
     masks = (*(_ALL,) * len(saves), *(_ALL & ~_IMM16,) * 3, _ALL)
     return (*_keep(original, variables), Form(masks, (*saves, *_move(0, 0)[:3], _BR_X0)))
-
-
-def _ich_vtr(original: Originals, variables: Variables) -> tuple[Form, ...]:
-    """Return forms: MOVZ and MOVK of ICH_VTR_EL2, as the machine has it; kept if it has none."""
-    return (*_keep(original, variables), Form((_ALL & ~_IMM16,) * 2, _move(original[0] & _RD, 0)[:2]))
 
 
 def _va_mask(original: Originals, variables: Variables) -> tuple[Form, ...]:
@@ -139,21 +118,24 @@ def _va_mask(original: Originals, variables: Variables) -> tuple[Form, ...]:
 _MAKERS: Final[dict[str, _FormMaker]] = {
     PATCHES_NOPS: _nops,
     "kasan_hw_tags_enable": _keep_or_nops,
-    "kvm_compute_final_ctr_el0": _any_move,
-    "kvm_compute_ich_hcr_trap_bits": _movz,
+    "kvm_compute_final_ctr_el0": lambda old, _: (_moves(old[0] & _RD, 4),),
+    "kvm_compute_ich_hcr_trap_bits": lambda old, _: (_moves(old[0] & _RD, 1),),
     "kvm_get_kimage_voffset": _kimage_voffset,
     "kvm_pan_patch_el2_entry": _keep_or_nops,
-    "kvm_patch_ich_vtr_el2": _ich_vtr,
+    # ICH_VTR_EL2, as the machine has it; kept if it has none.
+    "kvm_patch_ich_vtr_el2": lambda old, _: (_exactly(old), _moves(old[0] & _RD, 2)),
     "kvm_patch_vector_branch": _vector_branch,
     "kvm_update_va_mask": _va_mask,
-    "smccc_patch_fw_mitigation_conduit": _conduit,
+    "smccc_patch_fw_mitigation_conduit": lambda old, _: (_exactly(old), _exactly((_HVC,)), _exactly((_SMC,))),
     "spectre_bhb_patch_clearbhb": _keep_or_nops,
     "spectre_bhb_patch_fw_mitigation_enable": _keep_or_nops,
-    "spectre_bhb_patch_loop_iter": _keep_or_movz,
+    "spectre_bhb_patch_loop_iter": lambda old, _: (
+        _exactly(old), Form((_ALL & ~(0xFF << 5),), (_MOVZ | old[0] & _RD,)),
+    ),
     "spectre_bhb_patch_loop_mitigation_enable": _keep_or_nops,
-    "spectre_bhb_patch_wa3": _keep_or_workaround_3,
+    "spectre_bhb_patch_wa3": lambda old, _: (_exactly(old), _exactly((_WORKAROUND_3 | old[0] & _RD,))),
     "spectre_v4_patch_fw_mitigation_enable": _keep_or_nops,
-}
+}  # fmt: skip
 
 
 def callback_name(names: Sequence[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -13,18 +12,8 @@ from prologue.errors import InputError
 from prologue.insn import a64, cmodx
 from prologue.insn.table import CLASSES
 from prologue.live.audit.audited import Audited
-from prologue.live.audit.kpti_flag import KPTI_FLAG
-from prologue.live.audit.run import (
-    NOT_ALLOWED,
-    Audit,
-    RunningBinary,
-    Transition,
-    look_at,
-    mismatch_audit,
-)
-from prologue.live.system.own_text import AnotherKernelError
-from prologue.live.system.running_system import RunningSystem
-from prologue.rules.base import Rule
+from prologue.live.audit.of_5_10 import KPTI_FLAG
+from prologue.live.audit.outcome import NOT_ALLOWED, Audit, RunningBinary, Transition
 
 _DATA: Final = ("CALL_OPS literals", "relocated literals", "nVHE addresses", KPTI_FLAG)
 _FAULTS: Final = {1: "wrong, see above", 2: "not decided, see above"}
@@ -34,34 +23,15 @@ _OTHER: Final = "another"
 _NO_MECHANISM: Final = "no mechanism"
 
 
-def audit_both(
-    systems: tuple[RunningSystem, RunningSystem],
-    rules: tuple[Rule, ...],
-    judge: Callable[[Audit, tuple[Rule, ...], Audit | None], Audit],
-) -> Audit:
-    """Judge two memories and the changes between them; the audit is the second's, with the first's as ``before``.
-
-    ``judge`` adds findings to a look, and may be given an earlier one.
+def transitions_of(old: Audit, new: Audit) -> tuple[tuple[Transition, ...], tuple[str, ...]]:
+    """Return the changes between two looks at one boot, and notes on what cannot be compared.
 
     Raises:
-        InputError: as ``audit``; or they are of two boots.
+        InputError: they are of two boots.
 
     """
-    looks: list[Audit] = []
-    for system in systems:
-        try:
-            looks.append(look_at(system))
-        except AnotherKernelError as error:
-            return mismatch_audit(system, error)
-    old, new = looks
     if old.slide != new.slide or (old.boot_id and new.boot_id and old.boot_id != new.boot_id):
         raise InputError(f"is of another boot than {old.source}: they cannot be compared", path=new.source)
-    transitions, notes = _transitions(old, new)
-    done = judge(new, rules, old)
-    return replace(done, before=judge(old, rules, None), transitions=tuple(transitions), notes=(*done.notes, *notes))
-
-
-def _transitions(old: Audit, new: Audit) -> tuple[list[Transition], list[str]]:
     counts: dict[Transition, int] = {}
     notes = []
     before = {file.name: file.binary for file in old.files}
@@ -75,7 +45,7 @@ def _transitions(old: Audit, new: Audit) -> tuple[list[Transition], list[str]]:
             key = replace(transition, words=0)
             counts[key] = counts.get(key, 0) + transition.words
     notes += [f"{name}: unloaded between the two, so that nothing of it can be compared" for name in before]
-    return [replace(key, words=words) for key, words in counts.items()], notes
+    return tuple(replace(key, words=words) for key, words in counts.items()), tuple(notes)
 
 
 def _changes(before: RunningBinary, after: RunningBinary, audited: Audited) -> list[Transition]:

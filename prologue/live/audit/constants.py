@@ -14,8 +14,7 @@ import numpy as np
 
 from prologue.arrays import U32, U64
 from prologue.live.audit.audited import Agreement
-from prologue.live.audit.claims import Claims, words_from
-from prologue.live.audit.scene import Scene
+from prologue.live.audit.claims import Claims, Scene, words_from
 
 _PTR, _SHIFT, _MASK = "runtime_ptr_", "runtime_shift_", "runtime_mask_"
 _VALUE_BITS: Final = {_PTR: 0xFFFF << 5, _SHIFT: 0x3F << 16, _MASK: 0x3F << 10}  # where an instruction has the value

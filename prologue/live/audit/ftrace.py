@@ -17,9 +17,8 @@ from prologue.arrays import U32, U64, Bool, among
 from prologue.insn import a64
 from prologue.insn.decode import BL, jump, jump_distance, matches
 from prologue.kernel.sites import Sites
-from prologue.live.audit.claims import Claims, halves, words_from
+from prologue.live.audit.claims import Claims, Scene, halves, words_from
 from prologue.live.audit.ftrace_state import FtraceState
-from prologue.live.audit.scene import Scene
 from prologue.live.memory.ranges import KERNEL_LOWEST
 from prologue.live.structs.ftrace_lists import ENABLED
 

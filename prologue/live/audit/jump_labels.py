@@ -14,8 +14,7 @@ from prologue.arrays import U64
 from prologue.insn import a64
 from prologue.insn.decode import B, jump
 from prologue.kernel.tables import jump_label_keys, jump_labels
-from prologue.live.audit.claims import Claims
-from prologue.live.audit.scene import Scene
+from prologue.live.audit.claims import Claims, Scene
 from prologue.live.structs.variables import MemoryWords
 from prologue.words import at_offset
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from prologue.arrays import U64, among
 from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, rela_in, relr_in
-from prologue.live.audit.claims import Claims, halves, words_from
-from prologue.live.audit.scene import Scene
+from prologue.live.audit.claims import Claims, Scene, halves, words_from
 
 _HYP: Final = ".hyp.reloc"
 

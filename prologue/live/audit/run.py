@@ -3,148 +3,53 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from operator import attrgetter
-from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from prologue.errors import Location, PrologueError
+from prologue.errors import PrologueError
+from prologue.kernel.binary import Binary
 from prologue.kernel.kernel import Kernel
 from prologue.live.audit.audit_kernel import audit_kernel, read_facts
 from prologue.live.audit.audit_modules import audit_modules
-from prologue.live.audit.audited import Audited, LiveWord, MechanismCount, Undecided, undecided
-from prologue.live.audit.findings import MISMATCH, audit_findings
+from prologue.live.audit.audited import Audited, LiveKind, LiveWord, MechanismCount, undecided
+from prologue.live.audit.outcome import KERNEL, Audit, AuditedFile, RunningBinary
 from prologue.live.memory.state import KernelState
 from prologue.live.structs.variables import Variables
-from prologue.live.system.own_text import AnotherKernelError
-from prologue.live.system.running_kernel import RunningKernel
-from prologue.live.system.running_module import RunningModule
 from prologue.live.system.running_system import RunningSystem
-from prologue.rules.base import FAILING, Finding, Rule, Subject
+from prologue.live.system.running_text import AnotherKernelError
+from prologue.rules.base import Finding, Hit, Rule, Subject
 from prologue.rules.engine import run_rules
-from prologue.rules.registry import RULES
+from prologue.rules.registry import RULES, find_rule
 
-NOT_ALLOWED: Final = "NOT ALLOWED live"
-RunningBinary = RunningKernel | RunningModule
-KERNEL: Final = "kernel"  # name of the vmlinux among the files
+_CODES: Final[dict[LiveKind, str]] = {
+    "first slot": "PL501",
+    "call": "PL502",
+    "unexplained": "PL503",
+    "unstable": "PL504",
+    "word": "PL508",
+}
+MISMATCH: Final = find_rule("PL505")
+REPORTED: Final = frozenset((MISMATCH.code, *_CODES.values()))
+"""Codes of the rules whose findings only an audit makes."""
 _TRIES: Final = 3  # further looks at a running kernel of which something seems wrong
 LIVE_RULES: Final = tuple(rule for rule in RULES if "C" in rule.inputs)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transition:
-    """Words of one mechanism that became another instruction between two looks, and whether they might."""
-
-    mechanism: str
-    old: str
-    new: str
-    words: int
-    verdict: str
-
-    @property
-    def allowed(self) -> bool:
-        """True if the architecture lists it, or no CPU executes the word."""
-        return self.verdict != NOT_ALLOWED
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditedFile:
-    """A file, the audit of its text, and its findings; ``binary`` is None if memory is another kernel's.
-
-    ``unknown`` are words that do not fit, and of which the right ones are not known; their messages have the reason.
-    """
-
-    path: Path
-    name: str  # "kernel", or a module's
-    audited: Audited
-    findings: tuple[Finding, ...] = ()
-    unknown: tuple[tuple[Location, LiveWord], ...] = ()
-    binary: RunningBinary | None = field(default=None, repr=False, compare=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Audit:
-    """Everything that a report is made of; ``slide`` in bytes, None if the memory is another kernel's.
-
-    ``notes`` name text that was not looked at; ``errors`` are of modules that could not be audited. ``before`` is the
-    audit of an earlier memory of this boot, and ``transitions`` has the changes since.
-    """
-
-    source: str
-    release: str
-    slide: int | None
-    files: tuple[AuditedFile, ...]
-    notes: tuple[str, ...]
-    errors: tuple[PrologueError, ...] = ()
-    before: Audit | None = None
-    transitions: tuple[Transition, ...] = ()
-    struct_offsets: str = ""  # where those of the kernel's structs come from; empty if nothing was read
-    left_out: Mapping[str, str] = field(default_factory=dict)  # codes of rules that did not run, and why
-    open_hooks: int = 0  # of what is attached: suspects on a release that was not compared
-    open_lists: int = 0  # of what is attached: lists and checks of which memory does not say what it should
-    boot_id: str = ""
-
-    @property
-    def kernel(self) -> RunningKernel | None:
-        """The kernel with the text that memory has, without breakpoints; None if memory is another kernel's."""
-        return next((file.binary for file in self.files if isinstance(file.binary, RunningKernel)), None)
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """Findings of all files."""
-        return tuple(finding for file in self.files for finding in file.findings)
-
-    @property
-    def mismatch(self) -> str:
-        """Reason why the memory is another kernel's; empty if it is not."""
-        return next((file.audited.mismatch for file in self.files if file.audited.mismatch), "")
-
-    @property
-    def _looks(self) -> tuple[Audit, ...]:
-        """The audit of the earlier memory, if there is one, and this one."""
-        return (self,) if self.before is None else (self.before, self)
-
-    @property
-    def undecided(self) -> Undecided:
-        """Words of all files, in both memories if there are two, that are not known to be right or wrong."""
-        return undecided(file.audited for look in self._looks for file in look.files)
-
-    @property
-    def failed(self) -> bool:
-        """True if a finding of either memory, or a change between them, makes the audit fail."""
-        wrong = any(finding.severity in FAILING for look in self._looks for finding in look.findings)
-        return wrong or not all(transition.allowed for transition in self.transitions)
-
-    def is_open(self, *, lacking_allowed: bool) -> bool:
-        """Return whether words, or what is attached, are left that may not be taken for right."""
-        words = self.undecided
-        hooks = any(look.open_hooks or look.open_lists for look in self._looks)
-        return bool(words.unstable or words.unknown or hooks or (words.lacking and not lacking_allowed))
-
-    def passes(self, *, lacking_allowed: bool) -> bool:
-        """Return whether nothing is wrong, every module could be audited, and no word is open."""
-        errors = any(look.errors for look in self._looks)
-        return not (self.failed or errors or self.is_open(lacking_allowed=lacking_allowed))
-
-    @property
-    def passed(self) -> bool:
-        """True if nothing is wrong, every module could be audited, and every word was decided."""
-        return self.passes(lacking_allowed=False)
-
-
-def audit(system: RunningSystem, rules: tuple[Rule, ...] = LIVE_RULES) -> Audit:
-    """Judge the text of the kernel in memory, and of its modules, if the system has their files.
-
-    Raises:
-        InputError: the vmlinux cannot be read or is stripped, or memory cannot be read.
-
-    """
-    try:
-        return with_findings(look_at(system), rules)
-    except AnotherKernelError as error:
-        return mismatch_audit(system, error)
+def audit_findings(binary: Binary, audited: Audited, rules: tuple[Rule, ...]) -> Iterator[Finding]:
+    """Report every wrong word that one of the rules is about, and memory that is another kernel's."""
+    path = str(binary.path)
+    if audited.mismatch and MISMATCH in rules:
+        start = binary.symbols.find("_stext")
+        hit = Hit(start.vaddr if start else 0, audited.mismatch)
+        yield MISMATCH.finding(path, binary.symbols.locate(hit.vaddr), hit)
+    by_code = {rule.code: rule for rule in rules}
+    words = [word for word in audited.words if _CODES.get(word.kind) in by_code]
+    places = binary.symbols.locate_all([word.vaddr for word in words]) if words else []
+    for word, where in zip(words, places, strict=True):
+        yield by_code[_CODES[word.kind]].finding(path, where, word)
 
 
 def look_at(system: RunningSystem) -> Audit:
@@ -152,7 +57,7 @@ def look_at(system: RunningSystem) -> Audit:
 
     Raises:
         AnotherKernelError: memory is another kernel's.
-        InputError: as ``audit``.
+        InputError: the vmlinux cannot be read or is stripped, or memory cannot be read.
 
     """
     look = latest = _look(system)
@@ -203,14 +108,11 @@ def _look(system: RunningSystem) -> Audit:
     facts = read_facts(kernel, state)
     files = [AuditedFile(path=kernel.path, name=KERNEL, audited=audit_kernel(kernel, facts), binary=kernel)]
     notes: list[str] = []
-    errors: tuple[PrologueError, ...] = ()
+    errors: list[PrologueError] = []
     if system.files is not None:
-        done = audit_modules(system, facts)
-        files += [
-            AuditedFile(path=module.path, name=name, audited=audited, binary=module)
-            for name, module, audited in done.done
-        ]
-        notes, errors = [*done.unlooked], done.errors
+        done, notes, errors = audit_modules(system, facts)
+        files += [AuditedFile(path=module.path, name=name, audited=audited, binary=module)
+                  for name, module, audited in done]  # fmt: skip
     elif state is None:
         notes.append("text of modules: name their files, --modules DIR")
     elif state.modules:
@@ -230,7 +132,7 @@ def _look(system: RunningSystem) -> Audit:
         release=kernel.running_release,
         files=tuple(files),
         notes=tuple(notes),
-        errors=errors,
+        errors=tuple(errors),
         struct_offsets=facts.variables.layouts.source,
     )
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from prologue.flow.unwind import pac_words
 from prologue.insn import a64
-from prologue.live.audit.claims import Claims
-from prologue.live.audit.scene import Scene
+from prologue.live.audit.claims import Claims, Scene
 
 _ENABLED: Final = "dynamic_scs_enabled"
 _POP: Final = 0xF85F8E5E  # LDR X30, [X18, #-8]!

@@ -20,7 +20,7 @@ from prologue.live.memory.reading import read_if_there
 from prologue.live.memory.state import BTF_BEGIN, BTF_END, FTRACE_CALLER, LIST_HEADS
 from prologue.live.memory.take import Structures
 from prologue.live.structs.ftrace_lists import LiveRecords, direct_call_offset, direct_targets, read_records
-from prologue.live.structs.layouts import Layouts, by_release, by_types, layouts_of
+from prologue.live.structs.layouts import Layouts, by_release, layouts_of
 from prologue.live.structs.objects import NotKnownError, Objects
 from prologue.live.structs.variables import KeptVariables
 from prologue.releases import version_of
@@ -63,18 +63,14 @@ def starts_by_kernel(memory: Memory) -> ListStarts:
     heads: Mapping[str, int] = {name: anchors[name] for name in LIST_HEADS if name in anchors}
     begin, end = anchors.get(BTF_BEGIN, 0), anchors.get(BTF_END, 0)
     btf = read_if_there(memory, begin, end - begin) if begin and 0 < end - begin <= _MOST_BTF and heads else None
-    layouts = _by_btf(btf, memory.name) or by_release(version_of(memory.info.release or state.release), realtime=False)
+    layouts = by_release(version_of(memory.info.release or state.release), realtime=False)
+    if btf is not None:
+        with suppress(InputError):  # damaged
+            layouts = Layouts("from the kernel's BTF", types=Btf(btf, memory.name))
     place = anchors.get(FTRACE_CALLER)
     return ListStarts(
         heads, layouts, _direct_offsets(layouts, read_if_there(memory, place, _CALLER) if place and heads else None)
     )
-
-
-def _by_btf(data: bytes | None, name: str) -> Layouts | None:
-    try:
-        return None if data is None else by_types("from the kernel's BTF", Btf(data, name))
-    except InputError:
-        return None
 
 
 def _direct_offsets(layouts: Layouts, caller: bytes | None) -> Sequence[int]:
@@ -82,7 +78,8 @@ def _direct_offsets(layouts: Layouts, caller: bytes | None) -> Sequence[int]:
     offset = direct_call_offset(layouts, caller or b"")
     if offset is not None:
         return (offset,)
-    return () if layouts.known and (layouts.exact or caller) else range(0, _OPS[0], 8)
+    is_without = layouts.types is not None or (layouts.table and caller)
+    return () if is_without else range(0, _OPS[0], 8)
 
 
 def find_structures(memory: Memory, starts: ListStarts) -> Structures:

@@ -1,32 +1,127 @@
-"""``prologue live audit``."""
+"""``prologue live audit``: of one machine, of an example, or of several machines on one page."""
 
 from __future__ import annotations
 
+import argparse
 from argparse import Namespace
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from prologue.cli.arguments import require_html, selected_names, shell_words, split_names
+from prologue.cli.examples import examples_with, placed
 from prologue.cli.looks import look_of
+from prologue.cli.parallel import print_errors
 from prologue.cli.reports import is_wanted, put_report
 from prologue.elf.image import ElfImage
-from prologue.errors import UsageError
+from prologue.errors import UNDECIDED, PrologueError, UsageError
+from prologue.examples import PREFIX
 from prologue.gate.config import Config
 from prologue.gate.settings import combine
 from prologue.kernel.load import open_judged
-from prologue.live.audit.compare import audit_both
-from prologue.live.audit.outcome import exit_code
-from prologue.live.audit.run import LIVE_RULES, Audit
-from prologue.live.cli.audit_boards import audit_boards, check_boards, print_audit_errors
-from prologue.live.cli.examples import use_example_system
-from prologue.live.hooks.run import audit, audit_with_hooks
+from prologue.live.audit.outcome import Audit
+from prologue.live.audit.run import LIVE_RULES
+from prologue.live.hooks.run import audit
 from prologue.live.memory.sources import open_memory
+from prologue.live.pages.audit import boards_page, counted_outcomes
 from prologue.live.report.audit import closing, render_audit
-from prologue.live.system.module_files import module_files
-from prologue.live.system.running_system import RunningSystem
+from prologue.live.system.running_system import RunningSystem, module_files
 from prologue.outputs import require_distinct, require_other
+from prologue.report.html.page import render_page
 from prologue.rules.base import Rule
+
+if TYPE_CHECKING:
+    from prologue.examples.listing import KernelListing
+
+_RELEASE: Final = "6.12.0-example"  # as the banner in kernel.lst
+
+
+def use_example_system(args: argparse.Namespace) -> None:
+    """Let an example as VMLINUX stand for SOURCE, too.
+
+    Raises:
+        UsageError: no such example, it has no memory, or SOURCE is named as well.
+
+    """
+    argument = str(args.vmlinux)
+    if not argument.startswith(PREFIX):
+        return
+    if args.source is not None:
+        raise UsageError(f"{argument} stands for VMLINUX and SOURCE: name no SOURCE")
+    example = placed(argument)
+    if example.memory is None:
+        raise UsageError(f"{argument} has no memory: take {examples_with('memory')}")
+    args.vmlinux, args.source = example.vmlinux, str(place_memory(example.vmlinux, example.memory))
+
+
+def place_memory(vmlinux: Path, listing: KernelListing) -> Path:
+    """Write a capture beside the example's vmlinux, of the kernel at its link-time addresses; return its path."""
+    from prologue.live.memory.capture import Piece, write_capture
+    from prologue.live.memory.state import KernelState, LiveSymbol
+
+    symbols = tuple(LiveSymbol(symbol.vaddr, name, "") for name, symbol in listing.symbols.items())
+    state = KernelState(release=_RELEASE, boot_id="", modules=(), symbols=symbols, kprobes=())
+    vmcoreinfo = (
+        f"OSRELEASE={_RELEASE}\nPAGESIZE=4096\nSYMBOL(_stext)={listing.address('_stext'):x}\n"
+        "NUMBER(VA_BITS)=48\nNUMBER(TCR_EL1_T1SZ)=0x10\nKERNELOFFSET=0\n"
+    )
+    pieces = [Piece(section.vaddr, 0, bytes(section.data), ()) for section in listing.sections]
+    path = vmlinux.with_name("memory")
+    write_capture(path, "an example", state, vmcoreinfo.encode(), pieces)
+    return path
+
+
+_WORST_FIRST: Final = (2, 1, UNDECIDED, 0)
+
+
+def check_boards(args: Namespace) -> None:
+    """Refuse what a page over several machines has no use for.
+
+    Raises:
+        UsageError: another format than HTML; an earlier memory, or a picture, which are of one machine.
+
+    """
+    if args.board and (args.format != "html" or args.later or args.plot):
+        raise UsageError("--board makes one page of several machines: give --format html -o FILE, no SOURCE2 or --plot")
+
+
+def print_audit_errors(done: Audit) -> None:
+    """Print what could not be audited, and that memory is another kernel's."""
+    print_errors([(error.message, str(error)) for error in done.all_errors])
+    if done.mismatch:
+        print_errors([(done.mismatch, f"{done.mismatch} (PL505)")])
+
+
+def audit_boards(
+    args: Namespace,
+    image: ElfImage,
+    modules: dict[str, list[Path]] | None,
+    rules: tuple[Rule, ...],
+    left_out: dict[str, str],
+) -> int:
+    """Audit one machine after the other; return the worst exit code. One that cannot be read is named.
+
+    ``left_out`` says why each of the other rules did not run.
+    """
+    audits: list[Audit] = []
+    unread: list[PrologueError] = []
+    ssh, allowed = shell_words("--ssh-options", args.ssh_options), args.allow_undecided
+    for source in (args.source, *args.board):
+        try:
+            done = audit(RunningSystem(image, open_memory(source, ssh, args.timeout), modules), rules)
+        except PrologueError as error:
+            print_errors([(error.message, str(error))])
+            unread.append(error)
+            continue
+        print_audit_errors(done)
+        audits.append(replace(done, left_out={**done.left_out, **left_out}))
+    codes = {*(error.exit_code for error in unread), *(each.exit_code(lacking_allowed=allowed) for each in audits)}
+    passes = codes == {0}
+    if is_wanted(args, passes=passes):
+        page = boards_page(audits, unread, args.command_line, lacking_allowed=allowed)
+        put_report(args, render_page(page), counted_outcomes(audits, unread, lacking_allowed=allowed), passes=passes)
+    return next(code for code in (*_WORST_FIRST, *codes) if code in codes)
 
 
 def run(args: Namespace) -> int:
@@ -54,7 +149,7 @@ def run(args: Namespace) -> int:
     if args.board:
         return audit_boards(args, image, modules, rules, left_out)
     systems = [RunningSystem(image, memory, modules) for memory in memories]
-    done = audit_both((systems[0], systems[1]), rules, audit_with_hooks) if args.later else audit(systems[0], rules)
+    done = audit(systems[-1], rules, since=systems[0] if args.later else None)
     done = replace(done, left_out={**done.left_out, **left_out})
     print_audit_errors(done)
     passes = not done.failed and not done.is_open(lacking_allowed=args.allow_undecided)
@@ -62,7 +157,7 @@ def run(args: Namespace) -> int:
         put_report(args, _rendered(args, done), closing(done), passes=passes)
     if args.plot and not done.mismatch:
         plot_audit(done, args.plot, look)
-    return exit_code(done, lacking_allowed=args.allow_undecided)
+    return done.exit_code(lacking_allowed=args.allow_undecided)
 
 
 def _rules(args: Namespace) -> tuple[tuple[Rule, ...], dict[str, str]]:

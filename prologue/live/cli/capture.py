@@ -11,7 +11,7 @@ from typing import Final
 from prologue.cli.arguments import shell_words
 from prologue.kernel.kernel import Kernel
 from prologue.live.audit.structures import ListStarts, find_structures, starts_by_file, starts_by_kernel
-from prologue.live.hooks.follow import FollowHooks
+from prologue.live.hooks.follow import follow_hooks
 from prologue.live.memory.kcore import Kcore, RemoteKcore
 from prologue.live.memory.sources import open_kcore
 from prologue.live.memory.take import take_capture
@@ -27,8 +27,8 @@ def run(args: Namespace) -> int:
     require_other(args.output, args.vmlinux)
     source = open_kcore(args.source, shell_words("--ssh-options", args.ssh_options), args.timeout)
     starts = _starts(args.vmlinux, source)
-    follow_hooks = FollowHooks(args.vmlinux, source) if args.vmlinux else None
-    done = take_capture(source, args.output, partial(find_structures, starts=starts), follow_hooks)
+    follow = follow_hooks(args.vmlinux, source) if args.vmlinux else None
+    done = take_capture(source, args.output, partial(find_structures, starts=starts), follow)
     info = source.info
     if args.json:
         data = {
@@ -43,7 +43,7 @@ def run(args: Namespace) -> int:
             "modules": done.modules,
             "unstable": list(map(hex, done.unstable)),
             "structures": done.whole,
-            "hooks": follow_hooks is not None,
+            "hooks": follow is not None,
             "struct_offsets": starts.layouts.source,
         }
         print(json.dumps(data, indent=2))
@@ -56,7 +56,7 @@ def run(args: Namespace) -> int:
             )
         if not done.whole:
             print(f"  missing: {_lacking(starts, named=args.vmlinux is not None)}")
-        if follow_hooks is None:
+        if follow is None:
             print("  missing: lists of what is attached (live hooks); --vmlinux VMLINUX says where they begin")
     return 0
 
@@ -71,7 +71,7 @@ def _starts(vmlinux: Path | None, source: Kcore | RemoteKcore) -> ListStarts:
 
 def _lacking(starts: ListStarts, *, named: bool) -> str:
     what = "ftrace's records and kprobes (an audit decides less without them)"
-    if not starts.layouts.known:
+    if starts.layouts.types is None and not starts.layouts.table:
         return f"{what}: struct offsets are {starts.layouts.source}"
     if starts.heads or named:
         return f"some of {what}: they changed meanwhile, or this kernel has none"

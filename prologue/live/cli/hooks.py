@@ -11,8 +11,7 @@ from prologue.cli.reports import is_wanted, put_report
 from prologue.errors import UNDECIDED
 from prologue.live.audit.run import LIVE_RULES
 from prologue.live.hooks.expected import Expected, expected_by, load_expected
-from prologue.live.hooks.judge import OF_LISTENERS
-from prologue.live.hooks.run import REPORTED, findings_of, read_hooks
+from prologue.live.hooks.run import OF_LISTENERS, REPORTED, findings_of, read_hooks
 from prologue.live.memory.sources import open_memory
 from prologue.live.report.hooks import (
     HookListing,

@@ -14,12 +14,15 @@ from prologue.elf.notes import gnu_build_id
 from prologue.errors import OutputError, UsageError
 from prologue.live.memory.base import KernelInfo
 from prologue.live.memory.sources import open_memory
-from prologue.live.overlay.overlay_kernel import overlay_kernel
-from prologue.live.overlay.overlay_module import OverlaidModules, overlay_modules
-from prologue.live.overlay.overlay_text import OverlaidFile, SectionText
+from prologue.live.overlay.overlay_files import (
+    OverlaidFile,
+    OverlaidModules,
+    SectionText,
+    overlay_kernel,
+    overlay_modules,
+)
 from prologue.live.system.bare_kernel import BareKernel, read_bare_kernel
-from prologue.live.system.module_files import module_files
-from prologue.live.system.running_system import RunningSystem
+from prologue.live.system.running_system import RunningSystem, module_files
 from prologue.outputs import new_file, require_other
 from prologue.report.terminal import warn
 from prologue.words import counted

@@ -9,10 +9,9 @@ from pathlib import Path
 from prologue.elf.files import open_regular
 from prologue.errors import InputError
 from prologue.live.memory.base import Memory
-from prologue.live.memory.blocks import KCORE
 from prologue.live.memory.capture import NOTE, Capture
 from prologue.live.memory.core import NO_PADDR, CoreFile, PlainCore, core_of, open_core
-from prologue.live.memory.kcore import Kcore, RemoteKcore
+from prologue.live.memory.kcore import KCORE, Kcore, RemoteKcore
 from prologue.live.memory.perf import PerfData
 from prologue.live.memory.vmcore import KDUMP_MAGICS, Vmcore
 

@@ -13,14 +13,13 @@ import numpy as np
 from prologue.arrays import Bool, spans_of
 from prologue.errors import InputError
 from prologue.live.memory.base import Memory
-from prologue.live.memory.capture import write_capture
+from prologue.live.memory.capture import Piece, write_capture
 from prologue.live.memory.core import NO_PADDR, CoreSegment
 from prologue.live.memory.kallsyms import BPF_FILLER, MOST_UNSIZED
 from prologue.live.memory.kcore import Kcore, RemoteKcore
 from prologue.live.memory.ranges import PAGE, Range
 from prologue.live.memory.reading import StableReading, read_until_stable, zero_pages
 from prologue.live.memory.state import FREED, KernelState, is_module_text
-from prologue.live.memory.write_core import Piece
 
 _TRIES: Final = 2  # of reading everything, if the text came to rest and what follow finds did not
 
@@ -67,20 +66,6 @@ class _Start(NamedTuple):
     is_text: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
-    """A reading: text, data of the image, and structures from between two readings of the text that agree.
-
-    ``more`` was read after that text. ``one_moment`` if the structures were the same after that.
-    """
-
-    text: list[StableReading]
-    data: list[bytes]
-    structures: Structures
-    more: Sequence[tuple[int, bytes]]
-    one_moment: bool
-
-
 def take_capture(
     source: Kcore | RemoteKcore, out: Path, follow: Follow, follow_more: FollowMore | None = None
 ) -> CaptureSummary:
@@ -102,25 +87,26 @@ def take_capture(
     first, *rest = kept
     matters = [np.ones(text.size // 4, np.bool_), *(_is_text(piece_range, starts) for piece_range in ranges)]
     data = [Range(text.end, first.end - text.end), *rest]
-    read = _read(source, [text, *ranges], matters, data, follow, follow_more or (lambda _: ()))
-    state = _with_later(source, state, read.structures, segment)
-    kernel, *others = read.text
-    pieces = [_piece(segment, first.vaddr, kernel.data + read.data[0], kernel.unstable)]
-    for piece, plain in zip(rest, read.data[1:], strict=True):
+    (kernel, *others), contents, structures, more, one_moment = _read(
+        source, [text, *ranges], matters, data, follow, follow_more or (lambda _: ())
+    )
+    state = _with_later(source, state, structures, segment)
+    pieces = [_piece(segment, first.vaddr, kernel.data + contents[0], kernel.unstable)]
+    for piece, plain in zip(rest, contents[1:], strict=True):
         # If kallsyms has no data symbols (6.1 without KALLSYMS_ALL), init's end is where its zeros end.
         lead = 0 if "__init_end" in state.anchors() else len(plain) - len(plain.lstrip(b"\0"))
         skipped = lead // PAGE * PAGE
         pieces += [_piece(segment, piece.vaddr + skipped, plain[skipped:])] if skipped < len(plain) else []
     for piece, reading in zip(ranges, others, strict=True):
         pieces += _present(piece.vaddr, reading, starts)
-    pieces += list(_structures(source, read.structures, pieces))
-    pieces = _overlaid(source, pieces, read.more)
+    pieces += list(_structures(source, structures, pieces))
+    pieces = _overlaid(source, pieces, more)
     note = source.core.note("VMCOREINFO") or b""
-    size = write_capture(out, source.name, state, note, pieces, one_moment=read.one_moment)
+    size = write_capture(out, source.name, state, note, pieces, one_moment=one_moment)
     unstable = tuple(vaddr for piece in pieces for vaddr in piece.unstable)
     memory = sum(len(piece.data) for piece in pieces)
     return CaptureSummary(
-        file_size=size, memory=memory, modules=len(state.modules), unstable=unstable, whole=read.structures.whole
+        file_size=size, memory=memory, modules=len(state.modules), unstable=unstable, whole=structures.whole
     )
 
 
@@ -143,7 +129,11 @@ def _with_later(
 def _read(  # noqa: PLR0913, PLR0917 - what is read, and what finds more
     source: Kcore | RemoteKcore, text: list[Range], matters: list[Bool], data: list[Range], follow: Follow,
     follow_more: FollowMore,
-) -> _Reading:  # fmt: skip
+) -> tuple[list[StableReading], list[bytes], Structures, Sequence[tuple[int, bytes]], bool]:  # fmt: skip
+    """Return text, data of the image and structures from between two readings of the text that agree; and more.
+
+    ``follow_more`` finds that after the text. The last is true if the structures were the same after that.
+    """
     readings: list[tuple[list[bytes], Structures]] = []
 
     def between() -> None:
@@ -157,8 +147,7 @@ def _read(  # noqa: PLR0913, PLR0917 - what is read, and what finds more
         one_moment = not unstable and follow(source).deciding == readings[-1][1].deciding
         if one_moment or unstable:
             break
-    last_data, structures = readings[-1]
-    return _Reading(text=steady, data=last_data, structures=structures, more=more, one_moment=one_moment)
+    return steady, *readings[-1], more, one_moment
 
 
 def _structures(source: Kcore | RemoteKcore, structures: Structures, pieces: Sequence[Piece]) -> Iterator[Piece]:

@@ -1,19 +1,22 @@
-"""An audit of running text as a page."""
+"""Audits of running text as a page: one, or several machines that run one kernel."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
+from prologue.errors import PrologueError
 from prologue.gate.identity import verification_date
-from prologue.live.audit.outcome import MemoryFinding, all_errors, audits_of
-from prologue.live.audit.run import KERNEL, Audit
+from prologue.live.audit.outcome import KERNEL, Audit, MemoryFinding
 from prologue.live.pages.text_map import text_map
 from prologue.live.report.audit import MECHANISM_HEAD, closing, file_notes, mechanism_rows, not_looked_at
 from prologue.live.report.undecided import agreement_lines, unknown_lines, why_undecided
 from prologue.report.html.causes import causes_part
 from prologue.report.html.page import Badge, BulletList, Page, PagePart, Table
 from prologue.rules.base import Finding
+from prologue.words import counted
 
 _MANY = 12  # files from which on their table is folded
 
@@ -29,7 +32,7 @@ def audit_page(audit: Audit, command: Sequence[str], *, lacking_allowed: bool) -
     if rows := mechanism_rows(audit):
         parts.append(Table(title="What was checked", head=MECHANISM_HEAD, rows=rows, numbers=(1, 2, 3, 4)))
     parts += [text_map(file) for file in audit.files if file.name == KERNEL and file.audited.text]
-    lacking = [*map(str, all_errors(audit)), *not_looked_at(audit)]
+    lacking = [*map(str, audit.all_errors), *not_looked_at(audit)]
     parts.append(BulletList(title="What was not checked", lines=lacking or ["All text in memory was looked at."]))
     notes = [*agreement_lines(audit), *file_notes(audit)]
     notes += [f"struct offsets: {audit.struct_offsets}"] if audit.struct_offsets else []
@@ -49,7 +52,7 @@ def audit_page(audit: Audit, command: Sequence[str], *, lacking_allowed: bool) -
 
 
 def _facts(audit: Audit) -> list[tuple[str, str]]:
-    sources = [("memory", item.source) for item in audits_of(audit)]
+    sources = [("memory", item.source) for item in audit.looks]
     kernels = [("vmlinux", str(item.path)) for item in audit.files if item.name == KERNEL]
     slide = [("slide", f"{audit.slide:#x}")] if audit.slide is not None else []
     return [*sources, *kernels, ("kernel", audit.release or "release unknown"), *slide]
@@ -57,7 +60,7 @@ def _facts(audit: Audit) -> list[tuple[str, str]]:
 
 def findings_of(audit: Audit) -> Iterator[Finding]:
     """Yield all findings, the earlier memory's first; literals are data, and all other words are instructions."""
-    for look in audits_of(audit):
+    for look in audit.looks:
         for file in look.files:
             data = {word.vaddr for word in file.audited.words if word.mechanism.endswith("literals")}
             for finding in file.findings:
@@ -84,7 +87,55 @@ def _files(audit: Audit) -> Table:
     rows = [
         (item.name, str(item.path), look.source, f"{item.audited.text:,}",
          f"{sum(row.changed for row in item.audited.mechanisms):,}", f"{len(item.findings):,}")
-        for look in audits_of(audit) for item in look.files
+        for look in audit.looks for item in look.files
     ]  # fmt: skip
     head = ("name", "file", "memory", "words of text", "changed", "findings")
     return Table(title="Files", head=head, rows=rows, numbers=(3, 4, 5), folded=len(rows) > _MANY)
+
+
+def boards_page(
+    audits: Sequence[Audit], unread: Sequence[PrologueError], command: Sequence[str], *, lacking_allowed: bool
+) -> Page:
+    """Make the page; ``unread`` are errors of machines that could not be audited.
+
+    It has no map of the text: ten would be more than a browser opens at once, and each machine's own page has one.
+    """
+    outcomes = [outcome_of(audit, lacking_allowed=lacking_allowed) for audit in audits]
+    rows: list[tuple[str, str, str]] = [
+        (audit.source, outcome, closing(audit).removeprefix(f"{audit.source}: "))
+        for audit, outcome in zip(audits, outcomes, strict=True)
+    ]
+    rows += [(str(error.path or ""), "not audited", error.message) for error in unread]
+    parts: list[PagePart] = [Table(title="Machines", head=("memory", "outcome", "report"), rows=rows)]
+    parts.append(causes_part(finding for audit in audits for finding in findings_of(audit)))
+    undecided = [[*why_undecided(audit), *unknown_lines(audit, show_all=False)] for audit in audits]
+    unchecked = [[*map(str, audit.all_errors), *not_looked_at(audit)] for audit in audits]
+    for title, of_audits in (("Not decided", undecided), ("What was not checked", unchecked)):
+        lines = Counter(chain.from_iterable(of_audits))
+        if lines:
+            parts.append(
+                BulletList(title=title, lines=[f"{line} ({counted(n, 'machine')})" for line, n in lines.items()])
+            )
+    badness: tuple[Badge, ...] = ("failed", "not decided", "passed")
+    worst: Badge = "failed" if unread else next((outcome for outcome in badness if outcome in outcomes), "passed")
+    return Page(
+        title="prologue live audit",
+        subject=counted(len(rows), "machine"),
+        facts=[
+            ("vmlinux", path)
+            for path in dict.fromkeys(str(f.path) for a in audits for f in a.files if f.name == KERNEL)
+        ],
+        date=verification_date(),
+        outcome=worst,
+        summary=counted_outcomes(audits, unread, lacking_allowed=lacking_allowed),
+        parts=parts,
+        command=command,
+    )
+
+
+def counted_outcomes(audits: Sequence[Audit], unread: Sequence[PrologueError], *, lacking_allowed: bool) -> str:
+    """Return a line such as ``10 machines: 1 failed, 2 not decided, 7 passed``."""
+    counts: Counter[str] = Counter(outcome_of(audit, lacking_allowed=lacking_allowed) for audit in audits)
+    counts["not audited"] = len(unread)
+    parts = [f"{counts[what]:,} {what}" for what in ("not audited", "failed", "not decided", "passed") if counts[what]]
+    return f"{counted(len(audits) + len(unread), 'machine')}: {', '.join(parts)}"

@@ -20,7 +20,7 @@ from prologue.arrays import U32, U64, among, sorted_unique
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.live.audit.audited import LiveWord, OwnedWords
-from prologue.live.audit.run import AuditedFile
+from prologue.live.audit.outcome import AuditedFile
 from prologue.live.report.strips import strips_of, wrong_vaddrs
 from prologue.report.html.page import TextMap
 from prologue.report.printable import printable

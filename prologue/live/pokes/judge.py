@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 from prologue.errors import InputError, Location
 from prologue.insn.disasm import insn_text
-from prologue.live.pokes.function_names import NameTable
 from prologue.live.pokes.recording import NO_CPU, WITHIN, Recording
 from prologue.live.pokes.violations import CHECKS, Violation
 from prologue.live.pokes.write_groups import WriteGroup, chain_of, group_writes
+from prologue.live.pokes.writers import NameTable
 from prologue.live.rules import PL507
 from prologue.releases import not_known
 from prologue.rules.base import FAILING, SEVERITIES, Finding, Hit, Rule

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from prologue.errors import OutputError
-from prologue.live.pokes.text_poke import PokeRecording, TextPoke
 from prologue.perf.container import PerfFile, open_perf_data
 from prologue.perf.layout import (
     CPU_MODE,
@@ -21,6 +21,38 @@ from prologue.perf.layout import (
 )
 from prologue.perf.records import PerfRecord
 from prologue.perf.writing import EventAttributes, machine_features, record, sample_id, write_perf_file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextPoke:
+    """A ``PERF_RECORD_TEXT_POKE``: the bytes at ``address`` before and after.
+
+    Either may be empty: a trampoline that appears has no old bytes, one that goes away no new ones
+    (``include/uapi/linux/perf_event.h``, 6.12). ``time`` is in ns of perf's clock.
+    """
+
+    address: int
+    old: bytes
+    new: bytes
+    time: int = 0
+    cpu: int = -1  # -1: not known
+    pid: int = -1
+    tid: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PokeRecording:
+    """Text pokes in the order of time, and facts of the machine; empty strings are not known."""
+
+    path: str
+    pokes: tuple[TextPoke, ...] = field(repr=False)
+    machine: str = ""  # as uname -m
+    release: str = ""
+    build_id: str = ""
+    cpus: int = 0
+    lost: int = 0  # records, of any kind, that perf says it lost
+    guests: int = 0  # pokes of virtual machines' kernels, which are left out
+
 
 _MOST_BYTES: Final = 0xFFFF - RECORD.size - TEXT_POKE.size - 7 - 32  # of one poke, old and new
 

@@ -11,9 +11,8 @@ import numpy as np
 from prologue.arrays import I64
 from prologue.insn import a64, cmodx
 from prologue.insn.cmodx import word_name
-from prologue.live.pokes.function_names import NameTable
 from prologue.live.pokes.recording import Flag, Maintenance, Recording, maintenance_steps
-from prologue.live.pokes.writers import TextWriter, writer_of
+from prologue.live.pokes.writers import NameTable, TextWriter, writer_of
 
 _ANY: Final = "instruction"
 _KEY: Final = np.dtype([("chain", "<i8"), ("old", "<i4"), ("new", "<i4"), ("maintenance", "<u8"), ("many", "?"),

@@ -9,14 +9,8 @@ from typing import Any, Final
 
 from prologue.errors import Location
 from prologue.live.audit.audited import LiveWord, MechanismCount
-from prologue.live.audit.outcome import (
-    MemoryFinding,
-    all_errors,
-    audits_of,
-    every_finding,
-    name_in,
-)
-from prologue.live.audit.run import KERNEL, LIVE_RULES, Audit, AuditedFile
+from prologue.live.audit.outcome import KERNEL, Audit, AuditedFile, MemoryFinding, name_in
+from prologue.live.audit.run import LIVE_RULES
 from prologue.live.report.undecided import (
     agreement_lines,
     counted_undecided,
@@ -48,7 +42,7 @@ def render_audit(
         return _text(audit, show_all=show_all, brief=brief)
     if kind == "json":
         return json.dumps(_data(audit, lacking_allowed=lacking_allowed), indent=2)
-    audits = audits_of(audit)
+    audits = audit.looks
     notes = [*unknown_lines(audit, show_all=show_all), *_table(audit), *agreement_lines(audit), *file_notes(audit)]
     notes += [*_transitions(audit), *not_looked_at(audit), *_struct_offsets(audit), closing(audit)]
     left = [look for look in audits if look.is_open(lacking_allowed=lacking_allowed)]
@@ -64,7 +58,7 @@ def render_audit(
             unread[name] = f"{unread[name]}; {error}" if name in unread else str(error)
     live: frozenset[Input] = frozenset({"C"})
     checked = CheckedFiles(
-        files=[*files, *unread], findings=[finding.named for finding in every_finding(audit)], notes=notes,
+        files=[*files, *unread], findings=[finding.named for finding in audit.every_finding], notes=notes,
         failing=FAILING, rules=LIVE_RULES, inputs=dict.fromkeys(files, live),
         left_out=dict.fromkeys(files, audit.left_out), unreadable=unread,
     )  # fmt: skip
@@ -74,7 +68,7 @@ def render_audit(
 def _sarif(audit: Audit, notes: list[str], unread: dict[str, str]) -> dict[str, Any]:
     from prologue.report.sarif import findings_sarif
 
-    audits, findings = audits_of(audit), every_finding(audit)
+    audits, findings = audit.looks, audit.every_finding
     files = list(dict.fromkeys(str(file.path) for item in audits for file in item.files))
     return findings_sarif(
         [*files, *unread], [item.finding for item in findings], notes, (), unread | _unaudited(audit, files),
@@ -85,7 +79,7 @@ def _sarif(audit: Audit, notes: list[str], unread: dict[str, str]) -> dict[str, 
 def _unaudited(audit: Audit, files: list[str]) -> dict[str, str]:
     """Return errors by the path of their file; ``files`` were audited, if only in one of two memories."""
     modules: dict[str, str] = {}
-    for error in all_errors(audit):
+    for error in audit.all_errors:
         path = str(error.path or audit.source)
         key = f"{path}, in one memory" if path in files else path
         modules[key] = f"{modules[key]}; {error}" if key in modules else str(error)
@@ -94,10 +88,10 @@ def _unaudited(audit: Audit, files: list[str]) -> dict[str, str]:
 
 def closing(audit: Audit) -> str:
     """Return the last line, as in ``kernel: clean (6.12.0, 3,661,312 words of text)``: clean if all was decided."""
-    parts = counted_severities([item.finding for item in every_finding(audit)])
+    parts = counted_severities([item.finding for item in audit.every_finding])
     changed = sum(transition.words for transition in audit.transitions if not transition.allowed)
     parts += [counted(changed, "change that is not allowed", plural="changes that are not allowed")] if changed else []
-    failures = len(all_errors(audit))
+    failures = len(audit.all_errors)
     left = [f"{counted(failures, 'module')} could not be audited"] if failures else []
     left += counted_undecided(audit)
     parts += [*([] if parts else ["nothing wrong found"]), *left] if left else []
@@ -111,7 +105,7 @@ def closing(audit: Audit) -> str:
 
 
 def _text(audit: Audit, *, show_all: bool, brief: bool) -> str:
-    findings = [finding.named for finding in every_finding(audit)]
+    findings = [finding.named for finding in audit.every_finding]
     lines = finding_lines(
         [finding for finding in findings if show_all or finding.code != PL504.code], show_all=show_all
     )
@@ -198,24 +192,24 @@ def _data(audit: Audit, *, lacking_allowed: bool) -> dict[str, Any]:
         "source": audit.source,
         "release": audit.release or None,
         "slide": None if audit.slide is None else hex(audit.slide),
-        "counts": counts([item.finding for item in every_finding(audit)]),
+        "counts": counts([item.finding for item in audit.every_finding]),
         "struct_offsets": audit.struct_offsets or None,
         "undecided": {
             "restless": audit.undecided.unstable,
             "lacking": audit.undecided.lacking,
             "unknown": audit.undecided.unknown,
-            "hooks": sum(look.open_hooks for look in audits_of(audit)),
-            "lists": sum(look.open_lists for look in audits_of(audit)),
+            "hooks": sum(look.open_hooks for look in audit.looks),
+            "lists": sum(look.open_lists for look in audit.looks),
         },
         "before": None if audit.before is None else audit.before.source,
         "transitions": [asdict(row) | {"allowed": row.allowed} for row in audit.transitions],
         "files": [_file(item) | {"memory": audit.source} for item in audit.files],
         "not_looked_at": not_looked_at(audit),
-        "errors": [str(error) for error in all_errors(audit)],
-        "findings": [_finding(audit, item) for item in every_finding(audit)],
+        "errors": [str(error) for error in audit.all_errors],
+        "findings": [_finding(audit, item) for item in audit.every_finding],
         "unknown": [
             _unknown(item.path, *word) | {"memory": look.source}
-            for look in audits_of(audit)
+            for look in audit.looks
             for item in look.files
             for word in item.unknown
         ],

@@ -9,7 +9,7 @@ import numpy as np
 
 from prologue.arrays import U64, among
 from prologue.live.audit.audited import LiveWord, OwnedWords
-from prologue.live.audit.run import KERNEL, Audit, AuditedFile
+from prologue.live.audit.outcome import KERNEL, Audit, AuditedFile
 from prologue.report.pictures import PictureLook
 from prologue.report.text_plot import PlottedWords, plot_strips
 

@@ -11,8 +11,7 @@ from typing import Final
 
 from prologue.insn import a64
 from prologue.live.audit.audited import LiveWord
-from prologue.live.audit.outcome import audits_of, name_in
-from prologue.live.audit.run import Audit, AuditedFile
+from prologue.live.audit.outcome import Audit, AuditedFile, name_in
 from prologue.live.rules import PL504
 from prologue.report.printable import printable
 from prologue.rules.base import Finding
@@ -32,7 +31,7 @@ _SHOWN: Final = 5  # words of one file in the text
 
 def counted_undecided(audit: Audit) -> list[str]:
     """Count undecided words, suspects and lists, for the last line; nothing if all were decided."""
-    count, looks = sum(audit.undecided), audits_of(audit)
+    count, looks = sum(audit.undecided), audit.looks
     hooks, lists = sum(look.open_hooks for look in looks), sum(look.open_lists for look in looks)
     counts = [f"{counted(count, 'word')} not decided"] if count else []
     counts += [f"{counted(hooks, 'suspect')} not decided among what is attached"] if hooks else []
@@ -45,16 +44,16 @@ def why_undecided(audit: Audit) -> list[str]:
     lines = []
     if words.unstable:
         lines.append(f"not decided: being changed while they were read: {words.unstable:,}; {_AGAIN}")
-    missing = sum(audited_file.audited.missing for look in audits_of(audit) for audited_file in look.files)
+    missing = sum(audited_file.audited.missing for look in audit.looks for audited_file in look.files)
     if missing:
         lines.append(f"not decided: text that the kernel keeps and memory does not have: {missing:,}; {_MISSING}")
     if words.lacking > missing:
         lines.append(f"not decided: right in form: {words.lacking - missing:,}; {_LACKING}")
     if words.unknown:
         lines.append(f"not decided: {words.unknown:,}: {_UNKNOWN}")
-    if hooks := sum(look.open_hooks for look in audits_of(audit)):
+    if hooks := sum(look.open_hooks for look in audit.looks):
         lines.append(f"not decided: {counted(hooks, 'suspect')} among what is attached: {_NO_SUSPECT}")
-    if lists := sum(look.open_lists for look in audits_of(audit)):
+    if lists := sum(look.open_lists for look in audit.looks):
         lines.append(f"not decided: {counted(lists, 'question')} about what is attached: {_DAMAGED}")
     return lines
 
@@ -62,7 +61,7 @@ def why_undecided(audit: Audit) -> list[str]:
 def unknown_lines(audit: Audit, *, show_all: bool) -> list[str]:
     """List words that do not fit, and of which the right ones are not known: the first few of each file."""
     lines: list[str] = []
-    for look in audits_of(audit):
+    for look in audit.looks:
         for audited_file in look.files:
             if not audited_file.unknown:
                 continue
@@ -93,7 +92,7 @@ def agreement_lines(audit: Audit) -> list[str]:
 def unstable_lines(audit: Audit, findings: list[Finding]) -> list[str]:
     """List findings of PL504 by mechanism: a tracer that is switched leaves thousands of words."""
     lines: list[str] = []
-    for look in audits_of(audit):
+    for look in audit.looks:
         for audited_file in look.files:
             unstable = [finding for finding in audited_file.findings if finding.code == PL504.code]
             words = [word for word in audited_file.audited.words if word.kind == "unstable"]

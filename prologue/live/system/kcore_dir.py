@@ -21,10 +21,10 @@ from prologue.elf.sections import SHF_WRITE, Section
 from prologue.elf.symbols import STT_FUNC, Symbols
 from prologue.errors import InputError
 from prologue.live.memory.base import Memory
+from prologue.live.memory.capture import Piece, write_core
 from prologue.live.memory.core import NO_PADDR
 from prologue.live.memory.ranges import PAGE, Range
 from prologue.live.memory.reading import read_until_stable
-from prologue.live.memory.write_core import Piece, write_core
 from prologue.live.system.running_module import RunningModule
 from prologue.live.system.running_system import RunningSystem
 from prologue.outputs import write_text

@@ -22,8 +22,14 @@ from prologue.kernel.kernel import Kernel
 from prologue.kernel.sites import Sites
 from prologue.kernel.text import Text
 from prologue.live.memory.base import Memory
-from prologue.live.system.own_text import AnotherKernelError, TextOwnership
-from prologue.live.system.running_text import LiveSection, SectionPlace, absent_section, read_sections
+from prologue.live.system.running_text import (
+    AnotherKernelError,
+    LiveSection,
+    SectionPlace,
+    TextOwnership,
+    absent_section,
+    read_sections,
+)
 
 
 class LiveText:

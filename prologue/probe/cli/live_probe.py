@@ -14,7 +14,7 @@ from prologue.elf.image import ElfImage
 from prologue.errors import InputError, UsageError
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import open_judged
-from prologue.live.memory.blocks import KCORE
+from prologue.live.memory.kcore import KCORE
 from prologue.live.tracefs.machine import LOCAL, TracedMachine
 from prologue.probe.cli.probe import note_release, print_failures, status_of
 from prologue.probe.event import EventOptions

@@ -17,8 +17,7 @@ from prologue.live.memory.sources import open_memory
 from prologue.live.memory.state import KernelTask
 from prologue.live.memory.vmcore import Vmcore
 from prologue.live.system.kcore_dir import KeptText, keep_text
-from prologue.live.system.module_files import module_files
-from prologue.live.system.running_system import RunningSystem
+from prologue.live.system.running_system import RunningSystem, module_files
 from prologue.live.system.trampoline import find_trampoline
 from prologue.outputs import new_directory
 from prologue.report.terminal import note, warn

@@ -20,7 +20,6 @@ from prologue.errors import InputError, UsageError
 from prologue.live.memory.base import Memory
 from prologue.live.memory.ranges import KERNEL_HALF
 from prologue.live.memory.sources import open_memory
-from prologue.live.system.module_files import module_files
 from prologue.live.system.programs import (
     Program,
     bare_program,
@@ -28,7 +27,7 @@ from prologue.live.system.programs import (
     linked_program,
     running_program,
 )
-from prologue.live.system.running_system import RunningSystem
+from prologue.live.system.running_system import RunningSystem, module_files
 from prologue.trace.path.assign import GuestKernel, Kernels
 from prologue.trace.path.processes import BinaryFiles, Processes
 from prologue.trace.ranges import NO_LEVEL, NO_VMID, OTHER_WORLD, Batch

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from prologue.kernel.kernel import Kernel
-from prologue.live.pokes.function_names import NameTable
 from prologue.live.pokes.recording import Flag
+from prologue.live.pokes.writers import NameTable
 from prologue_bench.exact.places import image_base
 from prologue_bench.exact.seen import AddressNames, ModuleSymbol, PluginReport, Region, completed
 from tests.live.pokes.made import rows_of

@@ -10,11 +10,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from prologue.cli.main import main
-from prologue.live.audit.run import audit
-from prologue.live.memory.capture import write_capture
+from prologue.live.memory.capture import Piece, write_capture
 from prologue.live.memory.sources import open_memory
 from prologue.live.memory.state import KernelState
-from prologue.live.memory.write_core import Piece
 from prologue.live.pages.audit import audit_page
 from prologue.live.report.audit import render_audit
 from prologue.live.system.running_system import RunningSystem
@@ -24,6 +22,7 @@ from tests.rules.fixture import AUDIT, as_running
 from tests.support.built import Mini
 from tests.support.cores import SLIDE, core, image_of, running, vmcoreinfo
 from tests.support.elf_edit import MOV, NOP, ElfEdit
+from tests.support.planted import audit_text
 from tests.support.tool import Printed, Tool, as_format
 
 BRK, BRK_0 = 0xD4200080, 0xD4200000
@@ -231,7 +230,7 @@ def test_the_report_of_another_kernel(vmlinux: Path, tool: Tool) -> None:
 
 
 def test_a_page_has_the_notes_of_the_earlier_memory(vmlinux: Path) -> None:
-    done = audit(RunningSystem(vmlinux, open_memory(str(captured(vmlinux, {}, ())))))
+    done = audit_text(RunningSystem(vmlinux, open_memory(str(captured(vmlinux, {}, ())))))
     (file,) = done.files
     earlier = replace(done, source="earlier", files=(replace(file, audited=replace(file.audited, notes=("a note",))),))
     page = render_page(audit_page(replace(done, before=earlier), ["prologue"], lacking_allowed=True))

@@ -9,9 +9,8 @@ import pytest
 from prologue.cli.main import main
 from prologue.errors import UNDECIDED
 from prologue.insn import a64
-from prologue.live.memory.capture import write_capture
+from prologue.live.memory.capture import Piece, write_capture
 from prologue.live.memory.state import KernelState
-from prologue.live.memory.write_core import Piece
 from tests.live.hooks.hooked import make, saved
 from tests.rules.fixture import AUDIT, B_LABEL_TARGET
 from tests.support.cores import image_of, vmcoreinfo

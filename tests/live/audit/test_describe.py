@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prologue.kernel.kernel import Kernel
-from prologue.live.audit.describe import Describer
+from prologue.live.audit.judge import Describer
 from prologue.live.memory.state import KernelState, LiveSymbol, LoadedModule
 from tests.mini_kernel.build import Spec
 from tests.support.built import Mini

@@ -11,9 +11,9 @@ import pytest
 
 from prologue.insn import a64
 from prologue.kernel.kernel import Kernel
+from prologue.live.audit.claims import Scene
 from prologue.live.audit.ftrace import claim_ftrace
 from prologue.live.audit.ftrace_state import FtraceState, Ops
-from prologue.live.audit.scene import Scene
 from prologue.live.memory.sources import open_memory
 from prologue.live.structs.ftrace_lists import ENABLED, LiveRecords
 from prologue.live.structs.variables import Variables

@@ -11,10 +11,9 @@ import pytest
 
 from prologue.elf.image import ElfImage
 from prologue.kernel.kernel import Kernel
-from prologue.live.audit.audit_modules import _with_percpu
-from prologue.live.audit.exports import symbols_of_others
+from prologue.live.audit.audit_modules import _with_percpu, symbols_of_others
 from prologue.live.memory.state import LoadedModule
-from prologue.live.system.module_files import ModuleFile
+from prologue.live.system.running_system import ModuleFile
 from tests.mini_kernel.build import run_command
 from tests.probe.made_kernel import TEXT
 from tests.support.needs import needs_tools

@@ -16,10 +16,9 @@ import pytest
 
 from prologue.elf.image import ElfImage
 from prologue.live.audit.audit_module import Plts, _linked
-from prologue.live.memory.capture import write_capture
+from prologue.live.memory.capture import Piece, write_capture
 from prologue.live.memory.sources import open_memory
 from prologue.live.memory.state import KernelState, LoadedModule
-from prologue.live.memory.write_core import Piece
 from prologue.live.system.placed_module import PlacedModule
 from prologue.live.system.running_module import RunningModule
 from tests.support.cores import NO_PADDR, vmcoreinfo

@@ -13,10 +13,9 @@ import pytest
 from prologue.cli.main import main
 from prologue.insn.a64 import NOP, encode_b
 from prologue.kernel.kernel import Kernel
-from prologue.live.audit.claims import Claims
+from prologue.live.audit.claims import Claims, Scene
 from prologue.live.audit.ftrace import claim_ftrace
 from prologue.live.audit.ftrace_state import FtraceState, Ops
-from prologue.live.audit.scene import Scene
 from prologue.live.structs.ftrace_lists import ENABLED, LiveRecords
 from prologue.live.structs.variables import Variables
 from tests.mini_kernel.build import Spec

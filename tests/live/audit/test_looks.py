@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from prologue.live.audit.audited import undecided
-from prologue.live.audit.run import audit
 from prologue.live.memory import kcore
 from prologue.live.memory.core import CoreFile, PlainCore
 from prologue.live.memory.state import KernelState
@@ -19,6 +18,7 @@ from tests.rules.fixture import process
 from tests.support.built import Mini
 from tests.support.cores import SLIDE, core, image_of, running, vmcoreinfo
 from tests.support.elf_edit import NOP, ElfEdit
+from tests.support.planted import audit_text
 
 
 class Changing(PlainCore):
@@ -64,7 +64,7 @@ def test_looks(mini: Mini, looks: str, code: str | None) -> None:
     elf = ElfEdit(vmlinux)
     words = {"leaf": {elf.value("work_leaf"): NOP}, "add": {elf.value("work_add"): NOP}, "-": {}}
     memory = Changing(vmlinux, [words[look] for look in looks.split()])
-    done = audit(RunningSystem(vmlinux, memory))
+    done = audit_text(RunningSystem(vmlinux, memory))
     assert memory.done == len(looks.split())
     found = [(finding.code, finding.where.vaddr) for finding in done.findings]
     assert found == ([(code, elf.value("work_leaf"))] if code else [])
@@ -80,5 +80,5 @@ def test_each_look_asks_the_kernel_for_its_state(mini: Mini, tmp_path: Path, mon
     path.write_bytes(running(vmlinux, {ElfEdit(vmlinux).value("work_leaf"): NOP}))
     monkeypatch.setattr(kcore, "KCORE", str(path))
     monkeypatch.setattr(kcore, "SCRIPT", f"echo look >>{asked}\n{SAID}")
-    audit(RunningSystem(vmlinux, kcore.Kcore()))
+    audit_text(RunningSystem(vmlinux, kcore.Kcore()))
     assert asked.read_text() == 4 * "look\n"

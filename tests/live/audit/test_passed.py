@@ -9,7 +9,7 @@ import pytest
 
 from prologue.errors import InputError, OutputError
 from prologue.live.audit.audited import Audited, Undecided
-from prologue.live.audit.run import NOT_ALLOWED, Audit, AuditedFile, Transition
+from prologue.live.audit.outcome import NOT_ALLOWED, Audit, AuditedFile, Transition
 from prologue.live.report.audit import not_looked_at
 from prologue.live.report.strips import plot_audit
 from prologue.report.pictures import OWN

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prologue.errors import UNDECIDED
-from prologue.live.audit.exports import _find
+from prologue.live.audit.audit_modules import _find
 from prologue.releases import COMPARED, not_known
 from tests.live.audit.made_kernel import POINTER, audit, constants, make, moves
 from tests.support.elf_edit import ElfEdit

@@ -12,9 +12,8 @@ from prologue.cli.main import main
 from prologue.errors import UNDECIDED
 from prologue.live.audit.audited import Audited, LiveWord, MechanismCount, undecided
 from prologue.live.audit.run import _mark_unstable
-from prologue.live.memory.capture import write_capture
+from prologue.live.memory.capture import Piece, write_capture
 from prologue.live.memory.state import KernelState
-from prologue.live.memory.write_core import Piece
 from tests.support.cores import image_of, vmcoreinfo
 from tests.support.elf_edit import NOP, ElfEdit
 from tests.support.tool import Tool, as_format

@@ -10,13 +10,12 @@ import pytest
 
 from prologue.errors import InputError
 from prologue.live.memory.base import Memory
-from prologue.live.memory.capture import Capture, write_capture
+from prologue.live.memory.capture import Capture, Piece, write_capture
 from prologue.live.memory.core import core_of
 from prologue.live.memory.ranges import Range, UnmappedError
 from prologue.live.memory.reading import read_until_stable
 from prologue.live.memory.sources import open_kcore, open_memory
 from prologue.live.memory.state import KernelState, LiveSymbol, LoadedModule
-from prologue.live.memory.write_core import Piece
 from tests.support.cores import BUILD_ID, NO_PADDR, SLIDE, core, vmcoreinfo
 
 TEXT = 0xFFFF800008001000 + SLIDE

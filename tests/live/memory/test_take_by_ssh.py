@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from prologue.cli.main import main
-from prologue.live.memory import blocks, kcore
+from prologue.live.memory import kcore
 from prologue.live.memory.kcore import RemoteKcore
 from prologue.live.memory.ranges import Range
 from prologue.live.memory.reading import read_until_stable
@@ -23,12 +23,12 @@ from tests.support.cores import core, vmcoreinfo
 def point_at(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the shell read that file in place of /proc/kcore."""
     for name in ("GET", "SUM"):
-        monkeypatch.setattr(kcore, name, getattr(blocks, name).replace("/proc/kcore", str(path)))
+        monkeypatch.setattr(kcore, name, getattr(kcore, name).replace("/proc/kcore", str(path)))
 
 
 def logged(path: Path, log: Path) -> str:
     """The same, and what is read is noted: block size, blocks to skip, blocks."""
-    return blocks.GET.replace("/proc/kcore", str(path)).replace("get() {", f'get() {{ echo "$@" >>{log};')
+    return kcore.GET.replace("/proc/kcore", str(path)).replace("get() {", f'get() {{ echo "$@" >>{log};')
 
 
 def test_by_ssh(traced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +111,7 @@ def test_a_change_that_only_the_checksum_saw(tmp_path: Path, monkeypatch: pytest
     fake_ssh(tmp_path, monkeypatch, "subprocess.run('sh', check=True)")
     point_at(path, monkeypatch)
     chosen = f"echo >>{asked}; file={path}; [ -e {moment} ] && mv {moment} {moment}.1 && file={moment}.1\n"
-    monkeypatch.setattr(kcore, "SUM", chosen + blocks.SUM.replace("/proc/kcore", '"$file"'))
+    monkeypatch.setattr(kcore, "SUM", chosen + kcore.SUM.replace(str(path), '"$file"'))
     (found,) = read_until_stable(RemoteKcore("board"), [Range(start, 1 << 20)])
     assert (found.data, found.unstable) == (data, ())
     assert asked.read_text() == "\n\n"

@@ -14,14 +14,11 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from prologue.cli.main import main
-from prologue.live.audit.run import audit
-from prologue.live.memory.capture import write_capture
+from prologue.live.memory.capture import Piece, write_capture
 from prologue.live.memory.sources import open_memory
 from prologue.live.memory.state import KernelState, LiveSymbol, LoadedModule
-from prologue.live.memory.write_core import Piece
-from prologue.live.system.module_files import module_files
 from prologue.live.system.programs import running_program
-from prologue.live.system.running_system import RunningSystem
+from prologue.live.system.running_system import RunningSystem, module_files
 from prologue.words import counted
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
@@ -29,6 +26,7 @@ from tests.rules.fixture import process
 from tests.support.built import Mini
 from tests.support.cores import NO_PADDR, SLIDE, core, image_of, vmcoreinfo
 from tests.support.needs import needs_tools
+from tests.support.planted import audit_text
 from tests.support.tool import Printed, Tool
 
 AT = 0xFFFF800007000000 + SLIDE
@@ -264,7 +262,9 @@ def test_a_section_of_which_no_name_says_where_it_is(loaded: Loaded, tool: Tool)
 def test_perf_does_not_say_which_words_of_a_module_may_change(loaded: Loaded) -> None:
     """No word of it is accused, and it does not pass."""
     loaded.set_word(".text", 0, MOV)
-    done = audit(RunningSystem(loaded.vmlinux, open_memory(str(perf_data(loaded))), module_files(loaded.ko.parent)))
+    done = audit_text(
+        RunningSystem(loaded.vmlinux, open_memory(str(perf_data(loaded))), module_files(loaded.ko.parent))
+    )
     assert [file.name for file in done.files] == ["kernel"]
     assert [error.message.partition(",")[0] for error in done.errors] == ["memory does not say where its tables are"]
     assert not done.passed

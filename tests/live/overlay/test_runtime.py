@@ -11,8 +11,7 @@ import pytest
 
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError
-from prologue.live.overlay.debug_addresses import debug_addresses
-from prologue.live.overlay.runtime import carry_out, find_moves
+from prologue.live.overlay.runtime import carry_out, debug_addresses, find_moves
 from tests.live.overlay.overlaid import overlay
 from tests.mini_kernel import build as mini_build
 from tests.mini_kernel.build import Form, Spec, build, link, run_command

@@ -8,8 +8,8 @@ import pytest
 
 from prologue.errors import InputError
 from prologue.live.pokes.convert import pokes_of, writes_of
+from prologue.live.pokes.perf_data import TextPoke
 from prologue.live.pokes.recording import NO_CPU, Flag, longest_interval
-from prologue.live.pokes.text_poke import TextPoke
 from tests.live.pokes.made import recording_of
 from tests.perf.made import ARM64, NOP, X86
 

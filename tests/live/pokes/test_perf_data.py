@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from prologue.errors import InputError, OutputError
-from prologue.live.pokes.perf_data import read_perf_data, write_perf_data
+from prologue.live.pokes.perf_data import PokeRecording, TextPoke, read_perf_data, write_perf_data
 from prologue.live.pokes.perf_script import read_poke_script
-from prologue.live.pokes.text_poke import PokeRecording, TextPoke
 from prologue.perf.layout import FILE_HEADER, RECORD
 from tests.perf.made import ARM64, NOP, X86
 from tests.support.needs import needs_tools

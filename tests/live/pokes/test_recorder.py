@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from prologue.errors import InputError
-from prologue.live.pokes.recorder import record, script
+from prologue.live.pokes.recorder_output import record, script
 from tests.live.pokes.test_recorder_output import SAID
 from tests.support.processes import place_python_program
 from tests.support.tool import Tool

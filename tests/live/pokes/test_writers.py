@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from prologue.live.pokes.function_names import NamedPlace, NameTable
 from prologue.live.pokes.recording import Function
-from prologue.live.pokes.writers import writer_of
+from prologue.live.pokes.writers import NamedPlace, NameTable, writer_of
 
 FTRACE = ("copy_to_kernel_nofault", "__aarch64_insn_write", "aarch64_insn_patch_text_nosync", "ftrace_make_call")
 

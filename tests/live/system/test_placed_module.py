@@ -10,10 +10,9 @@ import numpy as np
 
 from prologue.elf.image import ElfImage
 from prologue.kernel.tables import jump_label_keys, jump_labels
-from prologue.live.memory.capture import write_capture
+from prologue.live.memory.capture import Piece, write_capture
 from prologue.live.memory.sources import open_memory
 from prologue.live.memory.state import KernelState, LoadedModule
-from prologue.live.memory.write_core import Piece
 from prologue.live.system.placed_module import PlacedModule
 from prologue.live.system.running_module import RunningModule
 from tests.mini_module.build import ModuleSpec

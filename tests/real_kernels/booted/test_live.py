@@ -11,7 +11,7 @@ import pytest
 
 from prologue.insn import a64
 from prologue.kernel.kernel import Kernel
-from prologue.live.pokes.recorder import script
+from prologue.live.pokes.recorder_output import script
 from prologue.live.pokes.sources import read_any
 from tests.real_kernels.booted.conftest import MODULES, audited, counted
 from tests.real_kernels.live_probe_examples import check_examples

@@ -17,21 +17,18 @@ from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.insn import a64
 from prologue.kernel.kernel import Kernel
-from prologue.live.audit.run import audit
 from prologue.live.hooks.inventory import take_inventory
-from prologue.live.hooks.judge import judge
 from prologue.live.hooks.probe_hooks import kprobe_structs
-from prologue.live.hooks.run import audit as audit_all
+from prologue.live.hooks.run import audit, judge
 from prologue.live.memory.sources import open_memory
-from prologue.live.system.module_files import module_files
 from prologue.live.system.running_kernel import RunningKernel, open_running
-from prologue.live.system.running_system import RunningSystem
+from prologue.live.system.running_system import RunningSystem, module_files
 from tests.real_kernels.booted.conftest import MODULES, audited, counted
 from tests.support import qmp
 from tests.support.compare import addresses
 from tests.support.live_guest import HOST, TRACING, Guest
 from tests.support.needs import needs_kernel, needs_tools
-from tests.support.planted import ChangedMemory, Planter
+from tests.support.planted import ChangedMemory, Planter, audit_text
 from tests.support.texts import disassembled, texts
 from tests.support.tool import Tool
 
@@ -92,7 +89,7 @@ def test_changes_of_running_text_are_found(traced: Traced, seed: int) -> None:
     kernel = RunningKernel(open_running(traced.guest.vmlinux, memory), memory)
     changes = {vaddr: word for _, vaddr, word in Planter(kernel, seed).changes(50)}
     changed = {vaddr + kernel.slide & (1 << 64) - 1: word for vaddr, word in changes.items()}
-    found = audit(RunningSystem(traced.guest.vmlinux, ChangedMemory(memory, changed))).findings
+    found = audit_text(RunningSystem(traced.guest.vmlinux, ChangedMemory(memory, changed))).findings
     assert {finding.where for finding in found} == set(kernel.symbols.locate_all(list(changes)))
 
 
@@ -103,7 +100,7 @@ def test_changes_of_a_module_are_found(traced: Traced) -> None:
     size = len(texts(traced.guest.modules / "loop.ko")[".text"][1])
     places = {start + 32 * k for k in chance.sample(range(size // 32), 20)}
     changes = {place: int.from_bytes(memory.read(place, 4), "little") ^ 1 << chance.randrange(32) for place in places}
-    done = audit(
+    done = audit_text(
         RunningSystem(traced.guest.vmlinux, ChangedMemory(memory, changes), module_files(traced.guest.modules))
     )
     assert {finding.where.vaddr for finding in done.findings} == places
@@ -127,7 +124,7 @@ def test_what_hides_is_found(traced: Traced) -> None:
         before: after, after + 8: before, probe + objects.offset("kprobe.pre_handler"): code, calls: code,
     }  # fmt: skip
     words = {place + 4 * k: value >> 32 * k & 0xFFFFFFFF for place, value in changes.items() for k in (0, 1)}
-    done = audit_all(RunningSystem(traced.guest.vmlinux, ChangedMemory(memory, words)))
+    done = audit(RunningSystem(traced.guest.vmlinux, ChangedMemory(memory, words)))
     found = {(finding.code, finding.where.symbol) for finding in done.findings}
     assert {("PL509", "vfs_read"), ("PL512", "sys_call_table")} < found
     assert {code for code, _ in found} == {"PL509", "PL510", "PL511", "PL512"}

@@ -14,18 +14,17 @@ import numpy as np
 import pytest
 
 from prologue.elf.image import ElfImage
-from prologue.live.audit.run import KERNEL, audit
+from prologue.live.audit.outcome import KERNEL
 from prologue.live.memory.sources import open_memory
-from prologue.live.system.module_files import module_files
 from prologue.live.system.running_kernel import RunningKernel, open_running
-from prologue.live.system.running_system import RunningSystem
+from prologue.live.system.running_system import RunningSystem, module_files
 from tests.real_kernels.live_probe_examples import LEFT, check_examples
 from tests.real_kernels.states import programs
 from tests.support.btf import type_ids
 from tests.support.cases import one_tested
 from tests.support.live_guest import HOST, TRACING, Guest, live_guest
 from tests.support.needs import needs_kernel, needs_modules
-from tests.support.planted import ChangedMemory, Planter
+from tests.support.planted import ChangedMemory, Planter, audit_text
 from tests.support.tool import Tool
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
@@ -146,14 +145,14 @@ def test_every_word_is_decided_and_damage_is_found(traced: Guest, tool: Tool, mo
         change for change in Planter(kernel, 3).changes(40) if kernel.text.in_text(np.array([change[1]], np.uint64))[0]
     ]
     changed = ChangedMemory(memory, {vaddr + kernel.slide: word for _, vaddr, word in planted})
-    done = audit(RunningSystem(traced.vmlinux, changed, module_files(traced.modules)))
+    done = audit_text(RunningSystem(traced.vmlinux, changed, module_files(traced.modules)))
     words = next(one for one in done.files if one.name == KERNEL).audited.words
     found = {word.vaddr + 4 * k for word in words for k in range(word.words)}
     assert [one for one in planted if one[1] not in found] == []
 
     # The same machine, if its release had never been compared: nothing is accused, and nothing passes.
     monkeypatch.setattr("prologue.releases.COMPARED", ())
-    done = audit(RunningSystem(traced.vmlinux, changed))
+    done = audit_text(RunningSystem(traced.vmlinux, changed))
     assert done.findings == ()
     assert len(done.files[0].unknown) == len(words)
     tool(*command, "-q")

@@ -16,7 +16,7 @@ from prologue.cli.main import main
 from prologue.insn import a64
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import open_binary
-from prologue.live.pokes.recorder import script
+from prologue.live.pokes.recorder_output import script
 from prologue.live.pokes.recording import Flag, Recording
 from prologue.live.pokes.sources import read_any
 from prologue_bench.guest.initramfs import fetch_programs, pack

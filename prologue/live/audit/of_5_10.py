@@ -1,7 +1,11 @@
-"""EL2's vectors against Spectre: 5.10 copies a template to the start of each of 16 vectors; 6.1 writes none of them.
+"""Words that only 5.10 writes into its text: EL2's vectors against Spectre, and the flag of KPTI.
 
-``__copy_hyp_vect_bpi`` in arch/arm64/kernel/proton-pack.c fills one slot after the other, of the vectors with or
-without VHE; ``arm64_el2_vector_last_slot`` is the last, -1 if there is none.
+``__copy_hyp_vect_bpi`` (arch/arm64/kernel/proton-pack.c) copies a template to the start of each of 16 vectors, of those
+with or without VHE: it fills one slot after the other, and ``arm64_el2_vector_last_slot`` is the last, -1 if there is
+none. 6.1 writes none of them.
+
+The flag is 1 when linked, 0 once boot has made the kernel's page tables not global: ``idmap_kpti_install_ng_mappings``
+(arch/arm64/mm/proc.S) does that on CPUs that need it, unless the tables were made so (KASLR). 6.1 has it in data.
 """
 
 from __future__ import annotations
@@ -12,8 +16,7 @@ from typing import Final
 import numpy as np
 
 from prologue.arrays import U32, Bool
-from prologue.live.audit.claims import Claims, words_from
-from prologue.live.audit.scene import Scene
+from prologue.live.audit.claims import Claims, Scene, words_from
 
 _LAST_SLOT: Final = "arm64_el2_vector_last_slot"
 _VECTORS: Final = ("__bp_harden_hyp_vecs", "__kvm_nvhe___bp_harden_hyp_vecs")
@@ -56,3 +59,18 @@ def _templates(scene: Scene) -> list[U32]:
     symbols = filter(None, map(scene.kernel.symbols.find, _TEMPLATES))
     read = (scene.kernel.image.read_at(symbol.vaddr, symbol.size & ~3) for symbol in symbols)
     return [np.frombuffer(data, "<u4").astype(np.uint32) for data in read if data]
+
+
+KPTI_FLAG: Final = "KPTI flag"
+"""Name of the mechanism."""
+
+
+def claim_kpti_flag(scene: Scene) -> Iterator[Claims]:
+    """Claim the flag, if it is in text: it is as linked, or 0."""
+    symbol = scene.binary.symbols.find("__idmap_kpti_flag")
+    vaddrs = np.array([] if symbol is None else [symbol.vaddr], np.uint64)
+    vaddrs = vaddrs[scene.binary.text.in_text(vaddrs)]
+    if len(vaddrs):
+        live, linked = scene.binary.text.words(vaddrs), scene.linked(vaddrs)
+        expected, reason = np.where(live == 0, live, linked), "a flag of boot's, which is as linked or 0"
+        yield Claims(KPTI_FLAG, vaddrs, live, expected, reason=lambda _: reason, kind="data")
