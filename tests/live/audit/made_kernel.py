@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from prologue.live.memory.capture import Piece, write_capture
+from prologue.live.memory.state import KernelState
 from tests.mini_kernel.build import run_command
-from tests.support.cores import running
+from tests.support.cores import image_of, running, vmcoreinfo
 from tests.support.elf_edit import ElfEdit
 from tests.support.tool import Printed, Tool
 
@@ -123,3 +125,17 @@ def audit(tool: Tool, vmlinux: Path, changes: Mapping[int, int], *options: str, 
     core = vmlinux.with_name("core")
     core.write_bytes(running(vmlinux, changes))
     return tool("live", "audit", vmlinux, core, *options, status=status)
+
+
+def captured(
+    vmlinux: Path, changes: Mapping[int, int] = {}, *, name: str = "capture", kprobes: tuple[str, ...] = (),
+    boot: str = "", unstable: tuple[int, ...] = (),
+) -> Path:  # fmt: skip
+    """A capture of it with these words changed, taken where it is linked."""
+    start, image = image_of(vmlinux)
+    for vaddr, word in changes.items():
+        image[vaddr - start : vaddr - start + 4] = word.to_bytes(4, "little")
+    out = vmlinux.with_name(name)
+    state = KernelState(release="6.1.0-mini", boot_id=boot, modules=(), symbols=(), kprobes=kprobes)
+    write_capture(out, "a board", state, vmcoreinfo(slide=0)[2], [Piece(start, 0, bytes(image), unstable)])
+    return out

@@ -10,13 +10,12 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from prologue.cli.main import main
-from prologue.live.memory.capture import Piece, write_capture
 from prologue.live.memory.sources import open_memory
-from prologue.live.memory.state import KernelState
 from prologue.live.pages.audit import audit_page
 from prologue.live.report.audit import render_audit
 from prologue.live.system.running_system import RunningSystem
 from prologue.report.html.page import render_page
+from tests.live.audit.made_kernel import captured
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import AUDIT, as_running
 from tests.support.built import Mini
@@ -74,22 +73,6 @@ def test_the_text_names_where_a_call_goes(vmlinux: Path, tool: Tool) -> None:
     assert ": 1 error, 14 words not decided (" in said.splitlines()[-1]
 
 
-@pytest.mark.parametrize("kind", ["json", "sarif", "junit", "ktap"])
-def test_formats(vmlinux: Path, kind: str, tool: Tool) -> None:
-    out = vmlinux.with_name("report")
-    printed = run(tool, vmlinux, {ElfEdit(vmlinux).value("work_leaf"): NOP}, *as_format(kind), "-o", str(out), status=1)
-    assert "1 error" in printed.err
-    text = out.read_text()
-    if kind == "junit":
-        (failure,) = ET.fromstring(text).iter("failure")  # noqa: S314 - our own
-        assert "work_leaf" in str(failure.get("message"))
-    elif kind == "ktap":
-        assert "not ok 4 PL501 live-first-slot-not-mov" in text
-        assert "# note: first slots " in text
-    else:
-        assert "PL501" in json.dumps(json.loads(text)["findings" if kind == "json" else "runs"])
-
-
 def test_quiet(vmlinux: Path, tool: Tool) -> None:
     assert run(tool, vmlinux, {}, "-q").out == ""
     changes = {ElfEdit(vmlinux).value("work_leaf"): NOP}
@@ -101,39 +84,13 @@ def test_quiet(vmlinux: Path, tool: Tool) -> None:
     assert not [line for line in brief if line.startswith(("mechanism", "not looked at", "struct offsets"))]
 
 
-def test_a_page_of_zeros_is_no_missing_page(vmlinux: Path, tool: Tool) -> None:
-    """Zeros that memory has are what runs; only what it does not have is as linked."""
-    start, image = image_of(vmlinux)
-    section = ElfEdit(vmlinux).elf.get_section_by_name(".text")
-    page = section["sh_addr"] + 0x1000
-    rest = (section["sh_size"] - 0x1000) // 4
-    at = page - start
-    image[at : at + 0x1000] = bytes(0x1000)
-    source = vmlinux.with_name("core")
-    source.write_bytes(core([(start + SLIDE, (1 << 64) - 1, bytes(image))], [vmcoreinfo()]))
-    assert "PL503" in tool(*AUDIT, vmlinux, source, status=1).out
-    pieces = [(start + SLIDE, bytes(image[:at])), (page + 0x1000 + SLIDE, bytes(image[at + 0x1000 :]))]
-    source.write_bytes(core([(vaddr, (1 << 64) - 1, data) for vaddr, data in pieces], [vmcoreinfo()]))
-    assert f"not looked at: .text: {rest:,} words that memory does not have" in tool(*AUDIT, vmlinux, source).out
-
-
-def captured(vmlinux: Path, changes: dict[int, int], kprobes: tuple[str, ...]) -> Path:
-    start, image = image_of(vmlinux)
-    for vaddr, word in changes.items():
-        image[vaddr - start : vaddr - start + 4] = word.to_bytes(4, "little")
-    out = vmlinux.with_name("capture")
-    state = KernelState(release="6.1.0-mini", boot_id="", modules=(), symbols=(), kprobes=kprobes)
-    write_capture(out, "a board", state, vmcoreinfo(slide=0)[2], [Piece(start, 0, bytes(image), ())])
-    return out
-
-
 def test_a_capture_names_its_kprobes(vmlinux: Path, tool: Tool) -> None:
     """One that is in the list is right, covers a first slot, and cannot be compared with its original."""
     leaf = ElfEdit(vmlinux).value("work_leaf")
     listed = f"{leaf:016x}  k  work_leaf+0x0    "
     other = listed.replace(f"{leaf:016x}", f"{leaf + 64:016x}")
     for lines, status in (((listed,), 0), ((other,), 1), ((f"{listed}[DISABLED]",), 1)):
-        said = tool(*AUDIT, vmlinux, captured(vmlinux, {leaf: BRK}, lines), status=status).out
+        said = tool(*AUDIT, vmlinux, captured(vmlinux, {leaf: BRK}, kprobes=lines), status=status).out
         assert ("breakpoints" in said) == (status == 0)
         assert ("PL501" in said) == (status == 1)
 
@@ -141,14 +98,14 @@ def test_a_capture_names_its_kprobes(vmlinux: Path, tool: Tool) -> None:
 def test_a_source_that_does_not_know_its_kprobes(vmlinux: Path, tool: Tool) -> None:
     """Their BRKs cannot be decided, which is said once for each; others are no kprobes' in any case."""
     leaf = ElfEdit(vmlinux).value("work_leaf")
-    source = captured(vmlinux, {leaf: BRK, leaf + 8: BRK}, ())
+    source = captured(vmlinux, {leaf: BRK, leaf + 8: BRK})
     said = tool(*AUDIT, vmlinux, source).out
     rows = {line.rsplit(maxsplit=4)[0]: line.split()[-4:] for line in said.splitlines() if line[-1].isdigit()}
     assert rows["first slots"] == ["15", "0", "0", "1"]
     assert rows["breakpoints"] == ["2", "2", "0", "1"]
     assert ": nothing wrong found, 17 words not decided (" in said.splitlines()[-1]
     assert "not looked at: kprobes: not listed by this source" in said
-    assert main([*AUDIT, str(vmlinux), str(captured(vmlinux, {leaf: BRK_0}, ()))]) == 1
+    assert main([*AUDIT, str(vmlinux), str(captured(vmlinux, {leaf: BRK_0}))]) == 1
 
 
 def test_rules_that_are_not_to_run(vmlinux: Path, tool: Tool) -> None:
@@ -230,7 +187,7 @@ def test_the_report_of_another_kernel(vmlinux: Path, tool: Tool) -> None:
 
 
 def test_a_page_has_the_notes_of_the_earlier_memory(vmlinux: Path) -> None:
-    done = audit_text(RunningSystem(vmlinux, open_memory(str(captured(vmlinux, {}, ())))))
+    done = audit_text(RunningSystem(vmlinux, open_memory(str(captured(vmlinux)))))
     (file,) = done.files
     earlier = replace(done, source="earlier", files=(replace(file, audited=replace(file.audited, notes=("a note",))),))
     page = render_page(audit_page(replace(done, before=earlier), ["prologue"], lacking_allowed=True))
@@ -240,7 +197,7 @@ def test_a_page_has_the_notes_of_the_earlier_memory(vmlinux: Path) -> None:
 
 def test_inputs_are_not_overwritten(vmlinux: Path) -> None:
     before = vmlinux.read_bytes()
-    source = captured(vmlinux, {}, ())
+    source = captured(vmlinux)
     for victim in (vmlinux, source):
         assert main([*AUDIT, str(vmlinux), str(source), "-o", str(victim)]) == 2
     assert vmlinux.read_bytes() == before

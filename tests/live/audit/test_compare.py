@@ -9,33 +9,13 @@ import pytest
 from prologue.cli.main import main
 from prologue.errors import UNDECIDED
 from prologue.insn import a64
-from prologue.live.memory.capture import Piece, write_capture
-from prologue.live.memory.state import KernelState
+from tests.live.audit.made_kernel import captured
 from tests.live.hooks.hooked import make, saved
 from tests.rules.fixture import AUDIT, B_LABEL_TARGET
-from tests.support.cores import image_of, vmcoreinfo
 from tests.support.elf_edit import NOP, ElfEdit
 from tests.support.tool import Tool, as_format
 
 BRK = 0xD4200080
-
-
-def captured(
-    vmlinux: Path,
-    name: str,
-    changes: dict[int, int],
-    kprobes: tuple[str, ...] = (),
-    *,
-    boot: str = "one",
-    unstable: tuple[int, ...] = (),
-) -> Path:
-    start, image = image_of(vmlinux)
-    for vaddr, word in changes.items():
-        image[vaddr - start : vaddr - start + 4] = word.to_bytes(4, "little")
-    out = vmlinux.with_name(name)
-    state = KernelState(release="6.1.0-mini", boot_id=boot, modules=(), symbols=(), kprobes=kprobes)
-    write_capture(out, "a board", state, vmcoreinfo(slide=0)[2], [Piece(start, 0, bytes(image), unstable)])
-    return out
 
 
 def call(elf: ElfEdit, vaddr: int, target: str) -> int:
@@ -48,8 +28,8 @@ def test_what_changed_and_that_it_might(vmlinux: Path, tool: Tool) -> None:
     seconds = [elf.value(name) + 4 for name in names]
     probe = elf.value("work_empty")
     changes = {vaddr: call(elf, vaddr, "ftrace_caller") for vaddr in seconds} | {probe: BRK}
-    first = captured(vmlinux, "first", {})
-    second = captured(vmlinux, "second", changes, (f"{probe:016x}  k  work_empty+0x0    ",))
+    first = captured(vmlinux, name="first")
+    second = captured(vmlinux, changes, name="second", kprobes=(f"{probe:016x}  k  work_empty+0x0    ",))
     data = tool(*AUDIT, vmlinux, first, second, "--json").json
     assert data["transitions"] == [
         {"mechanism": "second slots", "old": "NOP", "new": "BL", "words": 3, "verdict": "allowed", "allowed": True},
@@ -60,14 +40,14 @@ def test_what_changed_and_that_it_might(vmlinux: Path, tool: Tool) -> None:
 
 
 def test_quiet_leaves_json_whole(vmlinux: Path, tool: Tool) -> None:
-    command = [*AUDIT, str(vmlinux), str(captured(vmlinux, "first", {})), "-q"]
+    command = [*AUDIT, str(vmlinux), str(captured(vmlinux, name="first")), "-q"]
     assert tool(*command).out == ""
     assert tool(*command, "--json").json["passed"]
 
 
 def test_a_name_of_memory_is_printed_on_one_line(vmlinux: Path, tool: Tool) -> None:
     label = ElfEdit(vmlinux).value("label_user")
-    odd, turned = captured(vmlinux, "odd\n\x1b[31m", {}), captured(vmlinux, "turned", {label: B_LABEL_TARGET})
+    odd, turned = captured(vmlinux, name="odd\n\x1b[31m"), captured(vmlinux, {label: B_LABEL_TARGET}, name="turned")
     for later in (odd, turned):
         said = tool(*AUDIT, vmlinux, odd, later, status=None).out
         assert rf"since {odd.parent}/odd\n\x1b[31m" in said
@@ -79,8 +59,8 @@ def test_an_intruder_is_wrong_although_a_call_is_allowed(vmlinux: Path, which: i
     """In the second memory or in the first: NOP -> BL is on the list, but not to there."""
     elf = ElfEdit(vmlinux)
     second = elf.value("work_leaf") + 4
-    bad = captured(vmlinux, "bad", {second: call(elf, second, "work_add")})
-    good = captured(vmlinux, "good", {})
+    bad = captured(vmlinux, {second: call(elf, second, "work_add")}, name="bad")
+    good = captured(vmlinux, name="good")
     data = tool(*AUDIT, vmlinux, *((good, bad) if which else (bad, good)), "--json", status=1).json
     (finding,) = data["findings"]
     assert (finding["code"], finding["symbol"]) == ("PL502", "work_leaf")
@@ -91,14 +71,14 @@ def test_an_intruder_is_wrong_although_a_call_is_allowed(vmlinux: Path, which: i
 
 def test_a_turned_jump_label_is_wrong(vmlinux: Path, tool: Tool) -> None:
     label = ElfEdit(vmlinux).value("label_user")
-    first, second = captured(vmlinux, "first", {}), captured(vmlinux, "second", {label: B_LABEL_TARGET})
+    first, second = captured(vmlinux, name="first"), captured(vmlinux, {label: B_LABEL_TARGET}, name="second")
     data = tool(*AUDIT, vmlinux, first, second, "--json", status=1).json
     assert [transition["verdict"] for transition in data["transitions"]] == ["wrong, see above"]
 
 
 def test_a_first_slot_that_was_written_late_was_not_allowed(vmlinux: Path, tool: Tool) -> None:
     leaf = ElfEdit(vmlinux).value("work_leaf")
-    first, second = captured(vmlinux, "first", {leaf: NOP}), captured(vmlinux, "second", {})
+    first, second = captured(vmlinux, {leaf: NOP}, name="first"), captured(vmlinux, name="second")
     data = tool(*AUDIT, vmlinux, first, second, "--json", status=1).json  # the first is wrong
     (transition,) = data["transitions"]
     assert transition == {
@@ -108,7 +88,7 @@ def test_a_first_slot_that_was_written_late_was_not_allowed(vmlinux: Path, tool:
 
 
 def test_two_boots_are_not_compared(vmlinux: Path, tool: Tool) -> None:
-    first, second = captured(vmlinux, "first", {}), captured(vmlinux, "second", {}, boot="two")
+    first, second = captured(vmlinux, name="first"), captured(vmlinux, name="second", boot="two")
     said = tool(*AUDIT, vmlinux, first, second, status=2).err
     assert "is of another boot than" in said
     assert said.count("\n") == 1
@@ -118,7 +98,7 @@ def test_two_boots_are_not_compared(vmlinux: Path, tool: Tool) -> None:
 def test_a_report_names_the_source_that_did_not_decide(vmlinux: Path, tool: Tool) -> None:
     """The first had words that were being changed; of both nothing says which second slots are traced."""
     place = ElfEdit(vmlinux).value("work_leaf") + 12
-    first, second = captured(vmlinux, "first", {}, unstable=(place,)), captured(vmlinux, "second", {})
+    first, second = captured(vmlinux, name="first", unstable=(place,)), captured(vmlinux, name="second")
     said = {}
     for allowed in (True, False):
         command = [word for word in AUDIT if allowed or word != "--allow-undecided"]

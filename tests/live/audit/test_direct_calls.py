@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 import pytest
 
 from prologue.insn import a64
-from prologue.kernel.kernel import Kernel
-from prologue.live.audit.claims import Scene
-from prologue.live.audit.ftrace import claim_ftrace
 from prologue.live.audit.ftrace_state import FtraceState, Ops
 from prologue.live.memory.sources import open_memory
 from prologue.live.structs.ftrace_lists import ENABLED, LiveRecords
 from prologue.live.structs.variables import Variables
 from prologue.live.system.running_kernel import RunningKernel, open_running
+from tests.live.audit.made_claims import ftrace_claims, sites_of
 from tests.live.hooks.hooked import make, saved
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import process
@@ -42,27 +39,18 @@ _MANY = 0xFFFF_8000_0F00_0000  # an ops that has no target of its own
 def test_the_table_says_where_a_direct_call_leads(
     layout: Literal["2", "4,2"], literal: int | None, sent: bool | None, right: bool, mini: Mini
 ) -> None:
-    kernel = Kernel(process(mini(Spec(layout=layout, form="relr"))))
-    sites = kernel.sites
-    assert sites is not None
+    vmlinux = process(mini(Spec(layout=layout, form="relr")))
+    sites = sites_of(vmlinux)
     place, target = int(sites.second[0]), int(sites.first[1])
-    words = {place: a64.encode_b(place, target, link=True).to_bytes(4, "little")}
-    words |= {int(sites.entry[0]) - 8: literal.to_bytes(8, "little")} if literal is not None else {}
-    with kernel.path.open("r+b") as stream:
-        for vaddr, content in words.items():
-            stream.seek(int(kernel.image.offsets(np.array([vaddr], np.uint64))[0]))
-            stream.write(content)
-    kernel = Kernel(kernel.path)
     flags = np.where(np.sort(sites.second) == place, ENABLED, np.uint64(0))
-    state = SimpleNamespace(
-        unstable=False, text_unstable=False, disabled=False, sets_literals_late=False, idle_ops=None, list_ops=None,
-        trampolines=frozenset(),
-        ops=Ops(frozenset({_MANY}), complete=True), records=LiveRecords(np.sort(sites.second), flags),
-        may_be_leaving=lambda _: False, is_code=lambda _: True, direct_call=lambda _: None,
+    claims = ftrace_claims(
+        vmlinux,
+        {place: a64.encode_b(place, target, link=True)},
+        {int(sites.entry[0]) - 8: literal} if literal is not None else {},
+        ops=Ops(frozenset({_MANY}), complete=True),
+        records=LiveRecords(np.sort(sites.second), flags),
         direct_targets=None if sent is None else {place: target if sent else target + 4},
-    )  # fmt: skip
-    scene = Scene(binary=kernel, slide=0, variables=cast("Variables", None), kernel=kernel, kernel_slide=0)
-    claims = claim_ftrace(scene, cast("FtraceState", state), np.zeros(0, np.uint64))
+    )
     (seconds,) = [each for each in claims if each.mechanism == "second slots"]
     chosen = seconds.vaddrs == place
     assert (wrong_words(seconds.only(chosen)) == []) == right
@@ -85,22 +73,18 @@ def test_a_direct_call_whose_ops_was_just_taken_off_the_list(
     unstable: bool, named: bool, right: bool, mini: Mini
 ) -> None:
     """``unregister_ftrace_direct`` writes text after that; memory of another moment does not name the code any more."""
-    kernel = Kernel(process(mini(Spec(layout="4,2", form="relr"))))
-    sites = kernel.sites
-    assert sites is not None
+    vmlinux = process(mini(Spec(layout="4,2", form="relr")))
+    sites = sites_of(vmlinux)
     place, target = int(sites.second[0]), int(sites.first[1])
-    words = {place: a64.encode_b(place, target, link=True).to_bytes(4, "little")}
-    words[int(sites.entry[0]) - 8] = _MANY.to_bytes(8, "little")
-    with kernel.path.open("r+b") as stream:
-        for vaddr, content in words.items():
-            stream.seek(int(kernel.image.offsets(np.array([vaddr], np.uint64))[0]))
-            stream.write(content)
-    state = SimpleNamespace(
-        unstable=True, text_unstable=unstable, disabled=False, sets_literals_late=False, idle_ops=None, list_ops=None,
-        trampolines=frozenset(), ops=Ops(frozenset(), complete=True), records=None, may_be_leaving=lambda _: True,
-        is_code=lambda _: named, direct_call=lambda _: target, direct_targets={},
-    )  # fmt: skip
-    scene = Scene(binary=Kernel(kernel.path), slide=0, variables=cast("Variables", None), kernel=kernel, kernel_slide=0)
-    claims = claim_ftrace(scene, cast("FtraceState", state), np.zeros(0, np.uint64))
+    claims = ftrace_claims(
+        vmlinux,
+        {place: a64.encode_b(place, target, link=True)},
+        {int(sites.entry[0]) - 8: _MANY},
+        unstable=True,
+        text_unstable=unstable,
+        may_be_leaving=lambda _: True,
+        is_code=lambda _: named,
+        direct_call=lambda _: target,
+    )
     (seconds,) = [each for each in claims if each.mechanism == "second slots"]
     assert (wrong_words(seconds.only(seconds.vaddrs == place)) == []) == right

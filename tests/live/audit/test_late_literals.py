@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +12,10 @@ import pytest
 from prologue.cli.main import main
 from prologue.insn.a64 import NOP, encode_b
 from prologue.kernel.kernel import Kernel
-from prologue.live.audit.claims import Claims, Scene
-from prologue.live.audit.ftrace import claim_ftrace
-from prologue.live.audit.ftrace_state import FtraceState, Ops
+from prologue.live.audit.claims import Claims
+from prologue.live.audit.ftrace_state import Ops
 from prologue.live.structs.ftrace_lists import ENABLED, LiveRecords
-from prologue.live.structs.variables import Variables
+from tests.live.audit.made_claims import ftrace_claims, sites_of
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import process
 from tests.support.built import Mini
@@ -36,33 +34,21 @@ def vmlinux(mini: Mini) -> Path:
 
 def audited(vmlinux: Path, literals: Sequence[int], calls: int = 0, **said: Any) -> tuple[Claims, Claims]:
     """What is claimed of second slots and of literals, of which the first are those, and the last one is all others."""
-    sites = Kernel(vmlinux).sites
-    assert sites is not None
-    kernel = Kernel(vmlinux)
-    caller = kernel.symbols.find("ftrace_caller")
+    sites, caller = sites_of(vmlinux), Kernel(vmlinux).symbols.find("ftrace_caller")
     assert caller is not None
     values = [*literals, *[literals[-1]] * len(sites.second)][: len(sites.second)]
-    with vmlinux.open("r+b") as stream:
-        for at, value in zip(kernel.image.offsets(sites.entry - np.uint64(8)).tolist(), values, strict=True):
-            stream.seek(at)
-            stream.write(value.to_bytes(8, "little"))
-        for at, second in zip(kernel.image.offsets(sites.second[:calls]).tolist(), sites.second.tolist(), strict=False):
-            stream.seek(at)
-            stream.write(encode_b(second, caller.vaddr, link=True).to_bytes(4, "little"))
-    kernel = Kernel(vmlinux)
     order = np.argsort(sites.second)
     flags = np.where(np.arange(len(order)) < calls, ENABLED, np.uint64(0)).astype(np.uint64)[order]
     known = {
-        "unstable": False, "disabled": False, "sets_literals_late": True, "idle_ops": IDLE, "list_ops": None,
-        "trampolines": frozenset({caller.vaddr}), "ops": Ops(frozenset({TRACER}), complete=True),
-        "records": LiveRecords(sites.second[order], flags), "may_be_leaving": lambda _: False,
-        "is_code": lambda _: True, "direct_call": lambda _: None,
+        "sets_literals_late": True, "idle_ops": IDLE, "trampolines": frozenset({caller.vaddr}),
+        "ops": Ops(frozenset({TRACER}), complete=True), "records": LiveRecords(sites.second[order], flags),
     }  # fmt: skip
-    of_module = said.pop("of_module", False)
-    state = cast("FtraceState", SimpleNamespace(**(known | said)))
-    of = cast("Any", None) if of_module else kernel
-    scene = Scene(binary=kernel, slide=0, variables=cast("Variables", None), kernel=of, kernel_slide=0)
-    claims = list(claim_ftrace(scene, state, np.zeros(0, np.uint64)))
+    claims = ftrace_claims(
+        vmlinux,
+        {second: encode_b(second, caller.vaddr, link=True) for second in sites.second[:calls].tolist()},
+        {entry - 8: value for entry, value in zip(sites.entry.tolist(), values, strict=True)},
+        **(known | said),
+    )
     (second,) = [one for one in claims if one.kind == "call"]
     (data,) = [one for one in claims if one.kind == "data"]
     return second, data

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import cast
-
 import numpy as np
 import pytest
 
 from prologue.insn import a64
-from prologue.kernel.kernel import Kernel
-from prologue.live.audit.claims import Claims, Scene
-from prologue.live.audit.ftrace import claim_ftrace
-from prologue.live.audit.ftrace_state import FtraceState, Ops
+from prologue.live.audit.claims import Claims
+from prologue.live.audit.ftrace_state import Ops
 from prologue.live.structs.ftrace_lists import ENABLED, LiveRecords
-from prologue.live.structs.variables import Variables
+from tests.live.audit.made_claims import ftrace_claims, sites_of
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import process
 from tests.support.built import Mini
@@ -89,28 +84,20 @@ def every_claim(
     recorded: bool = True, own: bool = False, word: int = 0,
 ) -> tuple[Claims, Claims, Claims]:  # fmt: skip
     """Claim first slots, second slots (``word``, if it is not 0) and literals."""
-    kernel = Kernel(process(mini(Spec(layout="4,2", form="relr"))))
-    sites = kernel.sites
-    assert sites is not None
-    with kernel.path.open("r+b") as stream:
-        for at in kernel.image.offsets(sites.entry - np.uint64(8)).tolist():
-            stream.seek(at)
-            stream.write(literal.to_bytes(8, "little"))
-        for at in kernel.image.offsets(sites.second).tolist() if word else ():
-            stream.seek(at)
-            stream.write(word.to_bytes(4, "little"))
-    kernel = Kernel(kernel.path)
+    vmlinux = process(mini(Spec(layout="4,2", form="relr")))
+    sites = sites_of(vmlinux)
     flags = np.full(len(sites.second), ENABLED if enabled else 0, np.uint64)
-    said = SimpleNamespace(
-        unstable=busy, text_unstable=False, disabled=False, sets_literals_late=False, idle_ops=IDLE, list_ops=None,
-        trampolines=frozenset((sites.second + np.uint64(8)).tolist()), direct_targets={},
+    first, second, data, *_ = ftrace_claims(
+        vmlinux,
+        dict.fromkeys(sites.second.tolist() if word else (), word),
+        {entry - 8: literal for entry in sites.entry.tolist()},
+        of_module=not (recorded or own),
+        unstable=busy,
+        idle_ops=IDLE,
+        trampolines=frozenset((sites.second + np.uint64(8)).tolist()),
         ops=Ops(frozenset({TRACER}), complete=complete),
         records=LiveRecords(np.sort(sites.second) + np.uint64(0 if recorded else 1 << 30), flags),
-        may_be_leaving=lambda _: leaving, is_code=lambda _: True, direct_call=lambda _: None,
-    )  # fmt: skip
-    state = cast("FtraceState", said)
-    of = kernel if recorded or own else Kernel(kernel.path)
-    scene = Scene(binary=kernel, slide=0, variables=cast("Variables", None), kernel=of, kernel_slide=0)
-    first, second, data, *_ = claim_ftrace(scene, state, np.zeros(0, np.uint64))
+        may_be_leaving=lambda _: leaving,
+    )
     assert len(data.vaddrs) == 2 * len(sites.second)
     return first, second, data

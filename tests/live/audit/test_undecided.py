@@ -12,23 +12,11 @@ from prologue.cli.main import main
 from prologue.errors import UNDECIDED
 from prologue.live.audit.audited import Audited, LiveWord, MechanismCount, undecided
 from prologue.live.audit.run import _mark_unstable
-from prologue.live.memory.capture import Piece, write_capture
-from prologue.live.memory.state import KernelState
-from tests.support.cores import image_of, vmcoreinfo
+from tests.live.audit.made_kernel import captured
 from tests.support.elf_edit import NOP, ElfEdit
 from tests.support.tool import Tool, as_format
 
 SITES = 15
-
-
-def captured(vmlinux: Path, unstable: tuple[int, ...], changes: dict[int, int] | None = None) -> Path:
-    start, image = image_of(vmlinux)
-    for vaddr, word in (changes or {}).items():
-        image[vaddr - start : vaddr - start + 4] = word.to_bytes(4, "little")
-    out = vmlinux.with_name("capture")
-    state = KernelState(release="6.1.0-mini", boot_id="", modules=(), symbols=(), kprobes=())
-    write_capture(out, "a board", state, vmcoreinfo(slide=0)[2], [Piece(start, 0, bytes(image), unstable)])
-    return out
 
 
 def seconds(vmlinux: Path) -> tuple[int, ...]:
@@ -38,7 +26,7 @@ def seconds(vmlinux: Path) -> tuple[int, ...]:
 
 def test_what_memory_lacks(vmlinux: Path, tool: Tool) -> None:
     """Of the mini kernel no ftrace says which second slots are traced; who knows that may let it pass."""
-    command = ["live", "audit", str(vmlinux), str(captured(vmlinux, ()))]
+    command = ["live", "audit", str(vmlinux), str(captured(vmlinux))]
     for options, status in (((), UNDECIDED), (("--allow-undecided",), 0)):
         said = tool(*command, *options, status=status).out.splitlines()
         assert ": nothing wrong found, 15 words not decided (6.1.0-mini, " in said[-1]
@@ -51,7 +39,7 @@ def test_what_memory_lacks(vmlinux: Path, tool: Tool) -> None:
 
 def test_what_is_wrong_is_wrong(vmlinux: Path, tool: Tool) -> None:
     """A finding is exit status 1, whatever else is not decided."""
-    source = captured(vmlinux, (), {ElfEdit(vmlinux).value("work_leaf"): NOP})
+    source = captured(vmlinux, {ElfEdit(vmlinux).value("work_leaf"): NOP})
     assert ": 1 error, 15 words not decided (" in tool("live", "audit", vmlinux, source, status=1).out.splitlines()[-1]
 
 
@@ -59,7 +47,7 @@ def test_what_did_not_come_to_rest(vmlinux: Path, tool: Tool) -> None:
     """Is never let pass; the text has one line for each mechanism, and JSON each word."""
     elf = ElfEdit(vmlinux)
     free = elf.value("work_leaf") + 12
-    source = captured(vmlinux, (*seconds(vmlinux), free))
+    source = captured(vmlinux, unstable=(*seconds(vmlinux), free))
     command = ["live", "audit", str(vmlinux), str(source), "--allow-undecided"]
     said = tool(*command, status=UNDECIDED).out.splitlines()
     assert said[0].endswith("vmlinux: PL504 live-unstable (warn): 16")
@@ -83,7 +71,7 @@ def test_what_did_not_come_to_rest(vmlinux: Path, tool: Tool) -> None:
 
 @pytest.mark.thorough
 def test_no_format_passes(vmlinux: Path, tool: Tool) -> None:
-    command = ["live", "audit", str(vmlinux), str(captured(vmlinux, ()))]
+    command = ["live", "audit", str(vmlinux), str(captured(vmlinux))]
     said = {}
     for allowed in (False, True):
         for kind in ("json", "sarif", "junit", "ktap"):
