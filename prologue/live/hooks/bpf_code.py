@@ -59,7 +59,7 @@ def code_of_bpf(objects: Objects, page: int) -> Iterator[OwnedRange]:
             yield _code_of_image(objects, image, page)
     has_dispatcher = objects.has(_DISPATCHER) and objects.knows("bpf_dispatcher.image")
     if has_dispatcher and (start := objects.get(objects.place(_DISPATCHER), "bpf_dispatcher.image")):
-        yield OwnedRange(start, start + page, BPF, _DISPATCHER, "image")
+        yield OwnedRange(start, start + page, BPF, _DISPATCHER, kind="image")
     yield from _code_of_struct_ops(objects, page)
 
 
@@ -105,7 +105,7 @@ def _code_of_struct_ops(objects: Objects, page: int) -> Iterator[OwnedRange]:
             starts = [objects.number(pages + 8 * k) for k in range(count)]
         else:
             starts = [objects.get(place, "bpf_struct_ops_map.image")]
-        yield from (OwnedRange(start, start + page, BPF, "struct_ops", "image") for start in starts if start)
+        yield from (OwnedRange(start, start + page, BPF, "struct_ops", kind="image") for start in starts if start)
 
 
 def code_in_change(objects: Objects, name: BpfName, page: int) -> OwnedRange | None:
@@ -122,7 +122,7 @@ def code_in_change(objects: Objects, name: BpfName, page: int) -> OwnedRange | N
                 aux = name.place - objects.offset(path)
                 program = objects.get(aux, "bpf_prog_aux.prog")
                 if objects.get(program, "bpf_prog.aux") == aux:
-                    return OwnedRange(name.start, name.end, BPF, name.name, "program", current=False)
+                    return OwnedRange(name.start, name.end, BPF, name.name, kind="program", current=False)
         elif objects.knows("bpf_tramp_image.ksym"):
             image = name.place - objects.offset("bpf_tramp_image.ksym")
             if objects.get(image, "bpf_tramp_image.image") == name.start:

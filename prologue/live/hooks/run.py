@@ -1,4 +1,4 @@
-"""What is attached to a kernel, judged: callbacks' owners, hidden modules, executable memory; and audits with that."""
+"""Judges what is attached to a kernel: callbacks' owners, hidden modules, executable memory; and audits with that."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from prologue.live.hooks.hidden import hidden_modules, hidden_patches
 from prologue.live.hooks.inventory import Inventory, take_inventory
 from prologue.live.hooks.readonly import changed_data
 from prologue.live.memory.capture import Capture
+from prologue.live.memory.ranges import TOP
 from prologue.live.structs.objects import NotKnown, noted
 from prologue.live.system.running_kernel import RunningKernel
 from prologue.live.system.running_system import RunningSystem
@@ -78,7 +79,6 @@ _NEVER_LOOKED_AT: Final = (
     "read-only data of modules; of data that are read-only after init all except "
     "pointers that led to functions when they were linked"
 )
-_MASK: Final = (1 << 64) - 1
 _TRIES: Final = 3
 
 
@@ -194,7 +194,7 @@ def _why_moved(kernel: RunningKernel, inventory: Inventory) -> str:
 def _where(inventory: Inventory, vaddr: int) -> Location:
     """Return the place in the vmlinux, or the run-time address of what is outside of it."""
     kernel = inventory.kernel
-    linked = vaddr - kernel.slide & _MASK
+    linked = vaddr - kernel.slide & TOP
     if kernel.image.section_at(linked) is not None:
         return kernel.symbols.locate(linked)
     return Location(vaddr, symbol=inventory.owners.name(vaddr))

@@ -23,29 +23,11 @@ def make(directory: Path, *options: str) -> Path:
     """Compile and link it; ``options`` are the compiler's."""
     needs_mini_kernel_tools()
     made, out = directory / "hooked.o", directory / "vmlinux"
-    flags = [
-        "-g",
-        "-O1",
-        "-ffreestanding",
-        "-fno-pic",
-        "-fno-stack-protector",
-        "-fno-toplevel-reorder",
-        "-mno-outline-atomics",
-    ]
+    flags = ["-g", "-O1", "-ffreestanding", "-fno-pic", "-fno-stack-protector", "-fno-toplevel-reorder",
+             "-mno-outline-atomics"]  # fmt: skip
     run_command(["aarch64-linux-gnu-gcc", "-c", *flags, *options, str(_SOURCE), "-o", str(made)])
-    run_command(
-        [
-            "aarch64-linux-gnu-ld",
-            f"-Ttext={_TEXT:#x}",
-            "-z",
-            "max-page-size=4096",
-            "-e",
-            "_stext",
-            "-o",
-            str(out),
-            str(made),
-        ]
-    )
+    place = [f"-Ttext={_TEXT:#x}", "-z", "max-page-size=4096", "-e", "_stext"]
+    run_command(["aarch64-linux-gnu-ld", *place, "-o", str(out), str(made)])
     return out
 
 

@@ -58,11 +58,6 @@ def test_programs_of_many_functions_come_after_their_fprobes(vmlinux: Path, tool
     assert called(data, "vfs_read")[-4:] == [("fprobe", 4), ("late", 4), ("late", None), ("kretprobe", None)]
 
 
-def test_a_program_of_many_functions_that_is_not_listed(vmlinux: Path, tool: Tool) -> None:
-    flags = {one["name"]: one["flags"] for one in programs_of(hooks(vmlinux, many(vmlinux) | {"programs+8": 0}, tool))}
-    assert flags == {"early": ["NOT LISTED"], "late": [], "end": []}
-
-
 def test_programs_of_many_functions_stop_with_ftrace(vmlinux: Path, tool: Tool) -> None:
     data = hooks(vmlinux, many(vmlinux) | {"ftrace_enabled": 0, "record_of_read+8": 1}, tool)
     assert [one["flags"] for one in programs_of(data) if one["name"] != "end"] == [["STOPPED"]] * 3

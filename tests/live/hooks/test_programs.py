@@ -51,22 +51,6 @@ def test_programs_of_a_trampoline_have_its_function(vmlinux: Path, tool: Tool) -
     assert data["not_known"] == []
 
 
-def test_a_program_of_a_trampoline_that_is_not_listed(vmlinux: Path, tool: Tool) -> None:
-    data = hooks(vmlinux, trampoline(vmlinux) | {"programs+8": 0}, tool)
-    flags = {one["name"]: one["flags"] for one in data["listeners"] if one["kind"] == "BPF program"}
-    assert flags == {"early": ["NOT LISTED"], "late": [], "end": []}
-
-
-def test_programs_are_called_in_the_order_of_the_list(vmlinux: Path, tool: Tool) -> None:
-    """What was attached last comes first, whatever its number; those of the end come when the function returns."""
-    data = hooks(vmlinux, trampoline(vmlinux), tool)
-    names = [one["name"] for one in data["listeners"]]
-    (read,) = (one for one in data["functions"] if one["function"] == "vfs_read")
-    assert [(names[called["listener"]] or called["kind"], called["offset"]) for called in read["called"]] == [
-        ("ftrace_ops", 4), ("early", 0), ("late", 0), ("end", None), ("kretprobe", None),
-    ]  # fmt: skip
-
-
 BOTH: Values = {
     "event+8": "attached",
     "returns_event+8": "attached",

@@ -12,8 +12,8 @@ import pytest
 
 from prologue.errors import InputError
 from prologue.live.pokes.recorder_output import record, script
+from tests.live.memory.test_running import fake_ssh
 from tests.live.pokes.test_recorder_output import SAID
-from tests.support.processes import place_python_program
 from tests.support.tool import Tool
 
 
@@ -129,11 +129,6 @@ def test_bad_arguments(
     monkeypatch.chdir(tmp_path)
     assert message in tool("writes", "record", *arguments, status=2).err
     assert not list(tmp_path.iterdir())
-
-
-def fake_ssh(directory: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
-    place_python_program(directory / "ssh", f"import subprocess, sys\n{body}\n")
-    monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
 
 
 def test_what_comes_over_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
