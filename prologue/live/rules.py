@@ -233,19 +233,5 @@ PL515: Final = Rule(
 )
 
 RULES: Final = (
-    PL501,
-    PL502,
-    PL503,
-    PL504,
-    PL505,
-    PL506,
-    PL507,
-    PL508,
-    PL509,
-    PL510,
-    PL511,
-    PL512,
-    PL513,
-    PL514,
-    PL515,
-)
+    PL501, PL502, PL503, PL504, PL505, PL506, PL507, PL508, PL509, PL510, PL511, PL512, PL513, PL514, PL515,
+)  # fmt: skip

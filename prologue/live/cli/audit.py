@@ -24,7 +24,7 @@ from prologue.live.audit.outcome import Audit
 from prologue.live.audit.run import LIVE_RULES
 from prologue.live.hooks.run import audit
 from prologue.live.memory.sources import open_memory
-from prologue.live.pages.audit import boards_page, counted_outcomes
+from prologue.live.pages.audit import audit_page, boards_page, counted_outcomes
 from prologue.live.report.audit import closing, render_audit
 from prologue.live.system.running_system import RunningSystem, module_files
 from prologue.outputs import require_distinct, require_other
@@ -75,25 +75,14 @@ def place_memory(vmlinux: Path, listing: KernelListing) -> Path:
 _WORST_FIRST: Final = (2, 1, UNDECIDED, 0)
 
 
-def check_boards(args: Namespace) -> None:
-    """Refuse what a page over several machines has no use for.
-
-    Raises:
-        UsageError: another format than HTML; an earlier memory, or a picture, which are of one machine.
-
-    """
-    if args.board and (args.format != "html" or args.later or args.plot):
-        raise UsageError("--board makes one page of several machines: give --format html -o FILE, no SOURCE2 or --plot")
-
-
-def print_audit_errors(done: Audit) -> None:
+def _print_errors(done: Audit) -> None:
     """Print what could not be audited, and that memory is another kernel's."""
     print_errors([(error.message, str(error)) for error in done.all_errors])
     if done.mismatch:
         print_errors([(done.mismatch, f"{done.mismatch} (PL505)")])
 
 
-def audit_boards(
+def _audit_boards(
     args: Namespace,
     image: ElfImage,
     modules: dict[str, list[Path]] | None,
@@ -114,7 +103,7 @@ def audit_boards(
             print_errors([(error.message, str(error))])
             unread.append(error)
             continue
-        print_audit_errors(done)
+        _print_errors(done)
         audits.append(replace(done, left_out={**done.left_out, **left_out}))
     codes = {*(error.exit_code for error in unread), *(each.exit_code(lacking_allowed=allowed) for each in audits)}
     passes = codes == {0}
@@ -128,7 +117,8 @@ def run(args: Namespace) -> int:
     """Audit the text of a kernel that runs or ran: 1 if a word is wrong, 5 if some could not be decided."""
     require_html(args.format)
     use_example_system(args)
-    check_boards(args)
+    if args.board and (args.format != "html" or args.later or args.plot):
+        raise UsageError("--board makes one page of several machines: give --format html -o FILE, no SOURCE2 or --plot")
     sources = [args.source, *([args.later] if args.later else []), *args.board]
     modules = None if args.modules is None else module_files(args.modules)
     for out in (args.output, args.plot):
@@ -147,11 +137,11 @@ def run(args: Namespace) -> int:
     if not image.relocatable:
         open_judged(image)
     if args.board:
-        return audit_boards(args, image, modules, rules, left_out)
+        return _audit_boards(args, image, modules, rules, left_out)
     systems = [RunningSystem(image, memory, modules) for memory in memories]
     done = audit(systems[-1], rules, since=systems[0] if args.later else None)
     done = replace(done, left_out={**done.left_out, **left_out})
-    print_audit_errors(done)
+    _print_errors(done)
     passes = not done.failed and not done.is_open(lacking_allowed=args.allow_undecided)
     if is_wanted(args, passes=passes) and (not done.mismatch or args.output or args.format != "text"):
         put_report(args, _rendered(args, done), closing(done), passes=passes)
@@ -173,7 +163,4 @@ def _rendered(args: Namespace, done: Audit) -> str:
     if args.format != "html":
         brief = args.quiet and not args.output
         return render_audit(done, args.format, show_all=args.all, lacking_allowed=args.allow_undecided, brief=brief)
-    from prologue.live.pages.audit import audit_page
-    from prologue.report.html.page import render_page
-
     return render_page(audit_page(done, args.command_line, lacking_allowed=args.allow_undecided))

@@ -16,6 +16,7 @@ from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.listener import UNLISTED, Listener
 from prologue.live.hooks.owners import KERNEL, KPROBES, Owners
 from prologue.live.hooks.probe_hooks import misdirected_events
+from prologue.live.memory.ranges import TOP
 from prologue.live.structs.objects import NotKnownError, NotReadError, Objects
 from prologue.rules.base import Hit
 from prologue.words import counted
@@ -209,9 +210,6 @@ def _fits(wanted: tuple[str, ...], shape: tuple[str, ...]) -> bool:
     )
 
 
-_MASK: Final = (1 << 64) - 1
-
-
 def timers(objects: Objects) -> Iterator[tuple[int, int]]:
     """Yield every ``timer_list`` that is pending, and its function; errors as ``Objects.read``."""
     if not objects.has("timer_bases"):
@@ -219,7 +217,7 @@ def timers(objects: Objects) -> Iterator[tuple[int, int]]:
     bases, each = objects.place("timer_bases"), objects.size("timer_base")
     vectors = objects.offset("timer_base.vectors")
     for cpu_offset in objects.slots("__per_cpu_offset")[: objects.variable("nr_cpu_ids", 4)]:
-        first = bases + objects.number(cpu_offset) & _MASK
+        first = bases + objects.number(cpu_offset) & TOP
         for base in range(first, first + objects.variables.size("timer_bases"), each):
             heads = np.frombuffer(objects.read(base + vectors, (each - vectors) // 8 * 8), "<u8")
             for k in np.flatnonzero(heads).tolist():

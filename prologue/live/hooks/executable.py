@@ -19,6 +19,7 @@ from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.modules import MODULES_CHANGE
 from prologue.live.hooks.owners import Owners
 from prologue.live.hooks.page_tables import ExecutablePages, PageTables
+from prologue.live.memory.ranges import TOP
 from prologue.live.structs.ftrace_lists import read_records
 from prologue.live.structs.objects import NotKnownError, NotReadError, Objects
 from prologue.live.system.running_kernel import RunningKernel
@@ -31,7 +32,6 @@ _LOADERS: Final = ("load_module+", "move_module+", "layout_and_allocate", "modul
 _PENDING: Final = 1  # WORK_STRUCT_PENDING (include/linux/workqueue.h)
 _LIVE: Final = 0  # MODULE_STATE_LIVE
 _FREED_BASES: Final = ("mod_initfree.init_text", "mod_initfree.module_init")  # since 6.4, and before
-_MASK: Final = (1 << 64) - 1
 
 
 def unowned(inventory: Inventory) -> Iterator[Hit]:
@@ -143,8 +143,8 @@ def _runs(objects: Objects, work: int) -> bool:
 
 def _of_image(kernel: RunningKernel, objects: Objects, pages: ExecutablePages) -> Bool:
     """Return which pages are text of the kernel's image, at its own address or another; its padding has zeros only."""
-    slide, mask = np.uint64(kernel.slide & _MASK), np.uint64(pages.size - 1)
-    away = np.uint64((objects.variable("kimage_voffset") - kernel.slide) & _MASK)
+    slide, mask = np.uint64(kernel.slide & TOP), np.uint64(pages.size - 1)
+    away = np.uint64((objects.variable("kimage_voffset") - kernel.slide) & TOP)
     linked, alias = pages.vaddrs - slide, pages.paddrs + away
     owned = np.zeros(len(pages.vaddrs), np.bool_)
     for live in kernel.live_text.live.values():
@@ -166,5 +166,5 @@ def _filled_padding(kernel: RunningKernel, objects: Objects, size: int) -> Itera
     for live in kernel.live_text.live.values():
         end = live.section.addr + live.section.size
         stop = min([end + -end % size, *(start for start in starts if start >= end)])
-        if not live.freed and end < stop and any(objects.read((end + kernel.slide) & _MASK, stop - end)):
-            yield (end + kernel.slide) & _MASK, stop - end
+        if not live.freed and end < stop and any(objects.read((end + kernel.slide) & TOP, stop - end)):
+            yield (end + kernel.slide) & TOP, stop - end

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from prologue.live.hooks.listener import Callback, Listener
 from prologue.live.structs.ftrace_lists import direct_targets, read_hash, registered
@@ -29,21 +29,14 @@ def read_ops(objects: Objects) -> Iterator[Listener]:
         yield read_one_ops(objects, ops)
 
 
-class OpsHash(NamedTuple):
-    """The functions of an ``ftrace_ops_hash``: of ``filter``, or all if it is empty, without ``notrace``.
+def read_ops_hash(objects: Objects, ops: int) -> tuple[frozenset[int], frozenset[int]]:
+    """Return both hashes of an ``ftrace_ops``, which has the functions of the first without those of the second.
 
-    ``ops_references_ip``, kernel/trace/ftrace.c.
+    All functions, if the first is empty (``ops_references_ip``, kernel/trace/ftrace.c); errors as ``read_hash``.
     """
-
-    filter: frozenset[int]
-    notrace: frozenset[int]
-
-
-def read_ops_hash(objects: Objects, ops: int) -> OpsHash:
-    """Return both hashes of an ``ftrace_ops``; errors as ``read_hash``."""
     hashes = objects.get(ops, "ftrace_ops.func_hash")
-    places = (objects.get(hashes, f"ftrace_ops_hash.{name}_hash") for name in ("filter", "notrace"))
-    return OpsHash(*(frozenset(read_hash(objects, place)) for place in places))
+    wanted, unwanted = (objects.get(hashes, f"ftrace_ops_hash.{name}_hash") for name in ("filter", "notrace"))
+    return frozenset(read_hash(objects, wanted)), frozenset(read_hash(objects, unwanted))
 
 
 def read_one_ops(objects: Objects, ops: int) -> Listener:

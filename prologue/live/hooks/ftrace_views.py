@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from prologue.arrays import I64, U64, Bool, among
-from prologue.live.hooks.ftrace_hooks import OpsHash, read_ops_hash
+from prologue.live.hooks.ftrace_hooks import read_ops_hash
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.structs.ftrace_lists import ENABLED, LiveRecords, direct_targets, read_records, registered
 from prologue.live.structs.objects import NotReadError, Objects
@@ -50,7 +50,7 @@ def miscounted(inventory: Inventory) -> Iterator[Hit]:
     listed: I64 = np.zeros(len(records.places), np.int64)
     for ops in registered(objects):
         if objects.get(ops, "ftrace_ops.flags") & OPS_ENABLED:
-            listed += _traced(records.places, read_ops_hash(objects, ops))
+            listed += _traced(objects, ops, records.places)
     users = (records.flags & _COUNT).astype(np.int64)
     without_user = (users == 0) & (records.flags & ENABLED != 0)
     differ = np.flatnonzero(((users != listed) | without_user) & ~is_skipped(records))
@@ -74,9 +74,9 @@ def is_skipped(records: LiveRecords) -> Bool:
     return skipped
 
 
-def _traced(places: U64, functions: OpsHash) -> Bool:
+def _traced(objects: Objects, ops: int, places: U64) -> Bool:
     """Return which functions an ops traces."""
-    chosen, notrace = (np.fromiter(each, np.uint64, len(each)) for each in functions)
+    chosen, notrace = (np.fromiter(each, np.uint64, len(each)) for each in read_ops_hash(objects, ops))
     traced = among(places, chosen) if len(chosen) else np.ones(len(places), np.bool_)
     return traced & ~among(places, notrace)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from prologue.arrays import runs_of
 from prologue.live.hooks.inventory import Inventory
-from prologue.live.hooks.modules import MODULES_CHANGE, VIEWS, ListedModule
+from prologue.live.hooks.modules import MODULES_CHANGE, ListedModule, module_views
 from prologue.live.hooks.other_hooks import functions_of_patch, hidden_replacements, patch_name, patches
 from prologue.live.hooks.owners import Owners
 from prologue.live.structs.ftrace_lists import read_records
@@ -40,13 +40,7 @@ def hidden_modules(inventory: Inventory) -> Iterator[Hit]:
     objects.require_rest(*MODULES_CHANGE)
     if not owners.lists_modules:
         raise NotKnownError("the list of modules cannot be read")
-    views = []
-    unread: list[NotKnownError] = []
-    for name, read in VIEWS:
-        try:
-            views.append((name, set(read(objects))))
-        except NotKnownError as error:
-            unread.append(type(error)(f"{name}: {error}"))
+    views, unread = module_views(objects)
     for module in inventory.unlisted:
         having = " and ".join(name for name, places in views if module.place in places)
         if having:

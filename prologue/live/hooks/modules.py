@@ -7,7 +7,7 @@ for what stays, of which text is the first part, and one for init.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -108,17 +108,12 @@ def in_tree(objects: Objects) -> tuple[int, ...]:
     return tuple(sorted(places))
 
 
-def with_kobject(objects: Objects) -> dict[int, str]:
-    """Return modules that have a directory in /sys/module, by their structs, with its name; built-in code has none."""
-    kset = objects.variable("module_kset")
-    head = kset + objects.offset("kset.list")
-    names = {}
+def with_kobject(objects: Objects) -> Iterator[int]:
+    """Yield modules that have a directory in /sys/module, by their structs; built-in code has none."""
+    head = objects.variable("module_kset") + objects.offset("kset.list")
     for kobject in objects.entries(head, "kobject.entry"):
-        place = kobject - objects.offset("module_kobject.kobj")
-        module = objects.get(place, "module_kobject.mod")
-        if module:
-            names[module] = objects.text(objects.get(kobject, "kobject.name"))
-    return names
+        if module := objects.get(kobject - objects.offset("module_kobject.kobj"), "module_kobject.mod"):
+            yield module
 
 
 def symbols_of(objects: Objects, module: ListedModule) -> Iterator[tuple[int, str, int]]:
@@ -140,26 +135,24 @@ def symbols_of(objects: Objects, module: ListedModule) -> Iterator[tuple[int, st
         return
 
 
-VIEWS: Final[tuple[tuple[str, Callable[[Objects], Iterable[int]]], ...]] = (
-    ("mod_tree", in_tree),
-    ("/sys/module", with_kobject),
-)
-"""What else than the list has a module, by the address of its struct."""
 # ``free_module`` (kernel/module/main.c, 6.1-7.3) waits for RCU in between, with ``module_mutex``.
 MODULES_CHANGE: Final = ("module_mutex", "a module was being loaded or unloaded")
 """A module that goes is on no list, and still in memory: ``Objects.require_rest``."""
 
 
+def module_views(objects: Objects) -> tuple[list[tuple[str, tuple[int, ...]]], list[NotKnownError]]:
+    """Return what else than the list has modules, with their structs' addresses; and which of it cannot be read."""
+    views, unread = [], list[NotKnownError]()
+    for name, read in (("mod_tree", in_tree), ("/sys/module", with_kobject)):
+        try:
+            views.append((name, tuple(read(objects))))
+        except NotKnownError as error:
+            unread.append(type(error)(f"{name}: {error}"))
+    return views, unread
+
+
 def find_unlisted(objects: Objects, modules: tuple[ListedModule, ...]) -> tuple[ListedModule, ...]:
     """Return modules in ``mod_tree`` or with a kobject that the list lacks; errors as ``Objects.read``."""
     known = {module.place for module in modules}
-    unlisted: dict[int, ListedModule] = {}
-    for _, read in VIEWS:
-        try:
-            places = tuple(read(objects))
-        except NotKnownError:
-            continue
-        for place in places:
-            if place not in known and place not in unlisted:
-                unlisted[place] = read_module(objects, place)
-    return tuple(unlisted.values())
+    places = dict.fromkeys(place for _, places in module_views(objects)[0] for place in places)
+    return tuple(read_module(objects, place) for place in places if place not in known)

@@ -22,11 +22,11 @@ from prologue.live.hooks.bpf_code import (
     filters,
 )
 from prologue.live.hooks.modules import ListedModule, symbols_of
+from prologue.live.memory.ranges import TOP
 from prologue.live.structs.objects import NotKnown, NotKnownError, Objects, noted
 from prologue.live.system.running_kernel import RunningKernel
 from prologue.words import at_offset
 
-_MASK: Final = (1 << 64) - 1
 KERNEL: Final = "kernel"
 KPROBES: Final = "kprobes"
 # 5.10 names the function that called BPF's allocator (arch/arm64/net/bpf_jit_comp.c), 6.1 and later the allocator. A
@@ -175,7 +175,7 @@ class Owners:
         yield from self._ranges[bisect_left(self._starts, start) : bisect_left(self._starts, end)]
 
     def _is_kernel_text(self, vaddr: int) -> bool:
-        linked = vaddr - self._kernel.slide & _MASK
+        linked = vaddr - self._kernel.slide & TOP
         return bool(self._kernel.live_text.in_kept_text(np.array([linked], np.uint64))[0])
 
     def name(self, vaddr: int) -> str:
@@ -185,7 +185,7 @@ class Owners:
         return self._names[vaddr]
 
     def _name(self, vaddr: int) -> str:
-        linked = vaddr - self._kernel.slide & _MASK
+        linked = vaddr - self._kernel.slide & TOP
         where = self._kernel.symbols.locate(linked)
         if where.symbol is not None and self._is_in_image(linked):
             return at_offset(where.symbol, where.symbol_offset)
@@ -205,7 +205,7 @@ class Owners:
 
     def start_of(self, vaddr: int) -> int:
         """Return the first byte of the function there, by its symbol; the address itself if nothing names it."""
-        linked = vaddr - self._kernel.slide & _MASK
+        linked = vaddr - self._kernel.slide & TOP
         where = self._kernel.symbols.locate(linked)
         if where.symbol is not None and self._is_in_image(linked):
             return vaddr - where.symbol_offset
@@ -227,7 +227,7 @@ class Owners:
     def _size_at(self, start: int) -> int:
         module = next((module for module in self.modules if module.has(start)), None)
         if module is None:
-            function = self._kernel.symbols.function_at(start - self._kernel.slide & _MASK)
+            function = self._kernel.symbols.function_at(start - self._kernel.slide & TOP)
             return 0 if function is None else function.size
         places, _, sizes = self._symbols_of(module)
         return max((sizes[at] for at in range(bisect_left(places, start), bisect_right(places, start))), default=0)

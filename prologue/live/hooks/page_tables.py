@@ -13,6 +13,7 @@ import numpy as np
 
 from prologue.arrays import U64, Bool
 from prologue.live.memory.base import KernelInfo
+from prologue.live.memory.ranges import TOP
 from prologue.live.structs.objects import NotKnownError, NotReadError, Objects
 
 _VALID, _TABLE = np.uint64(1), np.uint64(2)
@@ -20,7 +21,6 @@ _PXN, _PXN_TABLE = np.uint64(1 << 53), np.uint64(1 << 59)
 _READ_ONLY: Final = np.uint64(1 << 7)  # AP[2]
 _LEAF: Final = 3  # the last level
 _SHIFT_64K: Final = 16
-_MASK: Final = (1 << 64) - 1
 _FEWEST_BITS, _MOST_ADDRESS_BITS = 36, 52  # arch/arm64/Kconfig, ARM64_VA_BITS
 _MOST: Final = 1 << 20  # executable pages: more are damaged tables
 _MOST_TABLES: Final = 1 << 12  # with those of the linear map: before 5.13, they are for 8 GiB
@@ -75,7 +75,7 @@ class PageTables:
         self.address_bits, self._linked_bits = 64 - numbers["TCR_EL1_T1SZ"], numbers["VA_BITS"]
         if not _FEWEST_BITS <= self.address_bits <= self._linked_bits <= _MOST_ADDRESS_BITS:
             raise NotKnownError(f"addresses of {self.address_bits} bits, of {self._linked_bits} at most")
-        self._linear = (-(1 << self._linked_bits) - objects.variable("memstart_addr")) & _MASK
+        self._linear = (-(1 << self._linked_bits) - objects.variable("memstart_addr")) & TOP
         self._kept: dict[tuple[int, int], _Entries] = {}
         self.has_linear = True  # whether pages of the linear map are among those that ``executable`` returned
 
@@ -103,11 +103,11 @@ class PageTables:
     def linear_end(self) -> int:
         """Address after the linear map: ``_PAGE_END(VA_BITS_MIN)`` (arch/arm64/include/asm/memory.h, 6.12)."""
         fewest = self._linked_bits if self._linked_bits <= 48 else 47 if self._size == 1 << 14 else 48
-        return -(1 << fewest - 1) & _MASK
+        return -(1 << fewest - 1) & TOP
 
     def linear(self, paddr: int) -> int:
         """Return where the linear map has a physical address."""
-        return (paddr + self._linear) & _MASK
+        return (paddr + self._linear) & TOP
 
     def executable(self) -> ExecutablePages:
         """Return every executable page; without ``has_linear``, those beyond the linear map.
@@ -116,7 +116,7 @@ class PageTables:
             NotKnownError: memory lacks some of the tables, or they do not have the kernel's own text.
 
         """
-        start = -(1 << self.address_bits) & _MASK
+        start = -(1 << self.address_bits) & TOP
         root = self._objects.place("swapper_pg_dir")
         try:
             entries = self._under(root, self.top)

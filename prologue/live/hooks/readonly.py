@@ -19,12 +19,11 @@ from prologue.elf.sections import Section
 from prologue.errors import InputError
 from prologue.kernel.tables import ALTERNATIVE
 from prologue.live.hooks.inventory import Inventory
-from prologue.live.memory.ranges import KERNEL_LOWEST
+from prologue.live.memory.ranges import KERNEL_LOWEST, TOP
 from prologue.live.structs.objects import NotKnownError, raise_all
 from prologue.rules.base import Hit
 from prologue.words import counted
 
-_MASK: Final = (1 << 64) - 1
 # Kernels with kCFI have static calls, whose literals lie among read-only data and have no symbols (arch/arm64, 7.2).
 _STATIC_CALLS: Final = "arch_static_call_transform"
 
@@ -40,7 +39,7 @@ def changed_data(inventory: Inventory) -> Iterator[Hit]:
     start, end = _between(inventory, "__start_rodata", "__end_rodata")
     after_init = range(*_between(inventory, "__start_ro_after_init", "__end_ro_after_init"))
     places, values = relocated(kernel.image)
-    values = values + np.uint64(kernel.slide & _MASK)
+    values = values + np.uint64(kernel.slide & TOP)
     lacking: list[NotKnownError] = []
     literals = 0
     for section in kernel.image.sections:
@@ -94,7 +93,7 @@ def _words(inventory: Inventory, section: Section, places: U64, values: U64) -> 
     view = memoryview(data)
     for place, value in zip((places[mine] - start).tolist(), values[mine].tolist(), strict=True):
         view[place : place + 8] = value.to_bytes(8, "little")
-    live = inventory.objects.read(section.addr + inventory.kernel.slide & _MASK, size)
+    live = inventory.objects.read(section.addr + inventory.kernel.slide & TOP, size)
     padding = bytes(-size % 8)
     return np.frombuffer(live + padding, "<u8"), np.frombuffer(bytes(data) + padding, "<u8")
 
@@ -106,7 +105,7 @@ def _changed(inventory: Inventory, vaddr: int, live: int, linked: int, count: in
     was = f" ({owners.name(linked)})" if linked >= KERNEL_LOWEST else ""
     more = f", and {counted(count - 1, 'word')} after it" if count > 1 else ""
     message = f"holds {live:#x}{leads}, linked {linked:#x}{was}{more}: nothing writes there after boot"
-    return Hit(vaddr + inventory.kernel.slide & _MASK, message, (live,), (linked,))
+    return Hit(vaddr + inventory.kernel.slide & TOP, message, (live,), (linked,))
 
 
 def _pointers_after_init(inventory: Inventory, where: range, places: U64, values: U64) -> Iterator[Hit]:
@@ -116,11 +115,11 @@ def _pointers_after_init(inventory: Inventory, where: range, places: U64, values
         return
     if not len(places):
         raise NotKnownError("no relocation says which data that are read-only after init are pointers")
-    slide = np.uint64(kernel.slide & _MASK)
+    slide = np.uint64(kernel.slide & TOP)
     mine = (places >= np.uint64(where.start)) & (places < np.uint64(where.stop))
     mine &= kernel.live_text.in_kept_text(values - slide)
     for place, value in zip(places[mine].tolist(), values[mine].tolist(), strict=True):
-        vaddr = place + kernel.slide & _MASK
+        vaddr = place + kernel.slide & TOP
         live = inventory.objects.number(vaddr)
         if live not in (0, value) and owners.of(live) is None:
             name = owners.name(live)

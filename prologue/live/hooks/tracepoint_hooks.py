@@ -19,25 +19,21 @@ from prologue.live.structs.objects import Objects
 _RUNS_PROGRAMS: Final = "bpf_trace_run1"
 
 
-class TracepointProbe(NamedTuple):
-    """A function that a tracepoint calls, and what it gets as its first argument."""
-
-    function: int
-    data: int
-
-
 class Tracepoint(NamedTuple):
-    """A tracepoint that has probes, by the run-time address of its struct; they are called in this order."""
+    """A tracepoint that has probes, by the run-time address of its struct.
+
+    Probes are functions, called in this order, and what each gets as its first argument.
+    """
 
     place: int
     name: str
-    probes: tuple[TracepointProbe, ...]
+    probes: tuple[tuple[int, int], ...]
 
 
 def read_tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[Listener]:
     """Yield a listener for each tracepoint that has probes, with all of them."""
     for tracepoint in used_tracepoints(objects, modules):
-        calls = tuple(Callback("probe", probe.function) for probe in tracepoint.probes)
+        calls = tuple(Callback("probe", function) for function, _ in tracepoint.probes)
         yield Listener(kind="tracepoint", at=tracepoint.place, name=tracepoint.name, callbacks=calls)
 
 
@@ -46,7 +42,7 @@ def used_tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Ite
     for place in tracepoints(objects, modules):
         if first := objects.get(place, "tracepoint.funcs"):
             probes = (
-                TracepointProbe(objects.get(each, "tracepoint_func.func"), objects.get(each, "tracepoint_func.data"))
+                (objects.get(each, "tracepoint_func.func"), objects.get(each, "tracepoint_func.data"))
                 for each in objects.terminated(first, "tracepoint_func.func")
             )
             yield Tracepoint(place, tracepoint_name(objects, place), tuple(probes))

@@ -14,6 +14,7 @@ import mmap
 import os
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -166,14 +167,10 @@ class Vmcore:
         """Return modules and their sections: drgn walks the kernel's list, and needs the DWARF for that."""
         if vmlinux is None:
             raise InputError("a dump needs its vmlinux to be searched for modules", path=self.name)
-        self._load_types(vmlinux, "modules")
-        try:
+        with self._looking_for("modules", vmlinux):
             loaded = (module for module, _ in self._program.loaded_modules())
             # The kernel itself has no addresses of sections.
             modules = tuple(sorted(_loaded(module) for module in loaded if hasattr(module, "section_addresses")))
-        except (self._drgn.MissingDebugInfoError, LookupError, self._drgn.FaultError) as error:
-            reason = f"modules cannot be found ({_first_line(error)}): needs the vmlinux with its DWARF"
-            raise InputError(reason, path=self.name) from error
         return KernelState(release=self.info.release, boot_id="", modules=modules, symbols=(), kprobes=())
 
     def tasks(self, vmlinux: Path) -> tuple[KernelTask, ...]:
@@ -185,19 +182,14 @@ class Vmcore:
         """
         from drgn.helpers.linux.pid import for_each_task
 
-        self._load_types(vmlinux, "tasks")
-        try:
+        with self._looking_for("tasks", vmlinux):
             return tuple(
                 KernelTask(
-                    int(task.pid),
-                    int(task.tgid),
-                    task.comm.string_().decode(errors="replace"),
+                    int(task.pid), int(task.tgid), task.comm.string_().decode(errors="replace"),
                     int(task.real_parent.tgid),
                 )
                 for task in for_each_task(self._program)
-            )
-        except (LookupError, ValueError, self._drgn.FaultError) as error:
-            raise InputError(f"tasks cannot be found ({_first_line(error)})", path=self.name) from error
+            )  # fmt: skip
 
     def processes(self, vmlinux: Path) -> dict[int, DumpedProcess]:
         """Return the code of every process of 64 bits that there was, by its number.
@@ -208,18 +200,24 @@ class Vmcore:
         """
         from prologue.live.memory.processes import read_processes
 
-        self._load_types(vmlinux, "processes")
-        try:
+        with self._looking_for("maps of processes", vmlinux):
             return read_processes(self._program)
-        except (AttributeError, LookupError, ValueError, self._drgn.FaultError) as error:
-            check_installation()
-            raise InputError(f"maps of processes cannot be read ({_first_line(error)})", path=self.name) from error
 
-    def _load_types(self, vmlinux: Path, wanted: str) -> None:
+    @contextmanager
+    def _looking_for(self, wanted: str, vmlinux: Path) -> Iterator[None]:
+        """Load the kernel's types, and say of what cannot be found that it may be for lack of those."""
         try:
             self._program.load_debug_info([str(vmlinux)])
             _ = self._program["modules"]  # without DWARF it finds none, and says nothing
-        except (self._drgn.MissingDebugInfoError, LookupError, self._drgn.FaultError) as error:
+            yield
+        except (
+            self._drgn.MissingDebugInfoError,
+            LookupError,
+            ValueError,
+            AttributeError,
+            self._drgn.FaultError,
+        ) as error:
+            check_installation()
             reason = f"{wanted} cannot be found ({_first_line(error)}): needs the vmlinux with its DWARF"
             raise InputError(reason, path=self.name) from error
 

@@ -12,6 +12,7 @@ from prologue.gate.identity import verification_date
 from prologue.live.audit.audited import OwnedWords
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.listener import Listener
+from prologue.live.memory.ranges import TOP
 from prologue.live.pages.text_map import map_of_strips
 from prologue.live.report.hooks import (
     FUNCTION_HEAD,
@@ -26,7 +27,6 @@ from prologue.report.html.page import BulletList, Page, PagePart, Table
 
 _MANY: Final = 200  # rows from which on the table by function is folded
 _MOST: Final = 20_000  # rows of it; a page has a limit
-_MASK: Final = (1 << 64) - 1
 
 
 def hooks_page(listing: HookListing, command: Sequence[str]) -> Page:
@@ -79,5 +79,5 @@ def _places(inventory: Inventory, listener: Listener) -> U64:
     """Return link-time addresses of a listener's places; of one that listens everywhere, all second slots."""
     kernel = inventory.kernel
     if listener.functions is not None:
-        return np.array([place - kernel.slide & _MASK for place in listener.functions], np.uint64)
+        return np.array([place - kernel.slide & TOP for place in listener.functions], np.uint64)
     return np.zeros(0, np.uint64) if kernel.sites is None else kernel.sites.second

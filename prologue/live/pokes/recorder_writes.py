@@ -11,7 +11,7 @@ import numpy as np
 
 from prologue.elf.notes import build_id_among
 from prologue.errors import InputError
-from prologue.live.memory.ranges import PAGE
+from prologue.live.memory.ranges import PAGE, TOP
 from prologue.live.pokes import literals
 from prologue.live.pokes.literals import Changed
 from prologue.live.pokes.recorder_output import ProbeHit, RecorderOutput
@@ -30,7 +30,6 @@ from prologue.live.pokes.recording import (
 from prologue.words import counted
 
 _KERNEL_TOP: Final = 0xFFFF << 48  # bits of each kernel address that pointer authentication overwrites
-_WORDS64: Final = (1 << 64) - 1
 _US: Final = 1000  # ns
 _MOST_US: Final = 0xFFFF  # that a row has room for
 _LITERAL: Final = "aarch64_insn_write_literal_u64"
@@ -136,7 +135,7 @@ class _Reader:
     def _writes(self, hit: ProbeHit) -> Iterator[_Write]:
         fields = hit.fields
         address, known = fields["addr"], Flag(0)
-        image = fields["page"] + self._offset & _WORDS64
+        image = fields["page"] + self._offset & TOP
         if image in self._text:
             # A writer with an unusual caller: the address is certain, but the old word was not read there.
             known = Flag(0) if address == image else Flag.OLD_UNKNOWN

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
@@ -23,13 +22,11 @@ from prologue.errors import InputError
 from prologue.live.memory.base import Memory
 from prologue.live.memory.capture import Piece, write_core
 from prologue.live.memory.core import NO_PADDR
-from prologue.live.memory.ranges import PAGE, Range
+from prologue.live.memory.ranges import PAGE, TOP, Range
 from prologue.live.memory.reading import read_until_stable
 from prologue.live.system.running_module import RunningModule
 from prologue.live.system.running_system import RunningSystem
 from prologue.outputs import write_text
-
-_TOP: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +93,7 @@ def _place(symbols: Symbols, name: str, slide: int, system: RunningSystem) -> in
     symbol = symbols.find(name)
     if symbol is None:
         raise InputError(f"has no symbol {name}", path=system.image.path)
-    return symbol.vaddr + slide & _TOP
+    return symbol.vaddr + slide & TOP
 
 
 def _extent(module: RunningModule) -> tuple[int, int] | None:
@@ -127,7 +124,7 @@ def _lines(image: ElfImage, symbols: Symbols, slide: int, label: str) -> Iterato
         name, kind = symbols.name_of(row), kinds[int(table["shndx"][row])]
         if kind and not name.startswith(("$", ".L")):
             letter = kind if table["info"][row] >> 4 else kind.lower()
-            yield f"{int(values[row]) + slide & _TOP:016x} {letter} {name}{label}\n"
+            yield f"{int(values[row]) + slide & TOP:016x} {letter} {name}{label}\n"
 
 
 def _kind(section: Section) -> str:
