@@ -15,10 +15,8 @@ from prologue.live.report.undecided import (
     agreement_lines,
     counted_undecided,
     unknown_lines,
-    unstable_lines,
     why_undecided,
 )  # fmt: skip
-from prologue.live.rules import PL504
 from prologue.report.closing import counted_severities, counts
 from prologue.report.findings import finding_data, finding_lines
 from prologue.report.printable import printable
@@ -106,10 +104,7 @@ def closing(audit: Audit) -> str:
 
 def _text(audit: Audit, *, show_all: bool, brief: bool) -> str:
     findings = [finding.named for finding in audit.every_finding]
-    lines = finding_lines(
-        [finding for finding in findings if show_all or finding.code != PL504.code], show_all=show_all
-    )
-    lines += [] if show_all else unstable_lines(audit, findings)
+    lines = finding_lines(findings, show_all=show_all)
     lines += unknown_lines(audit, show_all=show_all)
     lines += [] if brief else [*_table(audit), *map(printable, [*agreement_lines(audit), *file_notes(audit)])]
     lines += _transitions(audit)

@@ -6,15 +6,10 @@ And words that only the agreement of several places decided.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Final
 
-from prologue.insn import a64
-from prologue.live.audit.audited import LiveWord
-from prologue.live.audit.outcome import Audit, AuditedFile, name_in
-from prologue.live.rules import PL504
+from prologue.live.audit.outcome import Audit, name_in
 from prologue.report.printable import printable
-from prologue.rules.base import Finding
 from prologue.words import counted
 
 _AGAIN: Final = "take memory again while no tracers or probes are switched, or a dump of the stopped machine"
@@ -87,35 +82,3 @@ def agreement_lines(audit: Audit) -> list[str]:
         for mechanism, count in counts.items()
         if count
     ]
-
-
-def unstable_lines(audit: Audit, findings: list[Finding]) -> list[str]:
-    """List findings of PL504 by mechanism: a tracer that is switched leaves thousands of words."""
-    lines: list[str] = []
-    for look in audit.looks:
-        for audited_file in look.files:
-            unstable = [finding for finding in audited_file.findings if finding.code == PL504.code]
-            words = [word for word in audited_file.audited.words if word.kind == "unstable"]
-            if unstable:
-                rule = f"{PL504.code} {unstable[0].slug} ({unstable[0].severity})"
-                head = f"{name_in(look.source, audited_file.path)}: {rule}: {len(unstable):,}"
-                lines += [printable(head), *(printable(f"  {text}") for text in _by_mechanism(audited_file, words))]
-    fixes = dict.fromkeys(finding.fix for finding in findings if finding.code == PL504.code)
-    return [*lines, *(f"  to do: {fix}" for fix in fixes)]
-
-
-def _by_mechanism(audited_file: AuditedFile, words: list[LiveWord]) -> Iterator[str]:
-    groups: dict[str, list[LiveWord]] = {}
-    for word in words:
-        groups.setdefault(word.mechanism, []).append(word)
-    places = {f.where.vaddr: f.where for f in audited_file.findings if f.code == PL504.code}
-    for mechanism, group in groups.items():
-        count = sum(word.words for word in group)
-        where = [str(places.get(word.vaddr, hex(word.vaddr))) for word in (group[0], group[-1])]
-        if len(group) == 1:
-            yield f"{where[0]}: {group[0].message}"
-            continue
-        held = Counter(a64.classify(word.found[0]) or "others" for word in group)
-        kinds = ", ".join(f"{number:,} {kind}" for kind, number in held.most_common())
-        last_seen = "" if mechanism.endswith("literals") else f"; last seen: {kinds}"
-        yield f"{mechanism or 'no mechanism'}: {count:,} words, {where[0]} to {where[1]}{last_seen}"

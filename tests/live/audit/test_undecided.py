@@ -44,18 +44,14 @@ def test_what_is_wrong_is_wrong(vmlinux: Path, tool: Tool) -> None:
 
 
 def test_what_did_not_come_to_rest(vmlinux: Path, tool: Tool) -> None:
-    """Is never let pass; the text has one line for each mechanism, and JSON each word."""
+    """Is never let pass; the text has some of the words, and JSON each."""
     elf = ElfEdit(vmlinux)
     free = elf.value("work_leaf") + 12
     source = captured(vmlinux, unstable=(*seconds(vmlinux), free))
     command = ["live", "audit", str(vmlinux), str(source), "--allow-undecided"]
     said = tool(*command, status=UNDECIDED).out.splitlines()
     assert said[0].endswith("vmlinux: PL504 live-unstable (warn): 16")
-    (slots,) = [line for line in said if line.startswith("  second slots: ")]
-    assert slots.startswith("  second slots: 15 words, ")
-    assert slots.endswith("; last seen: 15 NOP")
-    (other,) = [line for line in said if "still changed after several readings" in line]
-    assert other.startswith("  work_leaf+0xc (")
+    assert "  ... and 11 more (--all)" in said
     assert sum(line.startswith("  to do: ") for line in said) == 1
     assert ": 16 warn, 16 words not decided (" in said[-1]
     assert said[-2].startswith("not decided: being changed while they were read: 16; ")
