@@ -80,7 +80,7 @@ def test_text_that_memory_lacks_is_the_kernels_all_the_same(vmlinux: Path, tool:
 @pytest.mark.parametrize(
     ("damage", "target", "note"),
     [
-        ({"filter+24": 1 << 60}, "wanted", "ftrace_hash.count at 0xffff80000801"),
+        ({"filter+24": 1 << 60}, "wanted", "is 1,152,921,504,606,846,976: damaged memory"),
         ({}, "probe+8", "kprobes: a damaged list: it has more than 1 entries"),
     ],
 )

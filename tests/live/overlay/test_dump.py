@@ -12,8 +12,6 @@ from typing import Any, cast
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from prologue.live.memory.ranges import UnmappedError
-from prologue.live.memory.sources import open_memory
 from tests.live.overlay.overlaid import overlay
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
@@ -67,17 +65,6 @@ def test_a_dump_of_a_machine_that_was_rebooted(vmlinux: Path, tool: Tool, monkey
 def _memory_of(dump: bytes) -> bytes:
     (load,) = [s for s in cast("Any", ELFFile(io.BytesIO(dump))).iter_segments() if s["p_type"] == "PT_LOAD"]
     return bytes(load.data())
-
-
-def test_what_page_tables_do_not_map_is_not_there(vmlinux: Path) -> None:
-    source = vmlinux.with_name("dump")
-    source.write_bytes(machine(vmlinux, {}))
-    memory = open_memory(str(source))
-    stext = memory.info.anchors["_stext"]
-    assert memory.read(stext, 4)
-    assert not memory.live
-    with pytest.raises(UnmappedError, match="no memory at 0x"):
-        memory.read(stext + (1 << 30), 4)
 
 
 def test_a_dump_of_another_kernel(vmlinux: Path, tool: Tool) -> None:

@@ -54,11 +54,6 @@ def test_words_that_run_replace_those_of_the_file(vmlinux: Path, tool: Tool) -> 
     assert out.stat().st_mode == vmlinux.stat().st_mode
 
 
-def test_a_kernel_as_linked_gives_the_same_file(vmlinux: Path, tool: Tool) -> None:
-    _, out = overlay(tool, vmlinux, running(vmlinux, {}))
-    assert out.read_bytes() == vmlinux.read_bytes()
-
-
 def test_data_stay_as_they_were(vmlinux: Path, tool: Tool) -> None:
     """Only executable sections are memory's."""
     elf = ElfEdit(vmlinux)
