@@ -18,7 +18,7 @@ from prologue.kernel.load import open_judged
 from prologue.library.files import File, FileName, path_of
 from prologue.library.verifying import rule_names
 from prologue.live.audit.outcome import Audit
-from prologue.live.audit.run import LIVE_RULES
+from prologue.live.audit.run import live_rules
 from prologue.live.hooks.run import audit
 from prologue.live.memory.base import Memory
 from prologue.live.memory.ranges import TOP, Range
@@ -139,10 +139,7 @@ class System:
             UsageError: a name of no rule, or no rule that is left judges running text.
 
         """
-        chosen = select_rules(rule_names(select), rule_names(ignore))
-        rules = tuple(rule for rule in LIVE_RULES if rule in chosen)
-        if not rules:
-            raise UsageError(f"no rule is left that judges running text: {', '.join(rule.code for rule in LIVE_RULES)}")
+        rules = live_rules(select_rules(rule_names(select), rule_names(ignore)))
         return audit(self._now(), rules, since=None if since is None else since._now())
 
     def _now(self) -> RunningSystem:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Final
 from uuid import UUID
 
-from prologue.errors import PrologueError
+from prologue.errors import PrologueError, UsageError
 from prologue.kernel.binary import Binary
 from prologue.kernel.kernel import Kernel
 from prologue.live.audit.audit_kernel import audit_kernel, read_facts
@@ -36,6 +36,19 @@ REPORTED: Final = frozenset((MISMATCH.code, *_CODES.values()))
 """Codes of the rules whose findings only an audit makes."""
 _TRIES: Final = 3  # further looks at a running kernel of which something seems wrong
 LIVE_RULES: Final = tuple(rule for rule in RULES if "C" in rule.inputs)
+
+
+def live_rules(chosen: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Return the chosen rules that judge running text.
+
+    Raises:
+        UsageError: there is none.
+
+    """
+    rules = tuple(rule for rule in LIVE_RULES if rule in chosen)
+    if not rules:
+        raise UsageError(f"no rule is left that judges running text: {', '.join(rule.code for rule in LIVE_RULES)}")
+    return rules
 
 
 def audit_findings(binary: Binary, audited: Audited, rules: tuple[Rule, ...]) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ from prologue.gate.config import Config
 from prologue.gate.settings import combine
 from prologue.kernel.load import open_judged
 from prologue.live.audit.outcome import Audit
-from prologue.live.audit.run import LIVE_RULES
+from prologue.live.audit.run import LIVE_RULES, live_rules
 from prologue.live.hooks.run import audit
 from prologue.live.memory.sources import open_memory
 from prologue.live.pages.audit import audit_page, boards_page, counted_outcomes
@@ -153,10 +153,8 @@ def run(args: Namespace) -> int:
 def _rules(args: Namespace) -> tuple[tuple[Rule, ...], dict[str, str]]:
     """Choose rules to run, and say why each of the others does not; settings files are for builds, and not asked."""
     settings = combine(Config(), select=selected_names(args.select), ignore=split_names(args.ignore), baseline=None)
-    rules = tuple(rule for rule in LIVE_RULES if rule in settings.rules)
-    if not rules:
-        raise UsageError(f"no rule is left that judges running text: {', '.join(rule.code for rule in LIVE_RULES)}")
-    return rules, {left.rule.code: left.why for left in settings.left_out if left.rule in LIVE_RULES}
+    left_out = {left.rule.code: left.why for left in settings.left_out if left.rule in LIVE_RULES}
+    return live_rules(settings.rules), left_out
 
 
 def _rendered(args: Namespace, done: Audit) -> str:
