@@ -38,7 +38,7 @@ BUDGETS: Final = {
     "live/overlay": 450,
     "live/pages": 350,
     "live/pokes": 1900,
-    "live/report": 850,
+    "live/report": 800,
     "live/structs": 700,
     "live/system": 1900,
     "live/tracefs": 150,
