@@ -33,7 +33,7 @@ def ftrace_claims(
         for vaddr, data in content.items():
             stream.seek(int(image.offsets(np.array([vaddr], np.uint64))[0]))
             stream.write(data)
-    at_rest = {
+    at_rest: dict[str, Any] = {
         "unstable": False, "text_unstable": False, "disabled": False, "sets_literals_late": False, "idle_ops": None,
         "list_ops": None, "trampolines": frozenset(), "ops": Ops(frozenset(), complete=True), "records": None,
         "may_be_leaving": lambda _: False, "is_code": lambda _: True, "direct_call": lambda _: None,

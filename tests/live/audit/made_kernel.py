@@ -129,7 +129,7 @@ def audit(tool: Tool, vmlinux: Path, changes: Mapping[int, int], *options: str, 
 
 def captured(
     vmlinux: Path, changes: Mapping[int, int] = {}, *, name: str = "capture", kprobes: tuple[str, ...] = (),
-    boot: str = "", unstable: tuple[int, ...] = (),
+    boot: str = "one", unstable: tuple[int, ...] = (),
 ) -> Path:  # fmt: skip
     """A capture of it with these words changed, taken where it is linked."""
     start, image = image_of(vmlinux)

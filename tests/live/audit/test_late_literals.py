@@ -39,7 +39,7 @@ def audited(vmlinux: Path, literals: Sequence[int], calls: int = 0, **said: Any)
     values = [*literals, *[literals[-1]] * len(sites.second)][: len(sites.second)]
     order = np.argsort(sites.second)
     flags = np.where(np.arange(len(order)) < calls, ENABLED, np.uint64(0)).astype(np.uint64)[order]
-    known = {
+    known: dict[str, Any] = {
         "sets_literals_late": True, "idle_ops": IDLE, "trampolines": frozenset({caller.vaddr}),
         "ops": Ops(frozenset({TRACER}), complete=True), "records": LiveRecords(sites.second[order], flags),
     }  # fmt: skip
