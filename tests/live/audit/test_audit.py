@@ -22,7 +22,7 @@ from tests.support.built import Mini
 from tests.support.cores import SLIDE, core, image_of, running, vmcoreinfo
 from tests.support.elf_edit import MOV, NOP, ElfEdit
 from tests.support.planted import audit_text
-from tests.support.tool import Printed, Tool, as_format
+from tests.support.tool import Printed, Tool
 
 BRK, BRK_0 = 0xD4200080, 0xD4200000
 
