@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from prologue_bench.errors import BenchError, GuestLostError
@@ -12,11 +13,11 @@ from prologue_bench.host.events import Event, parse_line
 from prologue_bench.recorder.output import TOKEN, read_facts, read_recorded
 from prologue_bench.recorder.record import Record, blank_record, decode_record, make_record
 from prologue_bench.recorder.task import Task
-from prologue_bench.recorder.tries import join_tries
 from prologue_bench.results.append_only import split_lines, torn_note
+from prologue_bench.results.counters import join_counters
 from prologue_bench.results.fields import Fields, parse, read_file
 from prologue_bench.results.merge import differences
-from prologue_bench.results.model import LOST, Campaign, ResultSet, Variant
+from prologue_bench.results.model import LOST, Boot, Campaign, ResultSet, Variant
 from prologue_bench.results.settings import require_alike, settings_of
 from prologue_bench.results.store import decode_workloads
 
@@ -49,10 +50,71 @@ def read_records(paths: Sequence[Path]) -> ResultSet:
         _require_one_setup(first, record)
     require_alike((record.where, settings_of(record.boot)) for record in counted)
     _require_one_treatment(counted)
-    boots, of_tries = join_tries(records)
+    boots, of_tries = _join_tries(records)
     labels = tuple(dict.fromkeys(boot.variant for boot in sorted(boots, key=lambda boot: boot.void is not None)))
     campaign = replace(counted[0].setup, variants=tuple(Variant(label) for label in labels), base=labels[0])
     return ResultSet(campaign=campaign, boots=boots, notes=(*notes, *of_tries))
+
+
+def _join_tries(records: Sequence[Record]) -> tuple[tuple[Boot, ...], tuple[str, ...]]:
+    """Join all records that share a boot_id into one boot, in the order of their first ones; with notes on the rest."""
+    by_boot: dict[str, list[Record]] = {}
+    for record in records:
+        by_boot.setdefault(str(record.boot.boot_id), []).append(record)
+    boots: list[Boot] = []
+    notes: list[str] = []
+    for position, tries in enumerate(by_boot.values()):
+        kept = _counting_tries(tries)
+        _require_one_boot(kept)
+        boots.append(_joined(position, kept))
+        if len(kept) < len(tries):
+            voids = [record for record in tries if record.boot.void is not None]
+            notes += [f"{v.where}: a try that is void ({v.boot.void}) was left out; its boot counts" for v in voids]
+    return tuple(boots), tuple(notes)
+
+
+def _counting_tries(tries: list[Record]) -> list[Record]:
+    """Return the tries that make up the boot: those that count, if any do.
+
+    A try is void for what the gate saw, not for its numbers, so that leaving it out chooses nothing. But a kernel that
+    was tainted in one is not the kernel that others measured: its boot is void as a whole.
+    """
+    boots = [record.boot for record in tries]
+    if any(b.void is not None and b.gate_before.get("taint") != b.gate_after.get("taint") for b in boots):
+        return tries
+    return [record for record in tries if record.boot.void is None] or tries
+
+
+def _require_one_boot(tries: Sequence[Record]) -> None:
+    """Check that all are of one variant, and none occurs twice."""
+    first = tries[0]
+    # Two that started in the same second are one, copied; void ones may fail as fast, and have nothing to add.
+    seen: dict[str, str] = {}
+    for record in tries:
+        boot, where = record.boot, record.where
+        if boot.variant != first.boot.variant:
+            raise BenchError(
+                f"{where}: boot {boot.boot_id} is {boot.variant!r} here and {first.boot.variant!r} in {first.where}: "
+                "one boot is of one variant"
+            )
+        earlier = where if boot.void is not None else seen.setdefault(boot.started, where)
+        if earlier != where:
+            raise BenchError(f"{where}: boot {boot.boot_id}, started {boot.started}, is in {earlier} already")
+
+
+def _joined(position: int, parts: Sequence[Record]) -> Boot:
+    boots = [part.boot for part in parts]
+    names = [workload.name for workload in parts[0].setup.workloads]
+    values = {name: tuple(value for boot in boots for value in boot.values.get(name, ())) for name in names}
+    return replace(
+        boots[0],
+        position=position,
+        number=position + 1,
+        values=MappingProxyType({name: numbers for name, numbers in values.items() if numbers}),
+        gate_after=boots[-1].gate_after,
+        counters=join_counters([boot.counters for boot in boots]),
+        void=next((boot.void for boot in boots if boot.void is not None), None),
+    )
 
 
 def _require_one_setup(first: Record, other: Record) -> None:
