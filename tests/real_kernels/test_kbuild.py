@@ -8,7 +8,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,6 @@ from prologue.kernel.module import Module
 from prologue.kernel_tree.patches import load_patch
 from prologue_bench.guest.initramfs import build_initramfs
 from prologue_bench.guest.vm import Job, boot
-from prologue_bench.host import cache
 from tests.mini_kernel.build import Spec
 from tests.real_kernels.native import MACHINES, RECIPES
 from tests.support.cases import one_tested
@@ -92,12 +90,7 @@ class Tree:
 @pytest.fixture(scope="module", params=one_tested(*RECIPES))
 def tree(request: pytest.FixtureRequest) -> Iterator[Tree]:
     built = needs_built_kernel(RECIPES[request.param])
-    # On the cache's own file system: the sources are hard links, only what was built is copied.
-    with tempfile.TemporaryDirectory(dir=cache.root()) as name:
-        path = Path(name) / "tree"
-        subprocess.run(["cp", "-al", str(built.tree), str(path)], check=True)
-        shutil.rmtree(path / "out")
-        subprocess.run(["cp", "-a", str(built.out), str(path / "out")], check=True)
+    with built.copied() as path:
         _bring_up_to_date(path, request.param)
         yield Tree(path, built.recipe)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import tempfile
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +14,6 @@ from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import open_binary
 from prologue_bench.guest.initramfs import build_initramfs
 from prologue_bench.guest.vm import GuestRun, Job, boot
-from prologue_bench.host import cache
 from tests.real_kernels.native import MACHINES, RECIPES, entry_offsets
 from tests.support.cases import one_tested
 from tests.support.debian.kbuild import BuiltKernel, make
@@ -224,12 +221,7 @@ def test_a_function_without_landing_pad(built: BuiltKernel, tmp_path: Path) -> N
     source.mkdir()
     (source / "nobti.c").write_text(NO_BTI)
     (source / "Makefile").write_text("obj-m := nobti.o\n")
-    # make writes into the build's directory, which is the cache's; on its file system the sources are hard links.
-    with tempfile.TemporaryDirectory(dir=cache.root()) as name:
-        tree = Path(name) / "tree"
-        subprocess.run(["cp", "-al", str(built.tree), str(tree)], check=True)
-        shutil.rmtree(tree / "out")
-        subprocess.run(["cp", "-a", str(built.out), str(tree / "out")], check=True)
+    with built.copied() as tree:  # make writes into the build's directory
         done = make(tree, built.recipe, "PROLOGUE=true", f"M={source}", "modules")
         assert done.returncode == 0, done.stdout
     module = source / "nobti.ko"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +18,6 @@ from prologue.live.pokes.recorder_output import script
 from prologue.live.pokes.recording import Flag, Recording
 from prologue.live.pokes.sources import read_any
 from prologue_bench.guest.initramfs import fetch_programs, pack
-from prologue_bench.host import cache
 from tests.real_kernels.native import MACHINES, RECIPES
 from tests.support.cases import one_tested
 from tests.support.debian.kbuild import BuiltKernel, make
@@ -145,12 +142,7 @@ def planted(tmp_path: Path) -> Iterator[tuple[BuiltKernel, Path, Path]]:
     source.mkdir()
     shutil.copy(OWN, source)
     (source / "Makefile").write_text("obj-m := own.o\n")
-    # make writes into the build's directory, which is the cache's; on its file system the sources are hard links.
-    with tempfile.TemporaryDirectory(dir=cache.root()) as name:
-        tree = Path(name) / "tree"
-        subprocess.run(["cp", "-al", str(built.tree), str(tree)], check=True)
-        shutil.rmtree(tree / "out")
-        subprocess.run(["cp", "-a", str(built.out), str(tree / "out")], check=True)
+    with built.copied() as tree:  # make writes into the build's directory
         path = tree / "arch/arm64/kernel/ftrace.c"
         text = path.read_text()
         for old, new in LATE_MOV.items():

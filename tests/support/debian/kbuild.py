@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -118,6 +122,16 @@ class BuiltKernel:
     def modules(self) -> tuple[Path, ...]:
         """Paths of the modules, as linked and not signed."""
         return tuple(sorted(self.out.rglob("*.ko")))
+
+    @contextmanager
+    def copied(self) -> Iterator[Path]:
+        """Lend a tree to build in: hard links of sources, on the cache's file system, and copies of what was built."""
+        with tempfile.TemporaryDirectory(dir=cache.root()) as name:
+            tree = Path(name) / "tree"
+            subprocess.run(["cp", "-al", str(self.tree), str(tree)], check=True)
+            shutil.rmtree(tree / "out")
+            subprocess.run(["cp", "-a", str(self.out), str(tree / "out")], check=True)
+            yield tree
 
 
 def make(tree: Path, recipe: Recipe, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
