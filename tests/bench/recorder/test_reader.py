@@ -64,6 +64,20 @@ def save(path: Path, *records: Record) -> Path:
     return path
 
 
+def printing(runs: int) -> Task:
+    return Task(workloads=(replace(WORK[0], command="x", pattern=r"\([0-9.]*\)$"),), runs=runs)
+
+
+def printed(
+    directory: Path, label: str, boot: int, command: str = "echo 5", *, runs: int = 1, host: str = "board"
+) -> str:
+    """What the recorder's script says in one boot of a made-up machine, whatever the workload's command is called."""
+    files = {"proc/sys/kernel/random/boot_id": f"boot-{boot}\n", "proc/sys/kernel/hostname": f"{host}\n"}
+    tree = make_tree(directory / "machine", files)
+    text = script(printing(runs)).replace("command_0=x", f"command_0='{command}'")
+    return run_script("dash", text, tree, directory / "programs", {"LABEL": label}).stdout
+
+
 def ten_of_each() -> list[Record]:
     noise = np.random.default_rng(5).normal(0, 0.004, 20)
     return [one(("base", "mov")[k % 2], k, 5 + noise[k] + 0.1 * (k % 2), mov=k % 2 == 1) for k in range(20)]
@@ -152,12 +166,7 @@ def test_memory_may_differ_a_little(tmp_path: Path) -> None:
 
 def test_boots_of_two_boards_of_one_model_are_refused(tmp_path: Path) -> None:
     """What the boards differ in would be taken for the effect of the variant, or for noise."""
-    task = Task(workloads=(replace(WORK[0], command="echo 5", pattern=r"\([0-9.]*\)$"),), runs=1)
-    log = ""
-    for k, (label, host) in enumerate((("base", "rpi4-1"), ("mov", "rpi4-2"))):
-        files = {"proc/sys/kernel/random/boot_id": f"boot-{k}\n", "proc/sys/kernel/hostname": f"{host}\n"}
-        tree = make_tree(tmp_path / "machine", files)
-        log += run_script("dash", script(task), tree, tmp_path / "programs", {"LABEL": label}).stdout
+    log = printed(tmp_path, "base", 0, host="rpi4-1") + printed(tmp_path, "mov", 1, host="rpi4-2")
     path = tmp_path / "boots.log"
     path.write_text(log)
     with pytest.raises(BenchError, match=r"are not of one setup: machine host: rpi4-1 and rpi4-2$"):
@@ -312,10 +321,7 @@ def test_a_log_of_many_boots(tmp_path: Path) -> None:
     log = ""
     commands = (("nop", "echo 5.0"), ("mov", "echo 5.1"), ("nop", "echo no memory; exit 2"), ("mov", "echo 5.2"))
     for k, (label, command) in enumerate(commands):
-        task = Task(workloads=(replace(WORK[0], command="x", pattern=r"\([0-9.]*\)$"),), runs=2)
-        tree = make_tree(tmp_path / "machine", {"proc/sys/kernel/random/boot_id": f"boot-{k}\n"})
-        text = script(task).replace("command_0=x", f"command_0='{command}'")
-        log += "[    1.0] noise\r\n" + run_script("dash", text, tree, tmp_path / "programs", {"LABEL": label}).stdout
+        log += "[    1.0] noise\r\n" + printed(tmp_path, label, k, command, runs=2)
     (tmp_path / "boots.log").write_text(log[: log.rindex('@prologue {"event": "value", "run": 2')])
     results = open_results([str(tmp_path / "boots.log")])
     assert [(boot.variant, boot.void, dict(boot.values)) for boot in results.boots] == [
@@ -329,12 +335,9 @@ def test_a_log_of_many_boots(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_a_torn_line_in_a_log_keeps_its_boot_apart_from_the_next(tmp_path: Path) -> None:
-    task = Task(workloads=(replace(WORK[0], command="x", pattern=r"\([0-9.]*\)$"),), runs=2)
     log = ""
     for k, (label, value) in enumerate((("boot", "5.0"), ("boot", "5.1"), ("build", "5.2"))):
-        tree = make_tree(tmp_path / "machine", {"proc/sys/kernel/random/boot_id": f"boot-{k}\n"})
-        text = script(task).replace("command_0=x", f"command_0='echo {value}'")
-        log += run_script("dash", text, tree, tmp_path / "programs", {"LABEL": label}).stdout
+        log += printed(tmp_path, label, k, f"echo {value}", runs=2)
         if k == 1:  # the power fails
             log = log[: log.rindex('@prologue {"event": "value", "run": 2') + 30]
     (tmp_path / "boots.log").write_text(log)
@@ -347,8 +350,7 @@ def test_a_torn_line_in_a_log_keeps_its_boot_apart_from_the_next(tmp_path: Path)
 
 
 def test_two_values_of_one_run_are_refused(tmp_path: Path) -> None:
-    task = Task(workloads=(replace(WORK[0], command="echo 5", pattern=r"\([0-9.]*\)$"),), runs=1)
-    lines = run_script("dash", script(task), make_tree(tmp_path / "machine"), tmp_path / "programs").stdout.splitlines()
+    task, lines = printing(1), printed(tmp_path, "base", 0).splitlines()
     value = next(k for k, line in enumerate(lines) if '"event": "value"' in line)
     assert read_recorded(lines, task).values == {"hackbench": (5.0,)}
     with pytest.raises(GuestLostError, match="run 1 of workload 0 comes twice"):
@@ -357,11 +359,7 @@ def test_two_values_of_one_run_are_refused(tmp_path: Path) -> None:
 
 def test_what_a_boot_says_once_is_not_taken_from_another(tmp_path: Path) -> None:
     """A boot that died in its first run, and one whose first line a kernel message tore."""
-    task = Task(workloads=(replace(WORK[0], command="echo 5", pattern=r"\([0-9.]*\)$"),), runs=1)
-    log = ""
-    for boot, label in enumerate(("boot", "build")):
-        tree = make_tree(tmp_path / "machine", {"proc/sys/kernel/random/boot_id": f"boot-{boot}\n"})
-        log += run_script("dash", script(task), tree, tmp_path / "programs", {"LABEL": label}).stdout
+    log = printed(tmp_path, "boot", 0) + printed(tmp_path, "build", 1)
     died = log[: log.index('@prologue {"event": "value"')]
     torn = log[log.rindex('@prologue {"event": "begin"') :].replace('"task"', '[   61.000000] "task')
     (tmp_path / "boots.log").write_text(died + torn)

@@ -300,8 +300,7 @@ def test_new_warnings_of_the_kernel_are_seen(shell: str, tmp_path: Path) -> None
     command = f"echo '[    3.0] usb: fine' >>{log}; echo '[    3.5] ftrace: build-time prologues: 43880' >>{log}; "
     command += f"echo '[    4.0] rcu: INFO: rcu_sched self-detected stall' >>{log}"
     task = Task(workloads=(measured(command),), runs=1)
-    done = run_script(shell, script(task), make_tree(tmp_path / "machine"), tmp_path / "programs")
-    seen = read_recorded(done.stdout.splitlines(), task)
+    seen = record(shell, task, tmp_path)
     assert (seen.gate_before["messages"], seen.gate_after["messages"]) == (2, 5)
     assert seen.gate_before["warnings"] == []
     assert seen.gate_after["warnings"] == ["[    4.0] rcu: INFO: rcu_sched self-detected stall"]
@@ -320,8 +319,7 @@ def test_new_warnings_are_seen_without_times(shell: str, first: str, tmp_path: P
     again = "" if first else "usb: fine"
     command = f"{moved}printf '%s\\n' 'WARNING: at x' '{again}' >>{log}"
     task = Task(workloads=(measured(command),), runs=1)
-    done = run_script(shell, script(task), make_tree(tmp_path / "machine"), tmp_path / "programs")
-    assert read_recorded(done.stdout.splitlines(), task).gate_after["warnings"] == ["WARNING: at x"]
+    assert record(shell, task, tmp_path).gate_after["warnings"] == ["WARNING: at x"]
 
 
 @pytest.mark.thorough
@@ -340,21 +338,17 @@ def test_without_nanoseconds_the_uptime_serves(shown: str, tmp_path: Path) -> No
     (programs / "date").chmod(0o755)
     task = Task(workloads=(measured("cat /proc/uptime >/dev/null"),), runs=1)
     for uptime in ("0.95 0.0\n", "12345.08 0.0\n"):
-        done = run_script("dash", script(task), make_tree(tmp_path / "m", {"proc/uptime": uptime}), programs)
-        seen = read_recorded(done.stdout.splitlines(), task)
+        seen = record("dash", task, tmp_path, {"proc/uptime": uptime})
         assert (seen.machine["clock"], list(seen.values.values())) == ("uptime", [(0.0,)])
     timers = "Timer List Version: v0.9\nHRTIMER_MAX_CLOCK_BASES: 8\nnow at 84365064391 nsecs\n\ncpu: 0\n"
-    tree = make_tree(tmp_path / "m", {"proc/timer_list": timers})
-    done = run_script("dash", script(task), tree, programs)
-    assert read_recorded(done.stdout.splitlines(), task).machine["clock"] == "timer_list"
+    assert record("dash", task, tmp_path, {"proc/timer_list": timers}).machine["clock"] == "timer_list"
 
 
 def test_others_at_work_void_a_boot(tmp_path: Path) -> None:
     """Half a CPU, as /proc/stat would say; the made-up one stands still, so that nothing is waited for."""
-    tree = make_tree(tmp_path / "m", {"proc/stat": "cpu  500 0 300 9999 20 1 2 3 0 0\n"})
     task = Task(workloads=(measured("true"),), runs=1)
-    done = run_script("dash", script(task), tree, tmp_path / "programs")
-    assert read_recorded(done.stdout.splitlines(), task).gate_before["busy"] == 0
+    seen = record("dash", task, tmp_path, {"proc/stat": "cpu  500 0 300 9999 20 1 2 3 0 0\n"})
+    assert seen.gate_before["busy"] == 0
 
 
 @pytest.mark.thorough
