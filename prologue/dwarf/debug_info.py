@@ -19,11 +19,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from prologue.dwarf.abbrev_table import AbbrevTable
 from prologue.dwarf.dwarf_entries import code_of, ends_path, text_of
 from prologue.dwarf.packed_debug import debug_info_section, unpack_debug
 from prologue.dwarf.struct_types import DrgnTypes
-from prologue.dwarf.top_entries import TopEntries
+from prologue.dwarf.top_entries import AbbrevTable, TopEntries
 from prologue.elf.image import ElfImage, unaligned
 from prologue.elf.symbols import SYM
 
