@@ -46,7 +46,7 @@ BUDGETS: Final = {
     "patching": 1300,
     "perf": 1400,
     "plan": 650,
-    "probe": 4000,
+    "probe": 3950,
     "probe/cli": 400,
     "probe/report": 300,
     "prologue": 60100,

@@ -4,7 +4,9 @@ Two callers ask the kernel. ``register_kprobe`` (kernel/kprobes.c, ``check_kprob
 ``arch_prepare_kprobe``) is what modules call. kprobe events, and with them perf and BPF, ask first whether ftrace could
 trace the function (kernel/trace/trace_kprobe.c, ``within_notrace_func``). Code that kprobes, or the entry of
 exceptions, run is on a list, by whole symbols, as kallsyms bound them (``populate_kprobe_blacklist``, and arm64's
-``arch_populate_kprobe_blacklist``). Read in 6.1.192, 6.12.107 and 7.2.13.
+``arch_populate_kprobe_blacklist``). In modules the same rules apply to each section of the text
+(``add_module_kprobe_blacklist``; kernel/module/kallsyms.c, ``is_core_symbol`` and ``find_kallsyms_symbol``).
+Read in 6.1.192, 6.12.107 and 7.2.13.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ _AREAS: Final = (
     ("__hyp_text_start", "__hyp_text_end", ".hyp.text (EL2)"),
     ("__hyp_idmap_text_start", "__hyp_idmap_text_end", ".hyp.idmap.text (EL2)"),
 )
+_LISTED_SECTIONS: Final = (".kprobes.text", ".noinstr.text")  # of modules
 
 
 class Reason(IntFlag):
@@ -309,3 +312,54 @@ def listed_symbols(binary: Binary, kallsyms: Kallsyms, text: range, name: str) -
     for entry, start, end in zip(entries.tolist(), starts.tolist(), ends.tolist(), strict=True):
         if entry in text:
             yield Area(entry, entry + end - start, f"{name} (NOKPROBE_SYMBOL)")
+
+
+class ModuleSymbols(Kallsyms):
+    """The symbols that a running kernel has of a module: those of its symbol table in memory that stays.
+
+    A section's start and end bound its symbols: they are symbols without a name.
+    """
+
+    def __init__(self, module: Module) -> None:
+        symbols, image = module.symbols, module.image
+        rows = np.flatnonzero(symbols.defined)
+        named = ((symbols.name_of(row), int(symbols.values[row])) for row in rows.tolist())
+        text = [section for section in image.sections if section.allocated and section.size]
+        bounds = [("", edge) for section in text for edge in (section.addr, section.addr + section.size)]
+        pairs = sorted(
+            ((vaddr, name) for name, vaddr in named if name and name[0] != "$" and image.section_at(vaddr)),
+        )
+        every = sorted([*pairs, *((vaddr, name) for name, vaddr in bounds)], key=lambda pair: (pair[0], not pair[1]))
+        self.names = tuple(name for _, name in every)
+        self.addresses = np.array([vaddr for vaddr, _ in every], np.uint64)
+
+    @cached_property
+    def by_name(self) -> dict[str, list[int]]:
+        """Addresses of each name, ascending."""
+        return {name: vaddrs for name, vaddrs in super().by_name.items() if name}
+
+
+class ModuleJudge(Judge):
+    """The judge of one section of a module's text, by the rules of its kernel."""
+
+    def __init__(self, kernel: Judge, module: Module, symbols: ModuleSymbols, section: Section) -> None:
+        self.kernel = module
+        self.decoding = kernel.decoding
+        self.checks_notrace = kernel.checks_notrace
+        self.kallsyms = symbols
+        self.text = section
+        self.text_range = range(section.addr, section.addr + section.size)
+        self._count = section.size // 4
+
+    def _listed(self) -> Iterator[Area]:
+        """Yield the areas of the module's own list, and sections that are listed as a whole."""
+        yield from listed_symbols(self.kernel, self.kallsyms, self.text_range, "the module's kprobe blacklist")
+        if self.text.name in _LISTED_SECTIONS:
+            yield Area(self.text_range.start, self.text_range.stop, self.text.name)
+
+
+def judge_module(kernel: Judge, module: Module) -> tuple[Judge, ...]:
+    """Return a judge for each section of the module's text, by address."""
+    symbols = ModuleSymbols(module)
+    text = sorted(module.image.text_sections, key=lambda section: section.addr)
+    return tuple(ModuleJudge(kernel, module, symbols, section) for section in text if np.uint64(section.size) >= 4)

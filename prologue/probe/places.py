@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
@@ -98,30 +98,20 @@ def _places_of_glob(target: ProbeTarget, request: ProbeRequest) -> Iterator[Prob
     if not matching:
         raise InputError(f"no function matches {request.function}", path=target.path)
     for vaddr, name in sorted(matching):
-        _check_offset(target, request, vaddr, name)
-        ambiguous = len(set(target.names.by_name[name])) > 1
-        yield ProbePlace(
-            asked=request.asked,
-            vaddr=vaddr + request.offset,
-            ambiguous=ambiguous,
-            returns=request.returns,
-            function=name,
-        )
+        place = _place_in(target, request, vaddr, name)
+        yield replace(place, ambiguous=len(set(target.names.by_name[name])) > 1, function=name)
 
 
 def _places_of_function(target: ProbeTarget, request: ProbeRequest) -> Iterator[ProbePlace]:
     vaddrs = _addresses(target, request.function)
     if request.file:
-        vaddrs = [vaddr for vaddr in vaddrs if _is_in_file(target, vaddr, request.file)]
+        debug = _needs_debug(target, f"@{request.file}")
+        described = {vaddr: debug.function_at(target.described_at(vaddr)) for vaddr in vaddrs}
+        vaddrs = [at for at, function in described.items() if function and _is_of_file(request, *function)]
+    variant = request.function if request.function not in target.names.by_name else ""
     for vaddr in vaddrs:
-        _check_offset(target, request, vaddr, request.function)
-        yield ProbePlace(
-            asked=request.asked,
-            vaddr=vaddr + request.offset,
-            ambiguous=len(vaddrs) > 1,
-            returns=request.returns,
-            function=request.function if request.function not in target.names.by_name else "",
-        )
+        place = _place_in(target, request, vaddr, request.function)
+        yield replace(place, ambiguous=len(vaddrs) > 1, function=variant)
     inlined = [] if request.has_offset or request.returns else list(_inlined(target, request, vaddrs))
     for instance in inlined:
         start = entry_pc(target.debug.dwarf, instance.entry) if target.debug is not None else None
@@ -153,10 +143,8 @@ def _addresses(target: ProbeTarget, name: str) -> list[int]:
     return sorted({vaddr for at in variants for vaddr in at})
 
 
-def _is_in_file(target: ProbeTarget, vaddr: int, file: str) -> bool:
-    debug = _needs_debug(target, f"@{file}")
-    function = debug.function_at(target.described_at(vaddr))
-    return function is not None and ends_path(declared(*function)[0], file)
+def _is_of_file(request: ProbeRequest, unit: Unit, function: Any) -> bool:
+    return not request.file or ends_path(declared(unit, function)[0], request.file)
 
 
 def _needs_debug(target: ProbeTarget, what: str) -> Any:
@@ -165,13 +153,14 @@ def _needs_debug(target: ProbeTarget, what: str) -> Any:
     return target.debug
 
 
-def _check_offset(target: ProbeTarget, request: ProbeRequest, vaddr: int, name: str) -> None:
+def _place_in(target: ProbeTarget, request: ProbeRequest, vaddr: int, name: str) -> ProbePlace:
+    """Return the place in the function of that name that begins at an address."""
     end = target.end_of(vaddr)
     if request.offset and vaddr + request.offset >= end:
         raise InputError(
-            f"{request.asked.split()[0]} is beyond {name}, which has {end - vaddr:#x} bytes",
-            path=target.path,
+            f"{request.asked.split()[0]} is beyond {name}, which has {end - vaddr:#x} bytes", path=target.path
         )
+    return ProbePlace(asked=request.asked, vaddr=vaddr + request.offset, returns=request.returns)
 
 
 def _inlined(target: ProbeTarget, request: ProbeRequest, vaddrs: list[int]) -> Iterator[Instance]:
@@ -189,7 +178,7 @@ def _inlined(target: ProbeTarget, request: ProbeRequest, vaddrs: list[int]) -> I
             units += debug.units_naming(request.function) if is_of_header(unit, entry) else [unit]
     for unit in units if vaddrs else debug.units_naming(request.function):
         for abstract in unit.named(request.function, "DW_TAG_subprogram"):
-            if not request.file or ends_path(declared(unit, abstract)[0], request.file):
+            if _is_of_file(request, unit, abstract):
                 copies = ((outer, entry) for outer, entry in unit.inlined(abstract) if not is_split(abstract, entry))
                 yield from (Instance(unit, outer, entry) for outer, entry in copies)
 
@@ -204,9 +193,8 @@ def instances(target: ProbeTarget, request: ProbeRequest) -> list[Instance]:
     debug = _needs_debug(target, "a line" if request.line is not None else "a pattern")
     vaddrs = _addresses(target, request.function)
     functions = [debug.function_at(target.described_at(vaddr)) for vaddr in vaddrs]
-    result = [Instance(unit, entry, entry) for unit, entry in filter(None, functions)]
-    if request.file:
-        result = [own for own in result if ends_path(declared(own.unit, own.entry)[0], request.file)]
+    own = (function for function in functions if function and _is_of_file(request, *function))
+    result = [Instance(unit, entry, entry) for unit, entry in own]
     result += _inlined(target, request, vaddrs)
     if not result and vaddrs:
         raise InputError(f"no debug information describes {request.function}", path=target.path)

@@ -19,8 +19,7 @@ from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import mismatch
 from prologue.kernel.module import Module
 from prologue.probe.btf_variables import BtfVariables
-from prologue.probe.judge import Judge
-from prologue.probe.module_judge import judge_module
+from prologue.probe.judge import Judge, judge_module
 from prologue.probe.scopes import ALL_RAN, CodeBefore
 
 _ALWAYS_IN_DATA: Final = "linux_banner"  # init/version.c; kallsyms have it only with CONFIG_KALLSYMS_ALL

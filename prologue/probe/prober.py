@@ -109,8 +109,8 @@ class Prober:
         """True if the kernel makes fprobe events: kernel/trace/trace_fprobe.c is in it."""
         return self.kernel.binary.symbols.find("trace_fprobe_create") is not None
 
-    def places(self, request: ProbeRequest) -> tuple[ProbeTarget, list[ProbePlace]]:
-        """Find a request's places, and the kernel or module that has them.
+    def judge(self, request: ProbeRequest) -> list[Probe]:
+        """Judge each place of a request.
 
         Raises:
             InputError: no such symbol, file or line, or no code there.
@@ -120,19 +120,9 @@ class Prober:
         if request.address is not None and self._slide:
             request = replace(request, address=(request.address - self._slide) & (1 << 64) - 1)
         target = self.target_of(request)
-        return target, find_places(target, request, self.sources)
-
-    def judge(self, request: ProbeRequest) -> list[Probe]:
-        """Judge each place of a request.
-
-        Raises:
-            InputError, UsageError: as ``places``.
-
-        """
-        target, places = self.places(request)
         return [
             Probe(request=request, target=target, verdict=verdict_on(target.judge_at(place.vaddr), place))
-            for place in places
+            for place in find_places(target, request, self.sources)
         ]
 
     def variables(self, target: ProbeTarget, place: ProbePlace, function: str = "") -> VariablesAt | None:

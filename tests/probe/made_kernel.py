@@ -10,7 +10,7 @@ from prologue.elf.symbols import Symbol, Symbols
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import open_binary
 from prologue.kernel.module import Module
-from prologue.probe.module_judge import judge_module
+from prologue.probe.judge import judge_module
 from prologue.probe.probe_target import ProbeTarget, kernel_target
 from tests.mini_kernel.build import run_command
 from tests.support.needs import needs_tools
