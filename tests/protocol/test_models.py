@@ -1,4 +1,4 @@
-"""Every protocol: each variant ends as its file says, for its own reason, and safe ones need their barriers."""
+"""Every protocol: each variant ends as its file says, for its own reason, and safe ones need their barriers; spin."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from functools import cache
 
 import pytest
 
-from prologue.protocol import form
+from prologue.errors import InternalError
+from prologue.protocol import form, spin
 from prologue.protocol.assembly import Line, Operation
 from prologue.protocol.form import ProtocolVariant, barriers_of, protocol_names
 from prologue.protocol.spin import check_model
+from prologue.protocol.trail import events_of, why
 from tests.support.needs import needs_tools
 
 load_protocol = cache(form.load_protocol)
@@ -98,3 +100,45 @@ def test_the_skip_branch_needs_its_branch() -> None:
 def test_unsafe_protocols_differ_in_their_reasons() -> None:
     reasons = {variant_of(*each).expect for each in ALL} - {"safe"}
     assert reasons == {"unpredictable", "lr-lost", "untraced", "decoded-wrong", "dies"}
+
+
+# What spin says, and what it must not be taken for.
+
+
+def test_a_search_that_ran_out_of_memory_is_not_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = variant_of("mov-at-boot", "as-in-the-kernel").model
+    small = tuple("-DMEMLIM=10" if option.startswith("-DMEMLIM") else option for option in spin._CHECKER)
+    assert small != spin._CHECKER
+    monkeypatch.setattr(spin, "_CHECKER", small)
+    with pytest.raises(InternalError, match="did not explore everything"):
+        check_model(model)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("name", "variant"), [("mov-at-boot", "traced-on-all"), ("int3-scheme", "as-proposed")])
+def test_both_compilers_make_the_same_checker(name: str, variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_tools("spin", *spin._COMPILERS)
+    model = variant_of(name, variant).model
+    outcomes = []
+    for compiler in spin._COMPILERS:
+        monkeypatch.setattr(spin, "_COMPILERS", (compiler,))
+        outcomes.append(check_model(model))
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0].states > 1000
+
+
+def test_the_shortest_way_needs_no_preemption_and_a_stop_does() -> None:
+    for name, variant, preempted in (("two-writes-live", "either", 0), ("stop-machine", "preemptible", 1)):
+        model = variant_of(name, variant).model
+        outcome = check_model(model)
+        events = events_of(model, outcome)
+        assert [event.text for event in events].count("(preempted)") == preempted
+        assert events[-1].text == "body: RET"
+        assert "X30" in why(model, outcome)
+
+
+def test_the_word_that_is_executed_is_shown() -> None:
+    """The first slot is executed as it was, the second as it became: that is the whole failure."""
+    model = variant_of("two-writes-live", "either").model
+    texts = [event.text for event in events_of(model, check_model(model)) if event.cpu == 1]
+    assert texts[2:4] == ["first: NOP", "second: BL tracer"]

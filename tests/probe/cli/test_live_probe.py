@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.mini_kernel.build import run_command
 from tests.support.processes import place_python_program
 from tests.support.tool import Tool
 
@@ -124,10 +123,3 @@ def test_here(vmlinux: Path, tool: Tool) -> None:
     printed = tool("live", "probe", vmlinux, "/proc/kcore", "traced", "-q", status=2)
     message = f"prologue: local: cannot be probed: is for arm64 machines: this is {platform.machine()}\n"
     assert printed.err == message
-
-
-def test_the_script_is_one_of_the_shell(vmlinux: Path, tmp_path: Path, tool: Tool) -> None:
-    """The same one that ``prologue probe`` prints."""
-    path = tmp_path / "probe.sh"
-    path.write_text(tool("probe", vmlinux, "traced", "--script").out)
-    run_command(["sh", "-n", str(path)])
