@@ -1,11 +1,12 @@
-"""Edits of healthy files: of ELF structures, of JSON values, of lines, and of bytes."""
+"""Healthy files and edits of them: of ELF structures, of JSON values, of lines, and of bytes."""
 
 from __future__ import annotations
 
 import copy
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 SIZE: Final = 6  # bytes that describe an edit
@@ -18,6 +19,16 @@ class Edit(NamedTuple):
     place: int
     field: int
     value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A kind of input: the damaged file is ``file``; commands are words, among which ``vmlinux`` is a healthy one."""
+
+    file: str = "x"
+    healthy: bytes
+    change: Callable[[bytes, list[Edit]], bytes]
+    commands: tuple[str, ...]
 
 
 def edits(script: bytes) -> list[Edit]:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from prologue.cli.main import main
-from tests.fuzz.edits import SIZE, edits
-from tests.fuzz.targets import Target, make_targets
+from tests.fuzz.edits import SIZE, Target, edits
+from tests.fuzz.targets import make_targets
 
 SECONDS: Final = 10.0  # for one command; counted by this process, so that a busy machine does not matter
 MEMORY: Final = 1 << 30  # bytes that one command adds to those of this process

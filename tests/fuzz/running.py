@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 from zlib import compress, crc32, decompress
@@ -14,7 +14,7 @@ from prologue.live.memory.capture import NOTE, write_capture
 from prologue.live.memory.state import KernelState
 from prologue.live.pokes.perf_data import write_perf_data
 from prologue.trace.readers.recording import RecordingHeader
-from tests.fuzz.edits import Edit, edit_elf, edit_json, edit_numbers, edit_text
+from tests.fuzz.edits import Edit, Target, edit_elf, edit_json, edit_numbers, edit_text
 from tests.live.pokes.made import ORIGIN, recording_of, write_recording
 from tests.perf.made import ARM64
 from tests.support.cores import RAM, SLIDE, core, image_of, machine, running, vmcoreinfo
@@ -26,16 +26,7 @@ RECORDED: Final = Path(__file__).parents[1] / "live" / "pokes" / "debian-6.12.tx
 _KDUMP_BLOCK: Final = 4096
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunningInput:
-    """As ``targets.Target``, for the file ``x``."""
-
-    healthy: bytes
-    change: Callable[[bytes, list[Edit]], bytes]
-    commands: tuple[str, ...]
-
-
-def running_inputs(directory: Path) -> tuple[RunningInput, ...]:
+def running_inputs(directory: Path) -> tuple[Target, ...]:
     """Every kind; ``vmlinux`` stands in the directory already, a traced kernel is added as ``traced``."""
     vmlinux = directory / "vmlinux"
     KERNEL.write(directory / "traced")
@@ -51,16 +42,16 @@ def running_inputs(directory: Path) -> tuple[RunningInput, ...]:
     rows = _recording(KERNEL)
     (directory / "trace").write_bytes(rows)
     return (
-        RunningInput(healthy=running(vmlinux, {}), change=edit_elf, commands=memory),
-        RunningInput(healthy=machine(vmlinux, {}), change=edit_numbers, commands=memory),
-        RunningInput(healthy=_kdump(vmlinux), change=edit_numbers, commands=memory),
-        RunningInput(healthy=_state(vmlinux, directory), change=_capture_of(vmlinux), commands=memory),
-        RunningInput(healthy=_writes(directory), change=_edit_writes, commands=writes),
-        RunningInput(healthy=_perf_data(directory), change=edit_numbers, commands=writes),
-        RunningInput(healthy=RECORDED.read_bytes(), change=edit_text, commands=writes[:2]),
-        RunningInput(healthy=_branches().encode(), change=edit_text, commands=traces),
-        RunningInput(healthy=_decoded().encode(), change=edit_text, commands=traces),
-        RunningInput(healthy=rows, change=edit_numbers, commands=(*traces, "trace etm x --vmlinux traced -o out")),
+        Target(healthy=running(vmlinux, {}), change=edit_elf, commands=memory),
+        Target(healthy=machine(vmlinux, {}), change=edit_numbers, commands=memory),
+        Target(healthy=_kdump(vmlinux), change=edit_numbers, commands=memory),
+        Target(healthy=_state(vmlinux, directory), change=_capture_of(vmlinux), commands=memory),
+        Target(healthy=_writes(directory), change=_edit_writes, commands=writes),
+        Target(healthy=_perf_data(directory), change=edit_numbers, commands=writes),
+        Target(healthy=RECORDED.read_bytes(), change=edit_text, commands=writes[:2]),
+        Target(healthy=_branches().encode(), change=edit_text, commands=traces),
+        Target(healthy=_decoded().encode(), change=edit_text, commands=traces),
+        Target(healthy=rows, change=edit_numbers, commands=(*traces, "trace etm x --vmlinux traced -o out")),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +17,7 @@ from prologue.plan.edits import Edits
 from prologue_bench.recorder.record import encode_record
 from prologue_bench.results.store import CAMPAIGN, RESULTS
 from tests.bench.recorder.test_reader import ten_of_each
-from tests.fuzz.edits import Edit, edit_bytes, edit_elf, edit_json, edit_lines
+from tests.fuzz.edits import Edit, Target, edit_bytes, edit_elf, edit_json, edit_lines
 from tests.fuzz.running import running_inputs
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
@@ -57,16 +56,6 @@ def _compressed(kind: Compression) -> Callable[[bytes, list[Edit]], bytes]:
     return change
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """A kind of input: the damaged file is ``file``; commands are words, among which ``vmlinux`` is a healthy one."""
-
-    file: str
-    healthy: bytes
-    change: Callable[[bytes, list[Edit]], bytes]
-    commands: tuple[str, ...]
-
-
 def make_targets(directory: Path) -> tuple[Target, ...]:
     """Every kind of input; makes the healthy files that commands need besides the damaged one.
 
@@ -97,28 +86,25 @@ def make_targets(directory: Path) -> tuple[Target, ...]:
     boot_file = "verify vmlinux --image x --select PL404"
     samples = json.dumps(SAMPLES).encode()
     return (
-        Target(file="x", healthy=vmlinux, change=edit_elf, commands=elves),
-        Target(file="x", healthy=stock, change=edit_elf, commands=(*elves, as_stock)),
-        Target(file="x", healthy=vmlinux, change=edit_elf, commands=("verify x --against vmlinux",)),
-        Target(file="x", healthy=module, change=edit_elf, commands=modules),
+        Target(healthy=vmlinux, change=edit_elf, commands=elves),
+        Target(healthy=stock, change=edit_elf, commands=(*elves, as_stock)),
+        Target(healthy=vmlinux, change=edit_elf, commands=("verify x --against vmlinux",)),
+        Target(healthy=module, change=edit_elf, commands=modules),
         Target(file="x.ko.gz", healthy=module, change=_compressed("gzip"), commands=_named("x.ko.gz", modules)),
         Target(file="x.ko.xz", healthy=module, change=_compressed("xz"), commands=_named("x.ko.xz", modules)),
         Target(file="x.ko.zst", healthy=module, change=_compressed("zstd"), commands=_named("x.ko.zst", modules)),
-        Target(file="x", healthy=image, change=_bytes, commands=(boot_file, "scan x")),
-        Target(file="x", healthy=compress(image, "gzip"), change=_bytes, commands=(boot_file,)),
-        Target(file="x", healthy=plan, change=edit_json, commands=("patch vmlinux -o out --reverse x",)),
-        Target(file="x", healthy=BASELINE, change=edit_lines, commands=("verify broken --baseline x --select PL304",)),
-        Target(file="x", healthy=CONFIG, change=edit_lines, commands=("verify vmlinux --config x",)),
+        Target(healthy=image, change=_bytes, commands=(boot_file, "scan x")),
+        Target(healthy=compress(image, "gzip"), change=_bytes, commands=(boot_file,)),
+        Target(healthy=plan, change=edit_json, commands=("patch vmlinux -o out --reverse x",)),
+        Target(healthy=BASELINE, change=edit_lines, commands=("verify broken --baseline x --select PL304",)),
+        Target(healthy=CONFIG, change=edit_lines, commands=("verify vmlinux --config x",)),
         Target(file="x.json", healthy=samples, change=edit_json, commands=_named("x.json", report)),
         Target(file="x.jsonl", healthy=records, change=edit_json, commands=_named("x.jsonl", report)),
         Target(file=f"results/{RESULTS}", healthy=(results / RESULTS).read_bytes(), change=edit_json,
                commands=_named("results", report)),
         Target(file=f"results/{CAMPAIGN}", healthy=(results / CAMPAIGN).read_bytes(), change=edit_json,
                commands=_named("results", report)),
-        *(
-            Target(file="x", healthy=kind.healthy, change=kind.change, commands=kind.commands)
-            for kind in running_inputs(directory)
-        ),
+        *running_inputs(directory),
         Target(file="x.gz", healthy=vmlinux, change=_compressed("gzip"), commands=("scan x.gz", "verify x.gz")),
         Target(file="x.xz", healthy=vmlinux, change=_compressed("xz"), commands=("scan x.xz", "verify x.xz")),
         Target(file="x.zst", healthy=vmlinux, change=_compressed("zstd"), commands=("scan x.zst", "verify x.zst")),
@@ -136,8 +122,8 @@ def _of_contract_2(directory: Path) -> tuple[Target, ...]:
     whole = ("patch x -o out --reverse", "verify x", "scan x", "patch x -o out --no-reread")
     half_done = "patch h -o out", "patch h -o out --reverse"
     return (
-        *(Target(file="x", healthy=_processed(form), change=edit_elf, commands=whole) for form in ("rela", "relr")),
-        Target(file="x", healthy=built(Spec(marker=2, form="relr")).read_bytes(), change=edit_elf, commands=whole[1:]),
+        *(Target(healthy=_processed(form), change=edit_elf, commands=whole) for form in ("rela", "relr")),
+        Target(healthy=built(Spec(marker=2, form="relr")).read_bytes(), change=edit_elf, commands=whole[1:]),
         Target(file=f"h{SUFFIX}", healthy=journal, change=_bytes, commands=half_done),
     )
 
