@@ -48,7 +48,7 @@ BUDGETS: Final = {
     "plan": 650,
     "probe": 3950,
     "probe/cli": 400,
-    "probe/report": 300,
+    "probe/report": 250,
     "prologue": 60100,
     "prologue_bench": 14050,
     "protocol": 1150,

@@ -24,9 +24,15 @@ from prologue.probe.instructions import rules_of
 from prologue.probe.language import parse_listed
 from prologue.probe.listing import list_lines
 from prologue.probe.prober import Failure, Probe, Prober
-from prologue.probe.report.lines import SCHEMA as LINES_SCHEMA
-from prologue.probe.report.lines import lines_data, lines_text, variables_text
-from prologue.probe.report.verdicts import DEFAULT_GROUP, event_lines, probe_data, probe_text, script
+from prologue.probe.report.verdicts import (
+    DEFAULT_GROUP,
+    event_lines,
+    lines_text,
+    probe_data,
+    probe_text,
+    script,
+    variables_text,
+)
 from prologue.releases import PROBES_COMPARED
 from prologue.report.printable import printable
 from prologue.report.terminal import note
@@ -148,12 +154,12 @@ def _list(args: Namespace, prober: Prober, asked: Sequence[str]) -> int:
         target = prober.target_of(request)
         listings = list_lines(target, request, prober.sources)
         if args.json:
-            files.append(lines_data(target, listings))
+            files.append({"file": str(target.path), "listings": listings})
         else:
-            for line in lines_text(target, listings):
+            for line in lines_text(listings):
                 print(line)
     if args.json:
-        print(json.dumps({"schema": LINES_SCHEMA, "files": files}, indent=2))
+        print(json.dumps({"schema": "prologue.probe-lines/1", "files": files}, indent=2))
     return 0
 
 

@@ -1,8 +1,8 @@
-"""The report of ``prologue probe``, as data, as text, and as lines for the kernel."""
+"""The report of ``prologue probe``, as data, as text, and as lines for the kernel; its lists of lines and variables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from prologue.errors import Location, UsageError
@@ -137,3 +137,26 @@ def summary(verdict: ProbeVerdict) -> str:
         return f"{verdict.answer}: {why}; nowhere in this symbol"
     where = verdict.nearest[1]
     return f"{verdict.answer}: {why}; nearest: {where.symbol}+{where.symbol_offset:#x}"
+
+
+def lines_text(listings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a heading for each function or unit, then its source lines, each with its instructions below."""
+    for listing in listings:
+        yield f"<{printable(listing['name'])}@{printable(listing['source'])}:{listing['first']}>"
+        for line in listing["lines"]:
+            text = printable((line["text"] or "").expandtabs(8))
+            yield f"{line['line']:>7}  {text}".rstrip()
+            yield from (f"{'':>9}{each['place']}: {each['answer']}" for each in line["places"])
+
+
+def variables_text(probes: Sequence[Probe]) -> Iterator[str]:
+    """Yield the variables at each place, with C types and fetch arguments; then those that cannot be had."""
+    for probe in probes:
+        yield f"{printable(str(probe.verdict.where))}: {probe.verdict.answer}"
+        if probe.event is None:
+            continue
+        for argument in probe.event.arguments:
+            kind = f":{argument.type}" if argument.type else ""
+            yield f"    {printable(argument.c_type)} {argument.name}  {argument.fetch}{kind}"
+        for omitted in probe.event.omitted:
+            yield f"    {printable(omitted.asked)}: {omitted.reason}"
