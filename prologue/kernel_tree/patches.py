@@ -171,8 +171,8 @@ def _load_step(
         for place, name in created.items()
     ]
     if diff.is_file():
-        found = parse_changes(diff.read_bytes(), f"{lines_of}/{diff.name}")
-        changes += found if lines_of == release else map(_without_index, found)
+        edits = parse_changes(diff.read_bytes(), f"{lines_of}/{diff.name}")
+        changes += edits if lines_of == release else map(_without_index, edits)
     if not changes:
         return None
     message = directory.joinpath(f"{step}.txt")

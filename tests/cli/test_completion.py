@@ -36,7 +36,7 @@ ASKED = [
     ("protocol explain call-ops/freed", {"call-ops/freed-at-once"}),
     ("bench run vmlinux --target ic", {"icount"}),
     ("bench run vmlinux --variants no", {"nop-nop"}),
-    ("kernel patch 6.1", {"6.1", "6.12"}),
+    ("kernel patch 6.1", {"6.1", "6.12", "6.18"}),
     ("trace stats run.ptrace --vmlinux made --symbols vfs", {"vfs_read"}),
     ("trace record made --begin vfs", {"vfs_read"}),
     ("probe made read_", {"read_zero"}),
