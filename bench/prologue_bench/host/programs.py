@@ -32,12 +32,16 @@ _PACKAGES = {
 
 def find(name: str) -> str:
     """Return the path of program `name`, or raise MissingToolError naming the Debian package that has it."""
-    if name.startswith(CROSS):
-        name = cross_prefix() + name.removeprefix(CROSS)
+    name = own_name(name)
     path = shutil.which(name)
     if path is None:
         raise MissingToolError(f"{name} is not installed (Debian package {_package(name)})")
     return path
+
+
+def own_name(name: str) -> str:
+    """Return what a program is called on this machine, which is only another name for arm64's compiler and binutils."""
+    return cross_prefix() + name.removeprefix(CROSS) if name.startswith(CROSS) else name
 
 
 def cross_prefix() -> str:

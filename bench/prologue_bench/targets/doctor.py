@@ -88,7 +88,8 @@ def _kvm(arm64: bool) -> Diagnosis:
 
 
 def _programs(names: Mapping[str, str], absent: Health) -> Iterator[Diagnosis]:
-    for name, purpose in names.items():
+    # An arm64 host may have one compiler for itself and for guests.
+    for name, purpose in {programs.own_name(name): purpose for name, purpose in names.items()}.items():
         try:
             programs.find(name)
         except MissingToolError as error:

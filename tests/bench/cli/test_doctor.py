@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import re
+import sys
 from argparse import Namespace
 from functools import partial
 from pathlib import Path
@@ -15,7 +17,7 @@ from prologue_bench.recorder.output import Recorded, read_recorded
 from prologue_bench.recorder.script import script
 from prologue_bench.recorder.task import Task
 from prologue_bench.results.model import Readback
-from prologue_bench.targets.doctor import check_host, check_machine, check_vmlinux
+from prologue_bench.targets.doctor import Diagnosis, Health, check_host, check_machine, check_vmlinux
 from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit
@@ -37,13 +39,37 @@ def test_doctor_of_this_host(tool: Tool) -> None:
     assert not any(line.startswith("ok") for line in tool("bench", "doctor", "-q", status=None).out.splitlines())
 
 
+@pytest.mark.parametrize(
+    ("computer", "health", "compilers"),
+    [("x86_64", "fail", ["gcc", "gcc-aarch64-linux-gnu"]), ("aarch64", "warn", ["gcc"])],
+)
 def test_doctor_names_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool
-) -> None:  # fmt: skip
+    computer: str, health: Health, compilers: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An arm64 host can be measured itself, and its own compiler makes programs of guests."""
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(platform, "machine", lambda: computer)
+    found = check_host()
+    assert Diagnosis(health, "no cpio: guests cannot be made", "cpio is not installed (Debian package cpio)") in found
+    assert (
+        Diagnosis("warn", "no ssh: no --target ssh:HOST", "ssh is not installed (Debian package openssh-client)")
+        in found
+    )
+    assert [match[1] for each in found if (match := re.search(r"package (gcc.*)\)", each.fix))] == compilers
+
+
+def test_doctor_of_an_arm64_host_names_its_own_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gcc").symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert [each.what for each in check_host() if each.health == "ok" and "gcc" in each.what] == ["gcc"]
+
+
+def test_doctor_ends_with_1_where_something_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     said = tool("bench", "doctor", status=1).out
     assert "fail  no cpio: guests cannot be made\n      -> cpio is not installed (Debian package cpio)\n" in said
-    assert "warn  no ssh: no --target ssh:HOST\n" in said
 
 
 def test_doctor_without_the_extra(monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
