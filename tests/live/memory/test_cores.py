@@ -17,6 +17,7 @@ from prologue.live.memory.reading import read_until_stable
 from prologue.live.memory.sources import open_kcore, open_memory
 from prologue.live.memory.state import KernelState, LiveSymbol, LoadedModule
 from tests.support.cores import BUILD_ID, NO_PADDR, SLIDE, core, vmcoreinfo
+from tests.support.needs import needs_wheel
 
 TEXT = 0xFFFF800008001000 + SLIDE
 CORE = core([(TEXT, NO_PADDR, bytes(range(256)) * 32)], [("CORE", 1, b"x" * 9), vmcoreinfo()])
@@ -76,18 +77,32 @@ def test_memory_that_follows_notes_of_another_size(tmp_path: Path, first: int, s
         (CORE[:16] + b"\2" + CORE[17:], "an arm64 ELF file; expected a core"),
         (CORE[:54] + b"\0" + CORE[55:], "program headers of 0 bytes"),
         (b"\x28\xb5\x2f\xfd" + b"\0" * 99, "the compressed data that begin at 0x0 do not end"),
-        (b"KDUMP   " + b"\0" * 99, "of the dump: truncated"),
-        (core([(0x40000000, 0x40000000, b"\0" * 4096)]), "no VMCOREINFO in this dump"),
-        (
-            core([(0x40000000, 0x40000000, b"\0" * 4096)], [vmcoreinfo()]),
-            "VMCOREINFO does not contain valid swapper_pg_",
-        ),
         (core([(TEXT, NO_PADDR, b"x")], [("VMCOREINFO", 0, b"KERNELOFFSET=zz\n")]), "damaged VMCOREINFO"),
         (core([(TEXT, NO_PADDR, b"x")], [("PROLOGUE", 1, b"{}")]), "damaged capture"),
         (core([(TEXT, NO_PADDR, b"x")], [("PROLOGUE", 1, b'{"schema": "prologue.capture/9"}')]), "of schema"),
     ],
 )
 def test_what_is_no_memory_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    is_refused(tmp_path, content, message)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"KDUMP   " + b"\0" * 99, "of the dump: truncated"),
+        (core([(0x40000000, 0x40000000, b"\0" * 4096)]), "no VMCOREINFO in this dump"),
+        (
+            core([(0x40000000, 0x40000000, b"\0" * 4096)], [vmcoreinfo()]),
+            "VMCOREINFO does not contain valid swapper_pg_",
+        ),
+    ],
+)
+def test_what_drgn_cannot_read_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    needs_wheel("drgn")
+    is_refused(tmp_path, content, message)
+
+
+def is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         _ = open_memory(saved(tmp_path, content)).info
     assert "\n" not in str(caught.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.needs import needs_wheel
 from tests.support.tool import Tool
 
 
@@ -16,7 +17,7 @@ from tests.support.tool import Tool
         (["0xd503201f", "0xaa1e03e9"], 1, "LR is lost"),
         (["mov x9, x30", "b"], 1, "MOV X9, X30 is not on the CMODX list"),
         (["nop", "bti c"], 1, "BTI C is not on the CMODX list"),
-        (["paciasp", "str x30, [x18], #8"], 1, "PACIASP and f800865e are not on the CMODX list"),
+        (["paciasp", "0xf800865e"], 1, "PACIASP and f800865e are not on the CMODX list"),
         (["b.eq", "nop"], 1, "--issue new"),
         (["b.eq", "nop", "--issue", "new"], 0, "safe live"),
         (["cbz x0, #8", "tbnz", "--issue", "new"], 0, "safe live"),
@@ -35,6 +36,12 @@ def test_transition(arguments: list[str], status: int, words: str, tool: Tool) -
     said = tool("transition", *arguments, status=status).out
     assert words in said
     assert "Concurrent modification and execution of instructions" in said
+
+
+def test_what_has_no_name_is_assembled(tool: Tool) -> None:
+    needs_wheel("keystone")
+    said = tool("transition", "paciasp", "str x30, [x18], #8", status=1).out
+    assert "PACIASP and f800865e are not on the CMODX list" in said
 
 
 def test_quiet_is_silent_about_a_safe_one(tool: Tool) -> None:
