@@ -116,16 +116,13 @@ class Unit:
         """Yield all top-level entries of that name with one of these tags, in order."""
         entries, wanted = self.entries, set(self.entries.tagged(*tags))
         # An index of a string may be any number: then all names are read.
-        indexed = "DW_AT_str_offsets_base" in self.top.attributes
-        for offset in sorted(wanted if indexed else {entries.containing(at) for at in self._mentions(name)} & wanted):
+        if "DW_AT_str_offsets_base" not in self.top.attributes:
+            mentions = (at for needle in self.debug.references_to(name) for at in _all(entries.data, needle))
+            wanted &= {entries.containing(at) for at in mentions}
+        for offset in sorted(wanted):
             entry = self.entry(offset)
             if text_of(entry, "DW_AT_name") == name:
                 yield entry
-
-    def _mentions(self, name: str) -> Iterator[int]:
-        """Yield the offsets in the unit at which the name, or a reference to it, may be."""
-        for needle in self.debug.references_to(name):
-            yield from _all(self.entries.data, needle)
 
     def inlined(self, abstract: Any) -> Iterator[tuple[Any, Any]]:
         """Yield the inlined entries of a function of this unit, each after the entry of the function that has it."""

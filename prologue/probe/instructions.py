@@ -115,7 +115,9 @@ def outcomes(words: U32, decoding: Decoding) -> Outcomes:
     literal = _match_any(words, _LDR_LITERAL)
     address = matches(words, ADR) | matches(words, ADRP)
     control = matches(words, CONTROL)  # class_branch_sys
-    never = _match_any(words, tuple(encoding for _, encoding in _NEVER)) | _unsteppable_hint(words) | _reads_daif(words)
+    never = _match_any(words, tuple(encoding for _, encoding in _NEVER)) | _unsteppable_hint(words)
+    # DAIF is the only register whose MRS is not stepped: the source's comment says the opposite.
+    never |= matches(words, _MRS) & (field(words, 5, 16) == np.uint32(_DAIF))
     memory = literal | address | matches(words, _PRFM_LITERAL) | matches(words, _EXCLUSIVE)
     if decoding.knows_mops:
         memory |= matches(words, _MOPS)
@@ -161,10 +163,4 @@ def _unsteppable_hint(words: U32) -> Bool:
     stepped = np.zeros(128, np.bool_)
     stepped[list(_STEPPED_HINTS)] = True
     result: Bool = hint & ~stepped[field(words, 5, 7)]
-    return result
-
-
-def _reads_daif(words: U32) -> Bool:
-    """Return which words are MRS of DAIF, the only MRS that is not stepped: the source's comment says the opposite."""
-    result: Bool = matches(words, _MRS) & (field(words, 5, 16) == np.uint32(_DAIF))
     return result
