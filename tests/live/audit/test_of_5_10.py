@@ -1,4 +1,4 @@
-"""EL2's vectors of 5.10, into which a template against Spectre is copied, slot by slot."""
+"""What 5.10 alone writes: the flag of KPTI among its text, and EL2's vectors, slot by slot from templates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,25 @@ from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_mini_kernel_tools
 from tests.support.tool import Tool
 
-_TEXT = """
+FLAG = """
+	.type	plain, %function
+plain:	ret
+__idmap_kpti_flag:
+	.long	1
+	.rept	64
+	nop
+	.endr
+"""
+
+
+@pytest.mark.parametrize(("value", "status"), [(1, 0), (0, 0), (2, 1)])
+def test_the_flag_of_kpti_is_as_linked_or_zero(value: int, status: int, tmp_path: Path, tool: Tool) -> None:
+    needs_mini_kernel_tools()
+    out = link(tmp_path, FLAG)
+    audit(tool, out, {ElfEdit(out).value("__idmap_kpti_flag"): value}, status=status)
+
+
+VECTORS = """
 	.type	plain, %function
 plain:	ret
 	.balign	0x800
@@ -25,7 +43,7 @@ __bp_harden_hyp_vecs:
 	.endr
 	.size	__bp_harden_hyp_vecs, . - __bp_harden_hyp_vecs
 """
-_TEMPLATES = """
+TEMPLATES = """
 	.balign	4
 __spectre_bhb_loop_k8:
 	.word	0xd503221f, 0xd10043ff, 0xa90007e0
@@ -51,11 +69,11 @@ LOOP, CLEAR = (0xD503221F, 0xD10043FF, 0xA90007E0), (0xD503221F, 0xD50322DF)
         (0, (LOOP,), {0x80 + 12: 0xD50322DF}, 1),  # after the template
     ],
 )
-def test_slots(
+def test_vectors_against_spectre_have_a_template_in_each_slot(
     last: int, slots: tuple[tuple[int, ...], ...], more: dict[int, int], status: int, *, tmp_path: Path, tool: Tool
 ) -> None:
     needs_mini_kernel_tools()
-    out = link(tmp_path, _TEXT, _TEMPLATES)
+    out = link(tmp_path, VECTORS, TEMPLATES)
     vectors = ElfEdit(out).value("__bp_harden_hyp_vecs")
     changes = {ElfEdit(out).value("arm64_el2_vector_last_slot"): last & 0xFFFFFFFF} | {
         vectors + 0x800 * slot + 0x80 * vector + 4 * k: word
