@@ -25,6 +25,7 @@ from tests.support.cases import one_tested
 from tests.support.live_guest import HOST, TRACING, Guest, live_guest
 from tests.support.needs import needs_kernel, needs_modules
 from tests.support.planted import ChangedMemory, Planter, audit_text
+from tests.support.processes import HEEDING
 from tests.support.tool import Tool
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
@@ -79,7 +80,7 @@ def _probing(guest: Guest) -> subprocess.Popen[str]:
     """A trace of what reads, which has printed its first event."""
     options = ["vfs_read count", "--seconds", "0"]
     command = [sys.executable, "-m", "prologue", "live", "probe", str(guest.vmlinux), HOST, guest.ssh, *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*HEEDING, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert " vfs_read: (vfs_read+0x0) " in process.stdout.readline()
     return process
