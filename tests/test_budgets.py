@@ -64,7 +64,7 @@ BUDGETS: Final = {
     "trace/etm": 900,
     "trace/exports": 650,
     "trace/path": 2800,
-    "trace/readers": 2800,
+    "trace/readers": 2750,
     "trace/report": 300,
     "trace/views": 1500,
     "words": 50,

@@ -93,22 +93,8 @@ class PerfFile:
         self.samples = SampleIds()
         self.cpus = 0
         self.build_ids: dict[str, str] = {}  # of the host's files, in hex, by path
-        self._texts: dict[Feature, str] = {}
-
-    @property
-    def machine(self) -> str:
-        """Machine, as ``uname -m`` prints it; empty if not known."""
-        return self._texts.get(Feature.MACHINE, "")
-
-    @property
-    def release(self) -> str:
-        """Release of the kernel; empty if not known."""
-        return self._texts.get(Feature.RELEASE, "")
-
-    @property
-    def build_id(self) -> str:
-        """Build-id of the kernel, in hex; empty if not known."""
-        return self._texts.get(Feature.BUILD_ID, "")
+        # Of the kernel: build-id in hex, and what uname prints; empty if not known.
+        self.build_id = self.release = self.machine = ""
 
     def records(self) -> Iterator[PerfRecord]:
         """Yield every record in the order of the file, except those of attributes and features.
@@ -177,7 +163,8 @@ class PerfFile:
     def _feature(self, number: int, section: bytes) -> None:
         if number in (Feature.RELEASE, Feature.MACHINE):
             (length,) = struct.unpack_from("<I", section)
-            self._texts[Feature(number)] = section[4 : 4 + length].split(b"\0")[0].decode(errors="replace")
+            text = section[4 : 4 + length].split(b"\0")[0].decode(errors="replace")
+            self.release, self.machine = (text, self.machine) if number == Feature.RELEASE else (self.release, text)
         elif number == Feature.CPUS:
             self.cpus, _ = struct.unpack_from("<II", section)  # present, online
         elif number == Feature.BUILD_ID:
@@ -191,7 +178,7 @@ class PerfFile:
         size = body[24] if misc & _BUILD_ID_SIZE_SAID else 20
         build_id = body[4 : 4 + min(size, 20)].hex()
         if name == KERNEL_NAME and misc & CPU_MODE == HOST_KERNEL:
-            self._texts.setdefault(Feature.BUILD_ID, build_id)
+            self.build_id = self.build_id or build_id
         elif misc & CPU_MODE == HOST_USER:
             self.build_ids[name] = build_id
 
@@ -199,7 +186,7 @@ class PerfFile:
         """Take the kernel's build-id from its own map, where ``--buildid-mmap`` has it."""
         name = record.body[MMAP2.size :]
         if record.misc & (CPU_MODE | MMAP_BUILD_ID) == HOST_KERNEL | MMAP_BUILD_ID and name.startswith(_KERNEL_MAP):
-            self._texts.setdefault(Feature.BUILD_ID, mapped_build_id(record))
+            self.build_id = self.build_id or mapped_build_id(record)
 
 
 def mapped_build_id(record: PerfRecord) -> str:

@@ -132,7 +132,7 @@ def test_the_first_ones_one_by_one(rows: list[tuple[int, bool, bool, bool, bool]
         ranges["flags"] = [GAP if row[1] else 0 for row in part]
         numbers = np.arange(begin, end)
         sequence = sequences.take(ranges, numbers)
-        order = sequence.row(np.arange(len(part)))
+        order = sequence.rows
         places = np.array([k for k, row in enumerate(order.tolist()) if part[row][2] and not part[row][1]], np.int64)
         inside = np.array([k for k, row in enumerate(order.tolist()) if part[row][3]], np.int64)
         first.take(Batch(ranges, [NO_TASK], [""]), sequence, places, numbers[order[places]], inside)

@@ -110,55 +110,53 @@ def require_library() -> LibraryVersion:
     return version
 
 
-class Library:
-    """The library, loaded so that its callbacks need not take Python's lock: a process has one thread for it."""
-
-    def __init__(self, version: LibraryVersion) -> None:
-        self.version = version
-        self._c: Any = PyDLL(NAME)
-        for name, result, arguments in (
-            ("ocsd_create_dcd_tree", c_void_p, (c_int, c_uint32)),
-            ("ocsd_destroy_dcd_tree", None, (c_void_p,)),
-            ("ocsd_dt_process_data", c_int, (c_void_p, c_int, c_uint64, c_uint32, c_void_p, c_void_p)),
-            ("ocsd_dt_set_gen_elem_outfn", c_int, (c_void_p, OnElement, c_void_p)),
-            ("ocsd_dt_create_decoder", c_int, (c_void_p, c_char_p, c_int, c_void_p, c_void_p)),
-            ("ocsd_dt_add_buffer_mem_acc", c_int, (c_void_p, c_uint64, c_int, c_void_p, c_uint32)),
-            ("ocsd_dt_add_callback_trcid_mem_acc", c_int, (c_void_p, c_uint64, c_uint64, c_int, OnMemory, c_void_p)),
-            ("ocsd_dt_remove_mem_acc", c_int, (c_void_p, c_uint64, c_int)),
-            ("ocsd_dt_get_decode_stats", c_int, (c_void_p, c_uint8, c_void_p)),
-            ("ocsd_dt_reset_decode_stats", c_int, (c_void_p, c_uint8)),
-            ("ocsd_def_errlog_init", c_int, (c_int, c_int)),
-            ("ocsd_def_errlog_config_output", c_int, (c_int, c_char_p)),
-            ("ocsd_def_errlog_set_strprint_cb", c_int, (c_void_p, c_void_p, OnText)),
-        ):
-            function = getattr(self._c, name)
-            function.restype, function.argtypes = result, arguments
-        self._c.ocsd_def_errlog_init(_INFO, 1)
-        self._c.ocsd_def_errlog_config_output(0, None)
-
-    def tree(self, *, framed: bool, flags: int, on_element: Any, on_text: Any) -> DecodeTree:
-        """Create a tree without decoders.
-
-        Raises:
-            OSError: the library refuses.
-
-        """
-        return DecodeTree(self, self._c, FRAMED if framed else SINGLE, flags, (on_element, on_text))
+def load_library() -> Any:
+    """Load the library so that its callbacks need not take Python's lock: a process has one thread for it."""
+    library = PyDLL(NAME)
+    for name, result, arguments in (
+        ("ocsd_create_dcd_tree", c_void_p, (c_int, c_uint32)),
+        ("ocsd_destroy_dcd_tree", None, (c_void_p,)),
+        ("ocsd_dt_process_data", c_int, (c_void_p, c_int, c_uint64, c_uint32, c_void_p, c_void_p)),
+        ("ocsd_dt_set_gen_elem_outfn", c_int, (c_void_p, OnElement, c_void_p)),
+        ("ocsd_dt_create_decoder", c_int, (c_void_p, c_char_p, c_int, c_void_p, c_void_p)),
+        ("ocsd_dt_add_buffer_mem_acc", c_int, (c_void_p, c_uint64, c_int, c_void_p, c_uint32)),
+        ("ocsd_dt_add_callback_trcid_mem_acc", c_int, (c_void_p, c_uint64, c_uint64, c_int, OnMemory, c_void_p)),
+        ("ocsd_dt_remove_mem_acc", c_int, (c_void_p, c_uint64, c_int)),
+        ("ocsd_dt_get_decode_stats", c_int, (c_void_p, c_uint8, c_void_p)),
+        ("ocsd_dt_reset_decode_stats", c_int, (c_void_p, c_uint8)),
+        ("ocsd_def_errlog_init", c_int, (c_int, c_int)),
+        ("ocsd_def_errlog_config_output", c_int, (c_int, c_char_p)),
+        ("ocsd_def_errlog_set_strprint_cb", c_int, (c_void_p, c_void_p, OnText)),
+    ):
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    library.ocsd_def_errlog_init(_INFO, 1)
+    library.ocsd_def_errlog_config_output(0, None)
+    return library
 
 
 class DecodeTree:
     """Decoders of one stream of bytes."""
 
-    def __init__(self, library: Library, c: Any, source: int, flags: int, callbacks: tuple[Any, Any]) -> None:
-        self._library, self._c = library, c
+    def __init__(
+        self, library: Any, version: LibraryVersion, *, framed: bool, flags: int, callbacks: tuple[Any, Any]
+    ) -> None:
+        """Create a tree without decoders; ``callbacks`` are for elements and for messages.
+
+        Raises:
+            OSError: the library refuses.
+
+        """
+        self._c, self._version = library, version
         self._callbacks = callbacks  # kept as long as the tree calls them
         self._memory: list[Any] = []
         self._sources: list[int] = []
         self._used = c_uint32()
-        self._handle = c.ocsd_create_dcd_tree(source, flags)
+        self._handle = self._c.ocsd_create_dcd_tree(FRAMED if framed else SINGLE, flags)
         if not self._handle:
             raise OSError("the library makes no decoder tree")
-        _require(c.ocsd_def_errlog_set_strprint_cb(self._handle, None, callbacks[1]), "takes no callback for messages")
+        done = self._c.ocsd_def_errlog_set_strprint_cb(self._handle, None, callbacks[1])
+        _require(done, "takes no callback for messages")
 
     def close(self) -> None:
         """Release the tree and its decoders."""
@@ -183,7 +181,7 @@ class DecodeTree:
                 unit.idr0, unit.idr1, unit.idr2, unit.idr8, 0, 0, 0, 0, 0, unit.configr, unit.traceidr,
                 (AA64 if later else V8) if architecture is None else architecture, _CORTEX_A,
             )  # fmt: skip
-        flags = _FULL_DECODER | (_CHECKS if checks and self._library.version >= _CHECKS_SINCE else 0)
+        flags = _FULL_DECODER | (_CHECKS if checks and self._version >= _CHECKS_SINCE else 0)
         name, number = unit.protocol.value.encode(), c_uint8()
         done = self._c.ocsd_dt_create_decoder(self._handle, name, flags, ctypes.byref(config), ctypes.byref(number))
         _require(done, f"makes no decoder for the trace unit of CPU {unit.cpu}")
@@ -254,7 +252,7 @@ class DecodeTree:
 
     @property
     def _any_space(self) -> int:
-        return _ANY_SPACE_1_3 if self._library.version < (1, 4, 0) else _ANY_SPACE
+        return _ANY_SPACE_1_3 if self._version < (1, 4, 0) else _ANY_SPACE
 
     def process(self, operation: int, index: int = 0, address: int = 0, size: int = 0) -> tuple[int, int]:
         """Pass on an operation, or ``size`` bytes of trace at ``address``; return the response and the bytes used."""

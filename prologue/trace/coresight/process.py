@@ -33,10 +33,10 @@ from prologue.trace.coresight.library import (
     FLUSH,
     RESET,
     DecodeTree,
-    Library,
     LibraryVersion,
     OnElement,
     OnText,
+    load_library,
 )
 
 _CHUNK: Final = 1 << 14  # bytes of trace that are decoded at once; an atom is a fourth of a bit at least
@@ -215,7 +215,7 @@ class _Messages:
 class _Child:
     def __init__(self, job: DecodeJob, version: LibraryVersion, writing: int) -> None:
         self._job, self._out = job, _Messages(writing)
-        self._library = Library(version)
+        self._library, self._version = load_library(), version
         self._trees: list[DecodeTree | None] = [None] * len(job.sources)
         self._users: list[UserMemory | None] = [None] * len(job.sources)
         self._user: UserMemory | None = None  # of the part that is decoded
@@ -281,9 +281,11 @@ class _Child:
             raise OSError("there is no text that it could follow")
         if tree is None:
             source = self._job.sources[number]
-            tree = self._trees[number] = self._library.tree(
-                framed=source.framed, flags=source.flags, on_element=self._on_element, on_text=self._on_text
+            callbacks = self._on_element, self._on_text
+            tree = DecodeTree(
+                self._library, self._version, framed=source.framed, flags=source.flags, callbacks=callbacks
             )
+            self._trees[number] = tree
             for unit in source.units:
                 tree.add_decoder(unit, source.architecture, checks=self._job.checks)
             for memory in self._memory:

@@ -67,7 +67,6 @@ class RunJoiner:
         origin, program = np.zeros(len(ranges), np.uint64), np.full(len(ranges), -1, np.int64)
         origin[taken.rows], program[taken.rows] = before["end"] - np.uint64(4), before["program"]
         own, order = lanes(ranges), by_lane(lanes(ranges))
-        order = np.arange(len(own)) if order is None else order
         for lane in np.unique(own[order]).tolist():
             rows = order[own[order] == lane]
             heads = np.flatnonzero(entry[rows] != ONWARD)

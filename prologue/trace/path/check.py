@@ -143,7 +143,7 @@ class ImageCheck:
         if self.decoder is not None:  # the end of a range that did not run is no evidence
             known &= ~self._ranges.broken[before[there]]
         there = there[known]
-        starts, flags = batch.ranges["start"][sequence.row(there)], sequence.flags[there]
+        starts, flags = batch.ranges["start"][sequence.rows[there]], sequence.flags[there]
         odd = there[~is_plain(self._ranges, before[there], starts, flags)]
         marks = sequence.flags[odd] & np.uint8(EXCEPTION | RETURN)
         numbers, verdicts = self._steps.numbers(before[odd], sequence.numbers[odd], marks)

@@ -38,7 +38,6 @@ class Selection:
     def _after_gaps(self, lane: I64, gaps: Bool, keep: Bool) -> I64:
         """Return rows that pass and have a gap between them and the last row of their lane that passes."""
         order = by_lane(lane)
-        order = np.arange(len(lane)) if order is None else order
         own, passes = lane[order], np.flatnonzero(keep[order])
         heads = np.flatnonzero(run_starts(own))
         carried = heads[[number in self._lost for number in own[heads].tolist()]]

@@ -71,7 +71,7 @@ class FirstImpossible:
     @staticmethod
     def _keep(own: dict[int, Instant], batch: Batch, sequence: Sequence, places: I64, numbers: I64) -> None:
         """Keep the first instant of each number."""
-        rows = sequence.row(places)
+        rows = sequence.rows[places]
         order = np.argsort(rows, kind="stable")
         distinct, at = np.unique(numbers[order], return_index=True)
         columns = (batch.ranges[name][rows[order][at]].tolist() for name in ("time", "cpu"))

@@ -73,7 +73,6 @@ class _Holder:
         """Find the instant of each range, and whether it is final."""
         own = lanes(ranges)
         order = by_lane(own)
-        order = np.arange(len(own)) if order is None else order
         lane, time = own[order], ranges["time"][order]
         starts = np.ones(len(order), np.bool_)  # of a lane, and of ranges of one time in it
         heads = starts.copy()

@@ -152,8 +152,9 @@ def _open_processes(trace: Trace, symfs: Path | None) -> Processes | None:
         known = ".".join(map(str, _ASKS_IN_TIME))
         decoded.account.add(f"trace of processes, whose binaries are not read: that needs OpenCSD {known} or later")
         return None
-    decoded.processes = Processes(decoded.spaces, decoded.tasks.only_pid, BinaryFiles(symfs), trace.account)
-    return decoded.processes
+    processes = Processes(decoded.spaces, decoded.tasks.only_pid, BinaryFiles(symfs), trace.account)
+    decoded.user_code, decoded.why_not = processes.read, processes.why_not
+    return processes
 
 
 def _slide(vmlinux: Path, host: HostImage, trace: Trace) -> int:

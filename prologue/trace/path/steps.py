@@ -39,20 +39,16 @@ def lanes(ranges: TraceRanges) -> I64:
 class Sequence:
     """The ranges of a batch lane after lane; shape (n,).
 
-    ``rows`` are their rows in the batch, None for all in their own order; ``before`` is the number of the range before
+    ``rows`` are their rows in the batch; ``before`` is the number of the range before
     each in its lane, or -1; ``heads`` are the places where lanes begin.
     """
 
-    rows: I64 | None
+    rows: I64
     lane: I64
     before: I64
     numbers: I64
     flags: npt.NDArray[np.uint8]
     heads: I64
-
-    def row(self, places: I64) -> I64:
-        """Return the rows in the batch of places."""
-        return places if self.rows is None else self.rows[places]
 
 
 class Sequences:
@@ -65,9 +61,7 @@ class Sequences:
         """Return the sequence of a batch; ``numbers`` are those of the distinct ranges."""
         lane = lanes(ranges)
         order = by_lane(lane)
-        own, ordered, flags = lane, numbers, ranges["flags"]
-        if order is not None:
-            own, ordered, flags = own[order], ordered[order], flags[order]
+        own, ordered, flags = lane[order], numbers[order], ranges["flags"][order]
         before = np.full(len(own), -1, np.int64)
         before[1:] = np.where(own[1:] == own[:-1], ordered[:-1], -1)
         heads = np.flatnonzero(np.append(True, own[1:] != own[:-1])) if len(own) else np.zeros(0, np.int64)
@@ -96,4 +90,4 @@ class Steps:
         there = np.flatnonzero((sequence.before >= 0) & (sequence.flags & np.uint8(GAP) == 0))
         kind = sequence.flags[there] & np.uint8(EXCEPTION | RETURN)
         numbers_of = self._rows.numbers(sequence.before[there], sequence.numbers[there], kind)
-        return Taken(sequence.row(there), numbers_of)
+        return Taken(sequence.rows[there], numbers_of)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
@@ -44,16 +44,6 @@ _NONSECURE, _EL2 = 6, 4  # bits of ocsd_mem_space_acc_t
 _OLD_UNITS: Final = "an ETMv3 or PTM, of which nothing is decoded here: only ETMv4 and ETE are"
 
 
-class ProcessCode(Protocol):
-    """Code of processes, by thread and address."""
-
-    def read(self, tid: int, vaddr: int) -> memoryview | None:
-        """Return the bytes from an address on; None if they are not known."""
-
-    def why_not(self, tid: int, vaddr: int) -> str:
-        """Explain why the code at an address is not known; empty if the trace has no file there, or several."""
-
-
 @dataclass(slots=True, kw_only=True)
 class DecodedTrace:
     """A trace, and its facts about the kernel that ran.
@@ -61,8 +51,8 @@ class DecodedTrace:
     ``kernel_symbols`` are run-time addresses of some symbols; ``kcore`` is the directory that holds kcore_dir;
     ``poked`` is the file if it has text pokes of the time of the trace, and ``changes`` are these, for the decoder.
     ``own_memory``: the trace has the text in it. ``is_vhe``: its kernel asked for CONTEXTIDR_EL2. ``spaces`` have the
-    maps of processes, None if ranges do not have their process; ``processes`` have the binaries that the decoder
-    follows.
+    maps of processes, None if ranges do not have their process. ``user_code`` is the code of processes that the decoder
+    follows, and ``why_not`` explains why there is none at an address of a thread.
     """
 
     version: LibraryVersion
@@ -74,7 +64,8 @@ class DecodedTrace:
     is_vhe: bool = False
     spaces: AddressSpaces | None = None
     tasks: TaskNames | None = None
-    processes: ProcessCode | None = None
+    user_code: UserCode | None = None
+    why_not: Callable[[int, int], str] | None = None
     build_id: str = ""
     poked: Path | None = None
     changes: TextChanges | None = None
@@ -107,11 +98,6 @@ class DecodedTrace:
         """The text that the decoder follows."""
         return self._memory or ()
 
-    @property
-    def user_code(self) -> UserCode | None:
-        """The code of processes, if the trace says what they had mapped."""
-        return None if self.processes is None else self.processes.read
-
     def batches(self) -> Iterator[Batch]:
         """Yield the ranges that ran, recording after recording.
 
@@ -140,7 +126,7 @@ class DecodedTrace:
             if self._memory is None:
                 raise InternalError("a trace is read before its program is known")
             job = replace(job, memory=self._memory, changes=self.changes, user=self.user_code)
-        reader = ElementReader(self.account, namings[0], names, self.processes.why_not if self.processes else None)
+        reader = ElementReader(self.account, namings[0], names, self.why_not)
         for message in decode(job, self.version):
             if isinstance(message, Begin):
                 part = job.parts[message.part]

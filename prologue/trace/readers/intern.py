@@ -166,10 +166,10 @@ def run_starts(*columns: npt.NDArray[np.uint64] | I64) -> Bool:
     return fresh
 
 
-def by_lane(lanes: npt.NDArray[np.int64] | npt.NDArray[np.int32]) -> I64 | None:
-    """Return the indices of rows, lane after lane, each in its own order; None if there is one lane only."""
+def by_lane(lanes: npt.NDArray[np.int64] | npt.NDArray[np.int32]) -> I64:
+    """Return the indices of rows, lane after lane, each in its own order."""
     if not len(lanes) or (lanes == lanes[0]).all():
-        return None
+        return np.arange(len(lanes))
     low, high = int(lanes.min()), int(lanes.max())
     small = low >= -(1 << 15) and high < 1 << 15  # numpy sorts these by radix
     return np.argsort(lanes.astype(np.int16) if small else lanes, kind="stable")

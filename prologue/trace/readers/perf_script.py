@@ -57,11 +57,9 @@ class Pairing:
     def ranges(self, rows: BranchRows) -> TraceRanges:
         """Return the ranges that rows end, in the order of the rows."""
         order = by_lane(rows["cpu"])
-        start, whole, joined = self._pair(rows if order is None else rows[order])
-        if order is not None:
-            back = np.empty_like(order)
-            back[order] = np.arange(len(order))
-            start, whole, joined = start[back], whole[back], joined[back]
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        start, whole, joined = (column[back] for column in self._pair(rows[order]))
         ranges = new_ranges(len(rows))
         for name in ("time", "cpu", "task", "dso"):
             ranges[name] = rows[name]

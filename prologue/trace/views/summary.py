@@ -33,7 +33,7 @@ class UnknownRanges(NamedTuple):
 
     def line(self) -> str:
         """Describe them in a line of text."""
-        count = f"{self.ranges:,} {'range' if self.ranges == 1 else 'ranges'}"
+        count = counted(self.ranges, "range")
         if self.why in (PROCESS, ELSEWHERE):
             return f"{count} {'is' if self.ranges == 1 else 'are'} {self.why}: not disassembled"
         areas = ", ".join(f"{area:#x} ({count:,})" for area, count in list(self.areas.items())[:_MOST])
@@ -92,12 +92,8 @@ class TraceSummary:
         """Return lines of text: first counts of all that was read, then of ranges without instructions."""
         runs = self.runs
         ranges, distinct = int(runs.sum()), int((runs > 0).sum())
-        cpus = "1 CPU" if len(self._cpus) == 1 else f"{len(self._cpus)} CPUs"
-        notes = [
-            f"{ranges:,} {'range' if ranges == 1 else 'ranges'} ({distinct:,} distinct), {self.instructions:,} "
-            f"{'instruction' if self.instructions == 1 else 'instructions'}, {cpus}, "
-            f"{self.gaps:,} {'gap' if self.gaps == 1 else 'gaps'}"
-        ]
+        counts = (counted(self.instructions, "instruction"), counted(len(self._cpus), "CPU"), counted(self.gaps, "gap"))
+        notes = [f"{counted(ranges, 'range')} ({distinct:,} distinct), {', '.join(counts)}"]
         unknown = [image.line() + (self._named() if image.why == PROCESS else "") for image in self.unknown()]
         return [*notes, *self._of_file(), *unknown]
 

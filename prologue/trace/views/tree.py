@@ -41,7 +41,7 @@ class CallTrees:
         """
         sequence = self._sequences.take(batch.ranges, keep.astype(np.int64))
         before = np.zeros(len(keep), np.bool_)
-        before[sequence.row(np.arange(len(sequence.before)))] = sequence.before > 0
+        before[sequence.rows] = sequence.before > 0
         changes = ((change.row, *self._lines(batch, change)) for change in self._walk.changes(batch, numbers))
         parts = ((end if before[row] else "") + (line if keep[row] else "") for row, end, line in changes)
         yield "".join(parts).encode()
