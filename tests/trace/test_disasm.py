@@ -233,11 +233,6 @@ def test_bad_input_is_one_line(run: Run, args: list[str], said: str) -> None:
     assert error.count("\n") == 1
 
 
-def test_an_output_is_no_input(run: Run) -> None:
-    assert "is also an input" in run("disasm", perf_text(STEPS), "-o", run.trace, status=2).err
-    assert run.trace.read_text() == perf_text(STEPS)
-
-
 OTHER_STATES = {
     "Secure": "EL1S",
     "Realm": "EL2Realm",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,8 @@ from prologue.trace.path import instants
 from prologue.trace.path.instants import settled
 from prologue.trace.readers.sources import open_trace
 from tests.live.pokes.made import ORIGIN, rows_of, write_recording
-from tests.trace.made import KERNEL, Run, perf_line, perf_text
+from tests.support.tool import Tool
+from tests.trace.made import KERNEL, MadeKernel, Run, perf_line, perf_text, recording
 from tests.trace.test_opencsd import CONTEXT, element, range_
 
 NOP, MOV = 0xD503201F, 0xAA1E03E9
@@ -263,7 +263,21 @@ def test_all_ranges_come_through(tmp_path: Path) -> None:
         assert through.tolist() == plain.tolist()
 
 
-def test_the_answer_is_json_too(run: Run, tmp_path: Path) -> None:
-    writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP), write(4000 * MS, NOP, BRANCH))
-    out = run("check", text_of(CHANGES), "--writes", writes, "--json").out
-    assert json.loads(out)["stale"] == []
+def test_stacks_where_a_written_branch_ends_a_range_of_two_symbols(tmp_path: Path, tool: Tool) -> None:
+    """As in ftrace_caller, whose ftrace_call is a symbol of its own and the place of a BL."""
+    kernel = MadeKernel(
+        {
+            "caller": ["nop", "bl ftrace_caller", "nop", "ret"],
+            "ftrace_caller": ["nop", "nop", "nop", "nop"],
+            "ftrace_call": ["nop", "nop", "ret"],
+            "tracer": ["nop", "ret"],
+        }
+    )
+    place = kernel.at("ftrace_call")
+    bl = encode_b(place, kernel.at("tracer")) | 1 << 31
+    writes = writes_file(tmp_path, write(2000 * MS, bl, NOP, place))
+    spans = [("caller", 2), ("ftrace_caller", 5), ("tracer", 2), ("ftrace_call+4", 2), ("caller+8", 2)]
+    trace = recording({"start": kernel.at(at), "count": n, "level": 1, "time": 4000 * MS} for at, n in spans)
+    assert Run(tmp_path, tool, kernel).folded(trace, "--writes", writes) == {
+        "caller": 4, "caller;ftrace_caller": 4, "caller;ftrace_call": 3, "caller;ftrace_call;tracer": 2
+    }  # fmt: skip

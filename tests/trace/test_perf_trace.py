@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import random
 import signal
 import struct
 import subprocess
@@ -15,15 +14,18 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from prologue.errors import InputError
 from prologue.live.system.programs import decoder_text, linked_program
 from prologue.trace.coresight import process
+from prologue.trace.etm.stream import ProgramText, encode
+from prologue.trace.etm.unit import bare_unit
 from prologue.trace.readers.sources import open_trace
 from tests.support.cores import core
 from tests.support.cs_etm import CsTrace, record, sample, write
-from tests.support.cs_recording import expected, stream, trace, with_process
+from tests.support.cs_recording import expected, stream, trace, walk, with_process
 from tests.support.needs import needs_tools
 from tests.support.tool import Tool
 from tests.trace.made import KERNEL, Run, spans
@@ -192,21 +194,6 @@ def test_truncated_recordings_and_losses_are_said(run: Run) -> None:
     assert "1 recording whose bytes are not in the file: a gap" in err
 
 
-@pytest.mark.thorough
-def test_many_damaged_files_are_one_line_or_clean(tmp_path: Path, vmlinux: Path, tool: Tool) -> None:
-    whole = write(tmp_path / "whole", trace(10, comms={1: "a"})).read_bytes()
-    path, chance = tmp_path / "perf.data", random.Random(36)  # noqa: S311 - reproducible damage
-    for _ in range(60):
-        data = bytearray(whole)
-        for _ in range(chance.randrange(1, 6)):
-            data[chance.randrange(len(data))] = chance.randrange(256)
-        path.write_bytes(data[: chance.randrange(len(data))] if chance.random() < 0.2 else data)
-        _, err, code = tool("trace", "check", path, "--vmlinux", vmlinux, status=None)
-        assert code in (0, 1, 2, 5), err
-        assert "internal error" not in err
-        assert "Traceback" not in err
-
-
 def test_virtual_machines_are_refused(run: Run) -> None:
     assert "perf script" in run("check", trace(5), "--guest-vmlinux", run.vmlinux, status=2).err
 
@@ -302,3 +289,38 @@ def test_a_compressed_file_is_one_line(tmp_path: Path, vmlinux: Path, tool: Tool
     path.write_bytes(gzip.compress(write(tmp_path / "perf.data", trace(5)).read_bytes()))
     err = tool("trace", "check", path, "--vmlinux", vmlinux, status=2).err
     assert "name the file itself" in err, err
+
+
+@pytest.mark.thorough
+def test_without_a_vmlinux(tmp_path: Path, tool: Tool) -> None:
+    """Text and names are those of kcore_dir: the same instructions as with the file, and no lines of the source."""
+    path, vmlinux = with_kcore(tmp_path, trace(5)), linked(tmp_path / "vmlinux")
+    lines = [f"{vaddr:x} T {name}" for name, vaddr in KERNEL.places.items()]
+    lines += [f"{KERNEL.base:x} T _stext", f"{KERNEL.base + 4 * len(KERNEL.words):x} D _etext"]
+    (path / "kcore_dir" / "kallsyms").write_text("\n".join(lines) + "\n")
+    listed = ("trace", "disasm", path, "--format", "jsonl")
+    bare, whole = tool(*listed), tool(*listed, "--vmlinux", vmlinux)
+    assert bare.out == whole.out.replace(str(vmlinux), str(path / "kcore_dir" / "kcore")), bare.err
+    out, err, _ = tool("trace", "check", path)
+    assert out == "58 steps, none impossible\n", err
+    assert "no vmlinux was given, so none was compared with what ran" in err
+    assert "vfs_read" in tool("trace", "stats", path).out
+    for option in (["--slide", "0"], ["--modules", "."]):
+        assert f"{option[0]} needs --vmlinux" in tool("trace", "check", path, *option, status=2).err
+    assert "--format srcline needs --vmlinux" in tool("trace", "disasm", path, "-S", status=2).err
+    assert "name the kernel: --vmlinux VMLINUX" in tool("trace", "check", path / "data", status=2).err
+
+
+def test_what_ran_in_processes_is_counted_by_name(run: Run) -> None:
+    """Nothing of their text is invented, and nothing dropped in silence."""
+    base, data = 0x400000, stream(5)
+    user = walk(5, level=0)
+    user["start"] += np.uint64(base - KERNEL.base & (1 << 64) - 1)
+    text = ProgramText([(base, np.array(KERNEL.words, np.uint32))])
+    own = with_process(bytes(encode(user, text, (0,), bare_unit(0, vmids=False)).data), 77)
+    made = trace(5, comms={77: "cat"}, **CONTEXT)
+    made.streams = {0: data + own}
+    out, err, _ = run("check", made)
+    assert out == "29 steps, none impossible\n", err
+    assert "10 places where the decoder had no memory" in err
+    assert "10 of these in processes: cat" in err

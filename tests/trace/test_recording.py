@@ -105,13 +105,6 @@ def test_a_cut_recording_reads_up_to_its_last_whole_record() -> None:
     assert account.counts == {"record cut at the end": 1}
 
 
-def test_batches_join(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [{"start": A + 4 * k, "count": 1, "cpu": k % 3} for k in range(100)]
-    whole = read(recording(rows))
-    monkeypatch.setattr(reader, "BATCH", 7)
-    assert read(recording(rows)) == whole
-
-
 def test_gaps_after_a_record_that_makes_no_sense_do_not_depend_on_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{"start": A + 4 * k, "count": 1, "cpu": k % 3} for k in range(60)]
     rows[7] = {"count": 0, "cpu": 1, "flags": GAP | LOST}
