@@ -11,7 +11,7 @@ from prologue.live.system.programs import Program
 from prologue.trace.etm.waypoints import Waypoint, find_waypoints
 from prologue.trace.path.divergence import Divergences, DivergentWord
 from prologue.trace.path.mechanisms import Mechanisms
-from prologue.words import counted
+from prologue.words import at_offset, counted
 
 
 def place_text(program: Program | None, vaddr: int) -> str:
@@ -83,7 +83,7 @@ def _insn(word: int, vaddr: int, program: Program) -> str:
     if not mark or find_waypoints(np.array([word], np.uint32))[0] not in (Waypoint.DIRECT, Waypoint.CONDITIONAL):
         return text
     name, offset = program.place(int(target, 16))
-    return f"{head}{name}{f'+{offset:#x}' if offset else ''}" if name else text
+    return f"{head}{at_offset(name, offset)}" if name else text
 
 
 def _data(word: DivergentWord, program: Program, owners: Mechanisms | None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ Kernels of another boot or build are refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -167,13 +167,8 @@ def _slide(vmlinux: Path, host: HostImage, trace: Trace) -> int:
     if trace.header is not None:
         return trace.header.slide or 0
     known = trace.decoded.kernel_symbols if trace.decoded is not None else {}
-    return _slide_by_symbols(vmlinux, known) if known else 0
-
-
-def _slide_by_symbols(vmlinux: Path, known: Mapping[str, int]) -> int:
-    """Return the slide of a kernel by run-time addresses of symbols; 0 if it has none of them."""
-    symbols = Symbols(ElfImage(vmlinux))
-    own = ((vaddr, symbols.find(name)) for name, vaddr in known.items())
+    symbols = Symbols(ElfImage(vmlinux)) if known else None
+    own = ((vaddr, symbols.find(name)) for name, vaddr in known.items()) if symbols is not None else ()
     return next((vaddr - symbol.vaddr for vaddr, symbol in own if symbol is not None), 0)
 
 

@@ -18,6 +18,7 @@ from prologue.insn.table import row_of
 from prologue.live.memory.ranges import TOP
 from prologue.live.system.programs import Program
 from prologue.trace.path.known import KnownRanges
+from prologue.words import at_offset
 
 _BASE: Final = 1 << 40
 """Where words are disassembled, once for all their addresses; far from 0, as capstone has small numbers in decimal."""
@@ -96,23 +97,13 @@ def _form(word: int, vaddr: int, mnemonic: str, operands: str) -> _Form:
 
 def instructions(program: Program, start: int, words: U32) -> list[Insn]:
     """Disassemble a range of a program that has these words."""
-    return Disassembler().instructions(program, range_addresses(start, len(words)), words)
-
-
-def range_addresses(start: int, count: int) -> U64:
-    """Return the addresses of so many instructions; shape (count,)."""
-    return np.uint64(start) + np.uint64(4) * np.arange(count, dtype=np.uint64)
+    vaddrs = np.uint64(start) + np.uint64(4) * np.arange(len(words), dtype=np.uint64)
+    return Disassembler().instructions(program, vaddrs, words)
 
 
 def bracketed_all(program: Program, vaddrs: U64) -> list[str]:
     """Return `` <sym+0x10>`` for each address, or nothing if no symbol is there."""
-    return [_bracketed(name, offset) for name, offset in program.places(vaddrs)]
-
-
-def _bracketed(name: str, offset: int) -> str:
-    if not name:
-        return ""
-    return f" <{name}+{offset:#x}>" if offset else f" <{name}>"
+    return [f" <{at_offset(name, offset)}>" if name else "" for name, offset in program.places(vaddrs)]
 
 
 def plain_place(program: Program, vaddr: int) -> str:
@@ -122,7 +113,7 @@ def plain_place(program: Program, vaddr: int) -> str:
 
 def place_text(name: str, offset: int, vaddr: int) -> str:
     """Return ``sym+0x10``, or the address if there is no name."""
-    return (f"{name}+{offset:#x}" if offset else name) if name else f"{vaddr:#x}"
+    return at_offset(name, offset) if name else f"{vaddr:#x}"
 
 
 def objdump_lines(program: Program, vaddrs: U64, insns: list[Insn], counts: I64) -> Iterator[str]:

@@ -90,11 +90,12 @@ def _frame(bar: FlameBar, total: int, bottom: int) -> str:
     x, width, y = scale * bar.left, scale * bar.instructions, bottom - _BAR * (bar.depth + 1)
     room = int((width - _LETTER) / _LETTER)
     share = 100 * bar.instructions / max(total, 1)
+    colour = _COLOURS[crc32(bar.name.encode()) % len(_COLOURS)]
     title = f"{bar.name}: {counted(bar.instructions, 'instruction')}, {share:.2f}%"
     return (
         f'<g class="frame" data-name={quoteattr(bar.name)} data-depth="{bar.depth}" data-left="{bar.left}"'
         f' data-count="{bar.instructions}"><title>{escape(title)}</title>'
-        f'<rect x="{x:.2f}" y="{y}" width="{max(width, 0.5):.2f}" height="{_BAR - 1}" fill="{_colour(bar.name)}"/>'
+        f'<rect x="{x:.2f}" y="{y}" width="{max(width, 0.5):.2f}" height="{_BAR - 1}" fill="{colour}"/>'
         f'<text x="{x + _LETTER / 2:.2f}" y="{y + 12}">{escape(_shortened(bar.name, room))}</text></g>'
     )
 
@@ -103,10 +104,6 @@ def _shortened(name: str, room: int) -> str:
     if len(name) <= room:
         return name
     return f"{name[: room - 2]}.." if room >= _FEWEST else ""
-
-
-def _colour(name: str) -> str:
-    return _COLOURS[crc32(name.encode()) % len(_COLOURS)]
 
 
 def place_bars(lines: Iterable[str]) -> tuple[list[FlameBar], int]:
