@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from argparse import Namespace
@@ -19,7 +20,6 @@ from prologue.cli.arguments import number, require_html
 from prologue.cli.examples import examples_with, placed
 from prologue.errors import UsageError
 from prologue.examples import PREFIX
-from prologue.live.system.programs import Program
 from prologue.outputs import require_other
 from prologue.report.terminal import is_quiet
 from prologue.trace.cli.notes import left_out_lines, unmatched, warnings
@@ -31,12 +31,12 @@ from prologue.trace.path.history import TextHistory, read_history
 from prologue.trace.path.kernel_images import GuestImage, HostImage
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.ranges import Batch
-from prologue.trace.readers.decoding import DecodedTrace
 from prologue.trace.readers.sources import Trace, open_trace
 from prologue.trace.readers.streams import STDIN
 from prologue.trace.views.summary import TraceSummary
 
 _SKEW: Final = 10_000_000  # ns
+_GUEST: Final = re.compile(r"(.*)@([0-9]{0,10})(?:\+(.*))?")  # a VMID or a process, which has at most 31 bits
 _HIGHEST_GUEST: Final = (1 << 31) - 1
 _LATEST: Final = Decimal((1 << 64) - 1) / 10**9  # s
 _EVERY: Final = 0.5  # seconds between two states of a progress that are shown
@@ -117,14 +117,6 @@ def open_the_trace(args: Namespace) -> Iterator[Trace]:
         yield trace
 
 
-def _guest_number(text: str) -> int | None:
-    """Parse a VMID or a process, which has at most 31 bits; None if it is neither."""
-    if not text.isascii() or not text.isdigit() or len(text) > len(str(_HIGHEST_GUEST)):
-        return None
-    own = int(text)
-    return own if own <= _HIGHEST_GUEST else None
-
-
 def open_kernels(args: Namespace, trace: Trace, explained: int | None = None) -> Kernels:
     """Open the kernels that the options name; ``explained`` is the host's slide in the memory of ``--explain``.
 
@@ -191,30 +183,23 @@ def progress_on_terminal() -> Callable[[int, int], None] | None:
 
 def open_history(args: Namespace, trace: Trace, kernels: Kernels) -> TextHistory | None:
     """Read the writes to the host's text that ``--writes`` names, or that perf.data has; errors as ``read_history``."""
-    poked = None if trace.decoded is None else _poked(trace.decoded, kernels.host)
-    writes = poked if args.writes is None else args.writes
+    writes, decoded, host = args.writes, trace.decoded, kernels.host
+    if writes is None and decoded is not None and decoded.changes is not None:
+        vaddrs = decoded.changes.vaddrs
+        writes = decoded.poked if (host.piece_of(vaddrs, vaddrs + np.uint64(4)) >= 0).any() else None
     if writes is None:
         return None
-    return read_history(writes, kernels.host, _SKEW, says_exceptions=trace.kind != "perf")
-
-
-def _poked(decoded: DecodedTrace, host: Program) -> Path | None:
-    """Return the file that has changes of this program's text."""
-    if decoded.changes is None:
-        return None
-    vaddrs = decoded.changes.vaddrs
-    return decoded.poked if (host.piece_of(vaddrs, vaddrs + np.uint64(4)) >= 0).any() else None
+    return read_history(writes, host, _SKEW, says_exceptions=trace.kind != "perf")
 
 
 def _guest_image(text: str) -> GuestImage:
-    path, at, rest = text.rpartition("@")
-    if not at or Path(text).exists():
+    if "@" not in text or Path(text).exists():
         return GuestImage(Path(text))
-    name, plus, slide = rest.partition("+")
-    own = _guest_number(name)
-    if own is None and name:
+    match = _GUEST.fullmatch(text)
+    if match is None or int(match[2] or 0) > _HIGHEST_GUEST:
         raise UsageError(f"--guest-vmlinux {text}: expected VMLINUX, VMLINUX@ID or VMLINUX@ID+SLIDE")
-    return GuestImage(Path(path), own, number("--guest-vmlinux", slide) if plus else 0)
+    slide = 0 if match[3] is None else number("--guest-vmlinux", match[3])
+    return GuestImage(Path(match[1]), int(match[2]) if match[2] else None, slide)
 
 
 def make_filters(args: Namespace, kernels: Kernels) -> Filters:
