@@ -59,7 +59,7 @@ BUDGETS: Final = {
     "signals": 100,
     "the tool": 21050,
     "trace": 450,
-    "trace/cli": 1600,
+    "trace/cli": 1550,
     "trace/coresight": 1150,
     "trace/etm": 900,
     "trace/exports": 650,

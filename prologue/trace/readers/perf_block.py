@@ -62,8 +62,7 @@ def hex16(words: npt.NDArray[Any], at: I64) -> tuple[U64, Bool]:
 
     """
     top, low = words[at], words[at + 8]
-    # Addresses of one kernel nearly all begin with the same digits.
-    high, high_good = hexadecimal(top.ravel()[:1] if _are_equal(top) else top)
+    high, high_good = hexadecimal(top)
     value, good = hexadecimal(low)
     is_given = low >> np.uint64(56) != np.uint64(0x20)
     is_given &= (low & np.uint64(0xFF) != np.uint64(0x20)) | (top >> np.uint64(56) == np.uint64(0x20))
@@ -74,10 +73,6 @@ def _is_padding(blank: U64) -> Bool:
     """Return whether blanks (1 in their bytes) stand before all digits, not among or after them."""
     padding: Bool = (~blank & _every(1)) << np.uint64(8) & blank == 0
     return padding
-
-
-def _are_equal(text: U64) -> bool:
-    return bool((text == text.ravel()[:1]).all())
 
 
 def _join(digits: U64, base: int) -> U64:
@@ -104,7 +99,7 @@ def decimal(words: npt.NDArray[Any], end: I64, width: int) -> tuple[U64, Bool]:
 
     """
     read = words[end - 8]
-    text = (read[:1] if _are_equal(read) else read) >> np.uint64(8 * (8 - width)) << np.uint64(8 * (8 - width))
+    text = read >> np.uint64(8 * (8 - width)) << np.uint64(8 * (8 - width))
     padding = np.uint64(0x2020202020202020 & ((1 << 8 * (8 - width)) - 1))
     text = text | padding
     low = text & _every(0x0F)
@@ -112,7 +107,7 @@ def decimal(words: npt.NDArray[Any], end: I64, width: int) -> tuple[U64, Bool]:
     good = text & _every(0xF0) == _every(0x30) - blank * np.uint64(0x10)
     good &= ((low + _every(6)) & _every(0xF0) == 0) & ((low + _every(15)) >> np.uint64(4) & blank == 0)
     good &= _is_padding(blank)
-    return np.broadcast_to(_join(low, 10), end.shape), np.broadcast_to(good, end.shape)
+    return _join(low, 10), good
 
 
 class TextBlock:
@@ -136,11 +131,6 @@ class TextBlock:
 
     def _by_line(self, places: I64) -> tuple[I64, I64]:
         """Return for each line how many places are in it, and the row of the first place at or after its start."""
-        width = len(places) // self.count if self.count else 0
-        if width and len(places) == width * self.count:  # nearly always all lines have as many
-            table = places.reshape(self.count, width)
-            if (table[:, 0] >= self.starts).all() and (table[:, -1] < self.ends).all():
-                return np.full(self.count, width), np.arange(0, len(places), width)
         first = np.searchsorted(places, np.append(self.starts, len(self._block)))
         return np.diff(first), first[:-1]
 

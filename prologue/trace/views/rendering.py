@@ -51,8 +51,6 @@ def time_texts(times: U64, heads: list[bytes], rows: I64, tail: bytes = b"  ") -
     keys, inverse = distinct(second * len(heads) + rows)
     texts = [heads[key % len(heads)] + b"%9d." % values[key // len(heads)] for key in keys.tolist()]
     sizes = np.array([len(text) for text in texts], np.int64)
-    if texts and (sizes == sizes[0]).all():
-        return _fixed(texts, inverse, rest, tail)
     rendered = np.empty(len(times), object)
     for size in np.unique(sizes).tolist():
         own = np.flatnonzero(sizes[inverse] == size)
