@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from prologue.trace.ranges import GAP, Tally
+from prologue.trace.readers import streams
 from tests.trace.made import perf_line
 from tests.trace.test_perf_script import A, read
 
@@ -71,3 +72,12 @@ def test_what_is_left_of_a_line_is_not_taken_for_another(old: str, new: str) -> 
     assert "lines that cannot be read: a gap on every CPU" in after.counts
     assert {row[:3] for row in damaged} < {row[:3] for row in good}
     assert sum(row[3] & GAP for row in damaged) >= sum(row[3] & GAP for row in good)
+
+
+def test_a_damaged_line_is_a_gap_in_later_blocks_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = WHOLE.splitlines(keepends=True)
+    text = "".join([*lines[:4], "Segmentation fault\n", *lines[4:]])
+    whole = read(text)
+    assert [row[0] for row in whole if row[3] & GAP] == [0, 1, 0, 1]
+    monkeypatch.setattr(streams, "BLOCK", len(lines[0]))
+    assert read(text) == whole
