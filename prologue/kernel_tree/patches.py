@@ -3,7 +3,7 @@
 A step of the series has its message in ``series/STEP.txt``, its changes in ``series/RELEASE/STEP.diff``, and creates
 the files that ``STEPS`` names. A release that needs neither change nor file for a step has no such patch. Notes may
 follow the message, after a line ``---``. Of messages and of the files that are created, each release and mode has its
-own lines: see ``select_lines``. Releases in which the lines of a newer one are, at other places, have no directories:
+own lines: see ``select_lines``. Releases in which the lines of another one are, at other places, have no directories:
 they are in ``_LINES_OF``.
 
 Patches that stand alone, which any kernel can use with or without the series, are kept in the same way: the message,
@@ -51,8 +51,10 @@ MODES: Final[dict[Mode, tuple[str, ...]]] = {
 }
 STANDALONE: Final = ("init-mem", "relocations", "sorttable-nm")
 _KEEPS_RELOCATIONS: Final = ("6.1", "6.6")  # of records, which stay addresses: the step relocations is no part of it
-# Releases whose files have each line that a newer one's patches show, and each once: those patches are theirs, too.
+# Releases whose files have each line that another one's patches show, and each once: those patches are theirs, too.
 _LINES_OF: Final = {"6.18": "7.3", "7.2": "7.3"}
+# Steps that need what the release does not have: ENTRIES_PER_PAGE_GROUP() of kernel/trace/ftrace.c is of 7.2.
+_STEPS_OF: Final = {("6.18", "records"): "6.12"}
 _DATA: Final = files("prologue.kernel_tree")
 
 
@@ -164,7 +166,7 @@ def _load_step(
         if release in _KEEPS_RELOCATIONS:
             return None
         directory = _DATA.joinpath("standalone")
-    lines_of = _LINES_OF.get(release, release)
+    lines_of = _STEPS_OF.get((release, step)) or _LINES_OF.get(release, release)
     diff = directory.joinpath(lines_of, f"{step}.diff")
     changes = [
         new_file(place, select_lines(_DATA.joinpath(name).read_text("utf-8"), release, mode).encode())
