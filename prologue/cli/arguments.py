@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from prologue.examples import PREFIX
+from prologue.outputs import write_text
+from prologue.report.printable import printable
+from prologue.report.terminal import print_report
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
+
+    from prologue.examples.place import Example
+    from prologue.report.pictures import PictureLook
 
 _JSON: Final = "print JSON (schema prologue.{}/1)"
+_MOST_PIXELS: Final = 10_000  # each way; a PNG of as many each way takes 400 MB of memory to draw
 
 
 def number_from(lowest: int, highest: int | None = None) -> Callable[[str], int]:
@@ -83,6 +94,38 @@ class InPlaceOf(argparse.Action):
             action.required = False
 
 
+class OrExample(argparse.Action):
+    """Store an argument that may be an example: that stands for the arguments in ``const``, too."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, option: str | None = None
+    ) -> None:
+        """Store it; with an example, require none of the others."""
+        setattr(namespace, self.dest, values)
+        for action in (self.const or ()) if str(values).startswith(PREFIX) else ():
+            action.required = False
+
+
+def example_files(arguments: Sequence[Path]) -> list[Path]:
+    """Replace each example by its vmlinux; errors as of ``place_example``."""
+    return [placed(str(path)).vmlinux if str(path).startswith(PREFIX) else path for path in arguments]
+
+
+def placed(argument: str) -> Example:
+    """Place an example; errors as of ``place_example``, which is imported only for one."""
+    from prologue.examples.place import place_example
+
+    return place_example(argument)
+
+
+def examples_with(part: str) -> str:
+    """Name the examples that have memory, or a trace."""
+    from prologue.examples.place import example_names
+
+    names = [PREFIX + name for name in example_names()]
+    return " or ".join(name for name in names if getattr(placed(name), part))
+
+
 def add_json(command: argparse.ArgumentParser, schema: str) -> None:
     """Add how a command prints what it did."""
     command.add_argument("--json", action="store_true", help=_JSON.format(schema))
@@ -136,6 +179,30 @@ def add_reports(command: argparse.ArgumentParser, schema: str, *forms: str) -> N
     command.add_argument("-o", "--output", type=Path, metavar="OUT", help="write the report to this file")
 
 
+def is_wanted(args: Namespace, *, passes: bool) -> bool:
+    """Return whether a report is made: ``--quiet`` saves text that passes."""
+    return bool(not (args.quiet and passes) or args.output or args.format != "text")
+
+
+def put_report(
+    args: Namespace, report: str, closing: str = "", *, passes: bool = True, causes: Iterable[str] = ()
+) -> None:
+    """Print a report, or write it to the file of ``-o``: then the log gets its ``causes``, and ``closing``.
+
+    Both are left out if it passes quietly.
+    """
+    if args.output is None:
+        print_report(report, args.format)
+        return
+    write_text(args.output, report + "\n")
+    if passes and args.quiet:
+        return
+    for line in causes:
+        print(line, file=sys.stderr)
+    if closing:
+        print(printable(f"{args.output}: {closing}"), file=sys.stderr)
+
+
 def require_html(format_: str) -> None:
     """Refuse a report as HTML on a machine without Jinja2, before the work.
 
@@ -184,3 +251,38 @@ def selected_names(names: list[str]) -> tuple[str, ...]:
     if names and not selected:
         raise UsageError("--select names no rule: name one (`prologue rules` lists them), or leave the option out")
     return selected
+
+
+def add_look(command: argparse.ArgumentParser) -> None:
+    """Add what a reader may choose of a picture."""
+    look = command.add_argument_group("the picture")
+    look.add_argument("--title", metavar="TEXT", help="its title")
+    look.add_argument("--size", type=_size, metavar="WIDTHxHEIGHT", help="in pixels, such as 1600x900")
+    look.add_argument("--dark", action="store_true", help="for a dark page")
+    look.add_argument("--no-notes", action="store_true", help="without the sentences about the data")
+
+
+def look_of(args: Namespace, picture: tuple[str, Path | None] | None = None) -> PictureLook:
+    """Return what was chosen; ``picture`` is the option that asks for one, and its value.
+
+    Raises:
+        UsageError: a choice for a picture that is not drawn.
+
+    """
+    from prologue.errors import UsageError
+    from prologue.report.pictures import PictureLook
+
+    title = None if args.title is None else "\n".join(map(printable, args.title.split("\n")))  # an SVG has no others
+    look = PictureLook(title=title, size=args.size, dark=args.dark, notes=not args.no_notes)
+    if picture is not None and picture[1] is None and look != PictureLook():
+        raise UsageError(f"--title, --size, --dark and --no-notes are for the picture of {picture[0]} FILE")
+    return look
+
+
+def _size(text: str) -> tuple[int, int]:
+    import re
+
+    match = re.fullmatch(r"([1-9]\d{2,4})x([1-9]\d{2,4})", text, re.ASCII)
+    if match is None or max(int(match[1]), int(match[2])) > _MOST_PIXELS:
+        raise argparse.ArgumentTypeError(f"not WIDTHxHEIGHT with 100 to {_MOST_PIXELS} pixels each: {text!r}")
+    return int(match[1]), int(match[2])

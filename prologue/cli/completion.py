@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from prologue.cli.examples import OrExample
+from prologue.cli.arguments import OrExample
 from prologue.cli.subcommands import every_parser, fill_all
 from prologue.companions import installed
+from prologue.elf.image import ElfImage
+from prologue.elf.symbols import Symbols
+from prologue.errors import PrologueError
 from prologue.examples import PREFIX
 from prologue.examples.place import example_names
 from prologue.kernel_tree.patches import all_series
@@ -128,3 +132,18 @@ def _words_by_metavar() -> Mapping[str, Callable[[], Sequence[str]]]:
     for companion in installed():
         words |= getattr(companion.load("cli.commands"), "WORDS", {}) if companion.commands else {}
     return words
+
+
+def functions_of(prefix: str, words: Sequence[str]) -> list[str]:
+    """Return the functions whose names begin with ``prefix``, of each kernel and module that a command line names.
+
+    This is what a script that completes asks for at each press of a key: sorted, and only the symbol tables are read.
+    Nothing without a prefix, for a kernel has more than anybody reads. Words that are no such file are passed over: a
+    line that is not finished may have anything.
+    """
+    names: set[str] = set()
+    paths = {part for word in words for part in word.split("=")} if prefix else set()
+    for path in paths - {""}:
+        with suppress(PrologueError, OSError, ValueError):  # no such file, or no such name of one
+            names.update(Symbols(ElfImage(Path(path).expanduser())).function_names(prefix))
+    return sorted(names)

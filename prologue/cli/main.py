@@ -9,7 +9,9 @@ import resource
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 from prologue import __version__
 from prologue.cli.parser import build_parser
@@ -54,8 +56,6 @@ def main(argv: list[str] | None = None) -> int:
             _show_traceback(error)
         code = _report(error)
         if debug or code == InternalError.exit_code:
-            from prologue.cli.bug_report import bug_report
-
             with suppress(OSError):  # as of what is said before
                 print(bug_report(error, words), file=sys.stderr)
         return code
@@ -131,3 +131,50 @@ def _complain(message: str) -> None:
     lines = "\n  ".join(map(printable, message.split("\n  ")))
     with suppress(OSError):  # a terminal that hung up
         print(f"prologue: {lines}\n", end="", file=sys.stderr)  # one piece: a signal must not cut the line's end off
+
+
+def bug_report(error: Exception, words: list[str]) -> str:
+    """Describe a failed run in a block: versions, platform, command and kernels, without names of users and hosts."""
+    import platform
+
+    from prologue.installation import library_versions
+    from prologue.report.printable import printable
+
+    lines = [f"prologue {__version__}, Python {platform.python_version()}, {platform.platform()}"]
+    lines.append(", ".join(library_versions()) or "not installed: run from its source")
+    lines += [f"command: prologue {' '.join(map(_anonymous, words))}", *_kernels(words)]
+    lines.append(f"error: {type(error).__name__} at {_place(error)}: {_anonymous(str(error))}")
+    return "\n".join(
+        ["---- paste this into a report; CONTRIBUTING.md says where to send it", *map(printable, lines), "----"]
+    )
+
+
+def _anonymous(text: str) -> str:
+    import re
+
+    home = os.environ.get("HOME", "")
+    text = text.replace(home, "~") if len(home) > 1 else text
+    text = re.sub(r"(/(?:home|Users)/)[^/:=\s]+", r"\1USER", text)
+    return re.sub(r"ssh:\S+", "ssh:HOST", text)
+
+
+def _kernels(words: list[str]) -> Iterator[str]:
+    """Yield release and build-id of each kernel and module that a command names; what cannot be read is left out."""
+    from prologue.kernel.load import open_binary
+
+    for path in dict.fromkeys(Path(part) for word in words for part in word.split("=") if part):
+        with suppress(Exception):
+            if path.is_file():
+                binary = open_binary(path)
+                yield f"{path.name}: {binary.release or 'release unknown'}, build-id {binary.build_id or 'none'}"
+
+
+def _place(error: Exception) -> str:
+    """Name the line that raised it, below the package."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return "an unknown line"
+    path = Path(trace.tb_frame.f_code.co_filename)
+    return f"{'/'.join(path.parts[-3:])}:{trace.tb_lineno}"

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from prologue import __version__
-from prologue.cli.first_screen import GROUPS
-from prologue.cli.parser import build_parser
+from prologue.cli.parser import GROUPS, build_parser
 from prologue.cli.subcommands import every_parser, fill_all
 from prologue.words import counted
 

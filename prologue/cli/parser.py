@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from prologue import __version__
-from prologue.cli.first_screen import FirstScreen
 from prologue.cli.subcommands import (
     Command,
     Parser,
@@ -20,6 +19,43 @@ from prologue.cli.subcommands import (
 from prologue.companions import installed
 
 SHELLS: Final = ("bash", "zsh", "fish")
+# Title, commands, and the one to start with.
+GROUPS: Final[tuple[tuple[str, tuple[str, ...], str], ...]] = (
+    ("build and gate", ("scan", "patch", "verify", "kernel", "image", "variant"), "prologue verify vmlinux"),
+    ("running kernel", ("live", "writes", "probe"), "prologue live audit vmlinux /proc/kcore"),
+    ("traces", ("trace",), "prologue trace stats perf.data --vmlinux vmlinux"),
+    ("bench", ("bench",), "prologue bench compare example:2019-a57"),
+    ("reference", ("help", "schema", "rules", "explain", "transition", "protocol"), "prologue explain PL202"),
+)
+
+
+class FirstScreen(Parser):
+    """The parser of all commands; its help has them in groups."""
+
+    def format_help(self) -> str:
+        """Return the help: usage, groups of commands, options, exit codes."""
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        commands = {
+            action.dest: action
+            for group in self._actions
+            if isinstance(group, argparse._SubParsersAction)
+            for action in group._choices_actions
+        }
+        for title, names, start in GROUPS:
+            present = [commands[name] for name in names if name in commands]
+            if not present:
+                continue
+            formatter.start_section(title)
+            formatter.add_arguments(present)
+            formatter.add_text(f"start here: {start}")
+            formatter.end_section()
+        formatter.start_section("options")
+        formatter.add_arguments([action for action in self._actions if action.option_strings])
+        formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
 
 
 class _PrintCompletion(argparse.Action):
@@ -40,7 +76,7 @@ class _PrintFunctions(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
     ) -> None:
-        from prologue.cli.function_names import functions_of
+        from prologue.cli.completion import functions_of
 
         for name in functions_of(values[0], values[1:]) if values else ():
             print(name)
@@ -144,15 +180,15 @@ _COMMANDS: Final = (
         options="prologue.cli.rules:add_explain_options",
     ),
     Command(
-        "variant", "prologue.cli.variant:run", "make a variant of a vmlinux for the bench, from the same link",
+        "variant", "prologue.cli.image:run_variant", "make a variant of a vmlinux for the bench, from the same link",
         "  prologue variant vmlinux --kind nop-nop -o vmlinux.nop-nop\n"
         "  prologue variant vmlinux --kind build -o vmlinux.build",
-        options="prologue.cli.variant:add_options",
+        options="prologue.cli.image:add_variant_options",
     ),
     Command(
-        "image", "prologue.cli.image:run", "write the flat Image of a vmlinux",
+        "image", "prologue.cli.image:run_image", "write the flat Image of a vmlinux",
         "  prologue image vmlinux -o Image",
-        options="prologue.cli.image:add_options",
+        options="prologue.cli.image:add_image_options",
     ),
     Command(
         "kernel", "", "put the build step into a kernel tree, and see whether it works",

@@ -33,7 +33,7 @@ def run_list(args: Namespace) -> int:
         rules = [{field: getattr(rule, field) for field in fields} for rule in RULES]
         print(json.dumps({"schema": SCHEMA, "rules": rules}, indent=2))
         return 0
-    from prologue.report.tables import table_lines
+    from prologue.report.lines import table_lines
 
     # What the gate itself refuses is explained like a rule, but cannot be selected or ignored.
     rows = [(r.code, r.slug, "".join(r.inputs), r.severity) for r in (*RULES, *GATE_RULES)]

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import prologue
-from prologue.cli.arguments import add_jobs, add_json
-from prologue.cli.examples import OrExample, example_files
-from prologue.cli.looks import add_look, look_of
+from prologue.cli.arguments import OrExample, add_jobs, add_json, add_look, example_files, look_of
 from prologue.cli.subcommands import Subcommand
 from prologue.elf.identify import BOOT_FILES
 from prologue.errors import InputError, PrologueError, UsageError

@@ -6,17 +6,34 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from prologue.cli.arguments import add_jobs, add_reports, add_rules, require_html, selected_names, split_names
-from prologue.cli.examples import OrExample, example_files
+from prologue.cli.arguments import (
+    OrExample,
+    add_jobs,
+    add_reports,
+    add_rules,
+    example_files,
+    is_wanted,
+    put_report,
+    require_html,
+    selected_names,
+    split_names,
+)
 from prologue.cli.parallel import print_errors, run_many
-from prologue.cli.reports import is_wanted, put_report
 from prologue.cli.subcommands import Subcommand
 from prologue.errors import InputError, OutputError, UsageError
 from prologue.gate.baseline import baseline_text
-from prologue.gate.config import SETTINGS, Config, load_config, load_config_file
-from prologue.gate.judge import JudgedFile, judge, verified_of
-from prologue.gate.settings import Settings, combine, no_rule_applies, require_releasable, settings_directory
-from prologue.gate.verdict import Verdict
+from prologue.gate.judge import JudgedFile, Verdict, judge, verified_of
+from prologue.gate.settings import (
+    SETTINGS,
+    Config,
+    Settings,
+    combine,
+    load_config,
+    load_config_file,
+    no_rule_applies,
+    require_releasable,
+    settings_directory,
+)
 from prologue.gate.verify import (
     Request,
     Unverified,

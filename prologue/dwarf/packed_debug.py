@@ -11,8 +11,7 @@ from typing import IO, Final
 
 from prologue.elf.compressed import pieces
 from prologue.elf.image import SHF_COMPRESSED, ElfImage
-from prologue.elf.sections import Section
-from prologue.elf.structs import EHDR, SHDR
+from prologue.elf.sections import EHDR, SHDR, Section
 from prologue.errors import InputError
 
 _CHDR: Final = struct.Struct("<IIQQ")  # Elf64_Chdr: type, reserved, size, alignment

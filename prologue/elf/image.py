@@ -23,8 +23,17 @@ import numpy.typing as npt
 from prologue.arrays import I64, U32, U64, Bool
 from prologue.elf.files import open_regular
 from prologue.elf.identify import identify
-from prologue.elf.sections import Section, SectionMap, require_bytes
-from prologue.elf.structs import EHDR, PHDR, PN_XNUM, SECTION_TYPES, SHDR, SHN_XINDEX
+from prologue.elf.sections import (
+    EHDR,
+    PHDR,
+    PN_XNUM,
+    SECTION_TYPES,
+    SHDR,
+    SHN_XINDEX,
+    Section,
+    SectionMap,
+    require_bytes,
+)
 from prologue.errors import InputError
 
 U8 = npt.NDArray[np.uint8]
@@ -32,6 +41,7 @@ U8 = npt.NDArray[np.uint8]
 SHF_COMPRESSED: Final = 1 << 11
 _ET_REL, _ET_DYN = 1, 3
 _PT_LOAD: Final = 1
+_CHUNK: Final = 1 << 20  # bytes compared at once
 
 # Where a module's sections are laid out: not at 0, which means "no record", and far from each other, so that no
 # distance within one section leads into another by accident.
@@ -286,6 +296,30 @@ def gather_words(
             out = (at < 0) | (at >= len(words)) | (index >= len(words))  # the last: bytes after the last whole word
             column[place] = np.where(out, 0, words[np.where(out, 0, at)])
     return result
+
+
+def differing_bytes(ours: U8, theirs: U8) -> I64:
+    """Return the ascending indices of the bytes that differ; both have shape (n,)."""
+    parts = [np.zeros(0, np.int64)]
+    for start in range(0, len(ours), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        parts.append(np.flatnonzero(ours[part] != theirs[part]) + start)
+    return np.concatenate(parts)
+
+
+def differing_files(before: ElfImage, after: ElfImage, size: int) -> I64:
+    """Return the ascending file offsets of the bytes that differ among the first ``size`` of two files.
+
+    Pages of a mapped file count as this process's memory once they were looked at, so they are dropped at once.
+    """
+    ours, theirs = (np.frombuffer(image.content, np.uint8, size) for image in (before, after))
+    parts = [np.zeros(0, np.int64)]
+    for start in range(0, size, _CHUNK):
+        part = slice(start, start + _CHUNK)
+        parts.append(differing_bytes(ours[part], theirs[part]) + start)
+        before.drop_pages(start, _CHUNK)
+        after.drop_pages(start, _CHUNK)
+    return np.concatenate(parts)
 
 
 def unaligned(data: bytes | bytearray | memoryview | mmap.mmap, width: int) -> npt.NDArray[Any]:

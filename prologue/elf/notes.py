@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from prologue.elf.image import ElfImage
-from prologue.elf.structs import PHDR
+from prologue.elf.sections import PHDR
 
 _NT_GNU_BUILD_ID = 3
 _PT_NOTE = 4

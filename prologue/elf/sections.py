@@ -1,7 +1,12 @@
-"""Sections, and which of them an address is in, by bisection: a module may have as many sections as functions."""
+"""Headers as bytes, sections, and which of them an address is in: a module may have as many sections as functions.
+
+Headers (System V gABI, "ELF Header", "Sections", "Program Header") are read and written without a library: loading
+pyelftools takes as long as a good part of patching a kernel.
+"""
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,6 +18,17 @@ import numpy as np
 from prologue.arrays import I64, U64
 from prologue.errors import InputError
 
+EHDR: Final = struct.Struct("<16sHHIQQQIHHHHHH")  # Elf64_Ehdr
+SHDR: Final = struct.Struct("<IIQQQQIIQQ")  # Elf64_Shdr
+PHDR: Final = struct.Struct("<IIQQQQQQ")  # Elf64_Phdr
+# Numbers that say "too many for this field: see section 0".
+SHN_XINDEX: Final = 0xFFFF
+PN_XNUM: Final = 0xFFFF
+SECTION_TYPES: Final = {
+    0: "SHT_NULL", 1: "SHT_PROGBITS", 2: "SHT_SYMTAB", 3: "SHT_STRTAB", 4: "SHT_RELA", 5: "SHT_HASH", 6: "SHT_DYNAMIC",
+    7: "SHT_NOTE", 8: "SHT_NOBITS", 9: "SHT_REL", 11: "SHT_DYNSYM", 14: "SHT_INIT_ARRAY", 15: "SHT_FINI_ARRAY",
+    17: "SHT_GROUP", 18: "SHT_SYMTAB_SHNDX", 19: "SHT_RELR",
+}  # fmt: skip
 SHF_WRITE: Final = 1
 SHF_ALLOC: Final = 2
 SHF_EXECINSTR: Final = 4

@@ -11,8 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from prologue.elf.sections import SHF_ALLOC, SHF_EXECINSTR
-from prologue.elf.structs import EHDR, PHDR, SHDR
+from prologue.elf.sections import EHDR, PHDR, SHDR, SHF_ALLOC, SHF_EXECINSTR
 from prologue.elf.symbols import STB_LOCAL, SYM
 
 _IDENT: Final = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")

@@ -11,7 +11,7 @@ from prologue.insn import a64
 from prologue.insn.decode import ADD_IMM, LDR_LITERAL, FormedAddresses, adrs, field, find, signed
 from prologue.insn.table import surely_writes
 from prologue.kernel.binary import Binary
-from prologue.kernel.slotmap import SlotMap
+from prologue.kernel.text import SlotMap
 
 # Instructions between two that belong together. Schedulers put them close, and a base that is kept for a whole function
 # serves many; beyond that, another function begins.

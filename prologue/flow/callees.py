@@ -10,7 +10,7 @@ from prologue.arrays import U32, U64
 from prologue.insn.decode import BL, INDIRECT, RETURN_PC, B, branches, matches
 from prologue.kernel.binary import Binary
 from prologue.kernel.init_path import veneer_target
-from prologue.kernel.slotmap import SlotMap
+from prologue.kernel.text import SlotMap
 
 # BR, BLR, RET, ERET and their kind (Arm ARM, "Unconditional branch (register)"); those like BLR come back.
 _BLR: Final = (0xFE600000, 0xD6200000)

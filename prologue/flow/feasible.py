@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 
 from prologue.flow.control_flow import Flow
-from prologue.insn.constants import after, taken
 from prologue.insn.decode import B
-from prologue.insn.effect import effect
+from prologue.insn.effect import after, effect, taken
 from prologue.insn.rows import X9
 from prologue.insn.table import FlowKind, row_of
 

@@ -18,9 +18,8 @@ from prologue.insn.decode import branches, jump_distance
 from prologue.kernel.other_layout import OtherLayouts, find_other_layouts
 from prologue.kernel.records import Records
 from prologue.kernel.sites import NO_SITES, EntryPairs, Layout, Sites, find_entry_pairs, find_sites
-from prologue.kernel.slotmap import SlotMap
 from prologue.kernel.state import State
-from prologue.kernel.text import Text
+from prologue.kernel.text import SlotMap, Text
 from prologue.releases import version_of
 
 

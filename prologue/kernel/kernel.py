@@ -195,13 +195,6 @@ class Kernel(LinkedBinary):
         """True if it checks the signatures of modules (CONFIG_MODULE_SIG: kernel/module/signing.c), and has keys."""
         return self.symbols.find("mod_verify_sig") is not None and bool(self.certificates)
 
-    @cached_property
-    def crcs(self) -> dict[str, int]:
-        """CRCs of the symbols that it exports, by name; empty without CONFIG_MODVERSIONS."""
-        from prologue.kernel.versions import exported_crcs
-
-        return exported_crcs(self.image, self.symbols)
-
     @property
     def moves_records(self) -> bool | None:
         """True if all records are at second slots, as version 2 of the marker says; None without it.

@@ -135,13 +135,6 @@ class Module(Binary):
         return self.modinfo.get("vermagic", "").split(" ")[0]
 
     @cached_property
-    def crcs(self) -> dict[str, int]:
-        """CRCs of the symbols that it refers to, by name; empty without CONFIG_MODVERSIONS."""
-        from prologue.kernel.versions import imported_crcs
-
-        return imported_crcs(self.image)
-
-    @cached_property
     def adjusts_zero_records(self) -> bool | None:
         """True if kernels of its release adjust a zero record before their NULL test; None if not known.
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from prologue.arrays import I64, among
-from prologue.elf.compare import differing_files
+from prologue.elf.image import differing_files
 from prologue.errors import InputError, RefusedError
 from prologue.kernel.binary import Binary
 from prologue.kernel.kernel import Kernel

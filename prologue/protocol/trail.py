@@ -8,7 +8,7 @@ from typing import Final
 from prologue.protocol.form import Model
 from prologue.protocol.layout import WORDS, Numbering
 from prologue.protocol.spin import Exploration
-from prologue.report.tables import table_lines
+from prologue.report.lines import table_lines
 
 _WHY: Final = {
     "unpredictable": "{place} was changed to or from a word that is not on the CMODX list, and this CPU may hold "

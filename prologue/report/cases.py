@@ -1,19 +1,30 @@
-"""Findings as test cases, one for each file and rule: the common part of JUnit and KTAP."""
+"""Findings as test cases, one for each file and rule.
+
+JUnit XML is what CI systems show as tests, KTAP version 1 the test results of the kernel
+(Documentation/dev-tools/ktap.rst).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Final
+from xml.etree import ElementTree as ET
 
+import prologue
 from prologue.errors import InternalError
 from prologue.gate.identity import FileIdentity
+from prologue.report.closing import severities
 from prologue.report.printable import printable
 from prologue.rules.base import INPUTS, Finding, Input, Rule, Severity
+from prologue.words import counted
 
 Inputs = Mapping[str, frozenset[Input]]  # Subject.inputs of each file
 WhyNot = Mapping[str, Mapping[str, str]]  # of each file: codes of rules that did not run, and why
-UNREAD: Final = "verified"  # name of the one case of a file that no rule could look at
+_UNREAD: Final = "verified"  # name of the one case of a file that no rule could look at
 _SHOWN: Final = 100  # findings of one case; CI systems truncate or drop long ones
 
 
@@ -101,3 +112,153 @@ class CheckedFiles:
                 tuple(f for f in findings if f.severity in self.failing),
                 None if findings or why is None else printable(why),
             )
+
+
+def findings_junit(checked: CheckedFiles) -> str:
+    """Make the XML document: a test suite for each file, with a case for each rule; the first suite has the notes.
+
+    Only rules that ran have a case: CI servers refuse large files (GitLab: 30 MB), and a release has thousands of
+    modules. For the same reason class names leave out the directory that all files are in. Rules that were left out
+    are among the notes, with the reason; rules that do not apply to a file are not named. The suite of an unreadable
+    file is one case with an error: no rule ran.
+
+    Raises:
+        InternalError: a finding of a file or rule that was not named.
+
+    """
+    root = ET.Element("testsuites", name="prologue")
+    errors, cases = checked.unreadable, checked.cases()
+    shared = _shared_directory(checked.files)
+    for path in dict.fromkeys(checked.files):
+        suite = ET.SubElement(root, "testsuite", name=printable(path))
+        _add_properties(suite, checked, path, is_first=len(root) == 1)
+        # Of two files named vmlinux, each has a history of its own.
+        classname = printable(f"prologue.{path.removeprefix(shared)}")
+        if path in errors:
+            _add_error(suite, errors[path], classname)
+        else:
+            ran = [case for case in cases[path] if case.skipped is None]
+            suite.attrib |= _counts(ran)
+            for case in ran:
+                _add_case(suite, case, classname)
+    suites = list(root)
+    for key in ("tests", "failures", "errors"):
+        root.set(key, str(sum(int(suite.attrib[key]) for suite in suites)))
+    lines = [*(f"note: {note}" for note in checked.notes), *_not_run(checked.left_out, len(suites))]
+    if suites and lines:
+        ET.SubElement(suites[0], "system-out").text = "\n".join(map(printable, lines))
+    ET.indent(root)
+    # A file is written as UTF-8, and standard output in the locale's encoding: ASCII is right in both.
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root).decode("ascii")
+
+
+def _add_properties(suite: ET.Element, checked: CheckedFiles, path: str, *, is_first: bool) -> None:
+    """Add what identifies a file; to the first suite, too, the tool, and what identifies the files compared with."""
+    if checked.date:
+        suite.set("timestamp", checked.date.removesuffix("Z"))  # JUnit's schema has no time zone
+    properties = dict(checked.identities[path].named()) if path in checked.identities else {}
+    if is_first and checked.date:
+        properties["prologue"] = prologue.__version__
+        for each in checked.compared:
+            properties |= {f"{each.role} {each.path} {name}": value for name, value in each.named().items()}
+    if properties:
+        parent = ET.SubElement(suite, "properties")
+        for name, value in properties.items():
+            ET.SubElement(parent, "property", name=printable(name), value=printable(value))
+
+
+def _shared_directory(files: Iterable[str]) -> str:
+    """Return the directory that all files are in, with a slash at its end; nothing for one file, or without one."""
+    paths = {PurePath(path) for path in files}
+    if len(paths) < 2 or len({path.is_absolute() for path in paths}) > 1:
+        return ""
+    shared = os.path.commonpath([path.parent for path in paths])
+    return f"{shared.rstrip('/')}/" if shared else ""
+
+
+def _not_run(left_out: WhyNot, files: int) -> list[str]:
+    """Return a line for each rule that was left out, with the number of files if not of all."""
+    reasons = Counter((code, why) for of_file in left_out.values() for code, why in of_file.items())
+    return [
+        f"not run: {code}: {why}" + (f" ({counted(count, 'file')})" if count < files else "")
+        for (code, why), count in reasons.items()
+    ]
+
+
+def _counts(cases: list[Case]) -> dict[str, str]:
+    return {
+        "tests": str(len(cases)),
+        "failures": str(sum(1 for case in cases if case.failing)),
+        "errors": "0",
+    }
+
+
+def _add_error(suite: ET.Element, error: str, classname: str) -> None:
+    suite.attrib |= {"tests": "1", "failures": "0", "errors": "1"}
+    element = ET.SubElement(suite, "testcase", classname=classname, name=_UNREAD)
+    ET.SubElement(element, "error", message=printable(error), type="unread")
+
+
+def _add_case(suite: ET.Element, case: Case, classname: str) -> None:
+    element = ET.SubElement(suite, "testcase", classname=classname, name=case.name)
+    if case.failing:
+        first = case.failing[0]
+        count = f"{len(case.findings):,} finding{'s' if len(case.findings) != 1 else ''}"
+        message = printable(f"{count}; first: {first.where}: {first.message}")
+        failure = ET.SubElement(element, "failure", message=message, type=severities(case.failing)[0])
+        failure.text = "\n".join([*case.lines(), *case.to_do()])
+    elif case.findings:
+        ET.SubElement(element, "system-out").text = "\n".join(case.lines())
+
+
+def findings_ktap(checked: CheckedFiles) -> str:
+    """Make a test for each file, with a subtest for each rule; findings are diagnostics before the result.
+
+    An unreadable file has one subtest, which fails: no rule ran.
+
+    Raises:
+        InternalError: a finding of a file or rule that was not named.
+
+    """
+    errors, by_file = checked.unreadable, checked.cases()
+    named = list(dict.fromkeys(checked.files))
+    lines = ["KTAP version 1", f"1..{len(named)}", *(f"# note: {printable(note)}" for note in checked.notes)]
+    if checked.date:
+        lines.append(f"# prologue {prologue.__version__}, {checked.date}")
+    lines += [f"# {each.role}: {printable(f'{each.path}: {each}')}" for each in checked.compared]
+    for number, path in enumerate(named, 1):
+        cases = by_file.get(path, [])
+        inner = _unread(errors[path]) if path in errors else _subtests(cases)
+        if path in checked.identities:
+            inner.append(f"# file: {printable(str(checked.identities[path]))}")
+        lines += [f"  {line}" for line in inner]
+        failed = path in errors or any(case.failing for case in cases)
+        skip = " # SKIP no rule applies" if not failed and all(case.skipped for case in cases) else ""
+        lines.append(f"{_result(failed)} {number} {escape_test_name(path)}{skip}")
+    return "\n".join(lines)
+
+
+def _unread(error: str) -> list[str]:
+    return ["KTAP version 1", "1..1", f"# error: {printable(error)}", f"{_result(True)} 1 {_UNREAD}"]
+
+
+def _subtests(cases: list[Case]) -> list[str]:
+    lines = ["KTAP version 1", f"1..{len(cases)}"]
+    for number, case in enumerate(cases, 1):
+        lines += [f"# {line}" for line in case.lines()]
+        lines += [f"# {line}" for line in case.to_do()]
+        skip = f" # SKIP {case.skipped}" if case.skipped else ""
+        lines.append(f"{_result(bool(case.failing))} {number} {case.name}{skip}")
+    return lines
+
+
+def _result(failed: bool) -> str:
+    return "not ok" if failed else "ok"
+
+
+def escape_test_name(text: str) -> str:
+    """Return the name of a test: a hash sign would begin a directive, and readers drop spaces at the ends."""
+    text = printable(text).replace("#", r"\x23")
+    inner = text.strip(" ")
+    before, after = len(text) - len(text.lstrip(" ")), len(text) - len(text.rstrip(" "))
+    return r"\x20" * before + inner + r"\x20" * (after if inner else 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from prologue.gate.verdict import Verdict
+from prologue.gate.judge import Verdict
 from prologue.gate.verify import Facts, Signed
 from prologue.report.printable import printable
 from prologue.rules.base import SEVERITIES, Finding, Severity

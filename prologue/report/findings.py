@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import prologue
 from prologue.gate.identity import FileIdentity
-from prologue.gate.verdict import Verdict
-from prologue.report.alike import FEW, named, one_line_each, split_path
+from prologue.gate.judge import Verdict
 from prologue.report.closing import closing_line, counts, severities
+from prologue.report.lines import FEW, named, one_line_each, split_path
 from prologue.report.printable import printable
 from prologue.rules.base import Finding
 

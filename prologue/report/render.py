@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from prologue.gate.verdict import Verdict
+from prologue.gate.judge import Verdict
 from prologue.rules.registry import RULES
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ def render(verdict: Verdict, kind: Format, *, show_all: bool) -> str:
 
 def render_cases(checked: CheckedFiles, kind: Literal["junit", "ktap"]) -> str:
     """Return files and their findings as test cases."""
-    from prologue.report.junit import findings_junit
-    from prologue.report.ktap import findings_ktap
+    from prologue.report.cases import findings_junit, findings_ktap
 
     return findings_junit(checked) if kind == "junit" else findings_ktap(checked)
 

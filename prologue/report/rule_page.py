@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from prologue.rules.base import FINISH, INPUTS, Rule
-from prologue.rules.deciding import DECIDING
+from prologue.rules.engine import DECIDING
 from prologue.rules.registry import RULES
 
 _INDEX: Final = "README.md"

@@ -103,7 +103,7 @@ class Rule:
 
     ``code`` and ``slug`` are stable: after a release their meaning never changes. ``open_while_unfinished``: a file
     that an interrupted run left may violate the rule, and ``patch`` finishes such a file. Which rules decide writing is
-    said in ``deciding``.
+    said in ``engine``.
     """
 
     code: str

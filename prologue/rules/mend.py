@@ -18,12 +18,12 @@ from prologue.insn import a64
 from prologue.kernel.binary import Binary
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.linked import PlacedWords
-from prologue.kernel.lost_pads import replaced_by_first
 from prologue.kernel.marker import BUILT, Marker
 from prologue.kernel.module import Module
 from prologue.kernel.records import Records
 from prologue.kernel.sites import Sites, replaced_before
 from prologue.rules.base import Subject
+from prologue.rules.pl203_site_after_bti_broken import replaced_by_first
 
 _CHANGED_RECORD: Final = "find what changed the record or its relocation after the link, and link again"
 _OTHER_FLAGS_OR_RECORD: Final = (

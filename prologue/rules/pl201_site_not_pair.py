@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from prologue.insn import a64
-from prologue.kernel.lost_pads import replaced_by_first
 from prologue.rules.base import Hit, Rule, Subject
+from prologue.rules.pl203_site_after_bti_broken import replaced_by_first
 
 # An object of =2,2 or =3,2 has the function begin where the record says, and no two NOPs there; one of =1 has one NOP.
 _OR_OTHER_FLAGS: Final = (

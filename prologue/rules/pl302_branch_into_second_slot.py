@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prologue.kernel.slotmap import SlotMap
+from prologue.kernel.text import SlotMap
 from prologue.rules.base import Hit, Rule, Subject
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from prologue.arrays import U64, sorted_unique
 from prologue.kernel.binary import Binary
-from prologue.kernel.slotmap import SlotMap
+from prologue.kernel.text import SlotMap
 from prologue.rules.base import Hit, Rule, Subject
 
 

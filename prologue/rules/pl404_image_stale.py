@@ -8,9 +8,8 @@ from typing import Final
 import numpy as np
 
 from prologue.arrays import I64, U32, U64, among, sorted_unique
-from prologue.elf.compare import differing_bytes
 from prologue.elf.flat import flat_sections
-from prologue.elf.image import U8
+from prologue.elf.image import U8, differing_bytes
 from prologue.elf.sections import Section
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.words import counted

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prologue.elf.compare import differing_bytes
-from prologue.elf.image import ElfImage
+from prologue.elf.image import ElfImage, differing_bytes
 from prologue.elf.sections import Section
 from prologue.rules.base import Hit, Rule, Subject
 

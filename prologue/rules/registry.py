@@ -8,7 +8,7 @@ from typing import Final
 from prologue.companions import installed, why_absent
 from prologue.errors import UsageError
 from prologue.rules.base import Rule
-from prologue.rules.deciding import DECIDING, load_rules
+from prologue.rules.engine import DECIDING, load_rules
 from prologue.words import meant
 
 # Modules of this room, in the order of their codes: those that do not decide writing.

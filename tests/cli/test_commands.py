@@ -14,9 +14,8 @@ from typing import Literal
 import pytest
 
 import prologue
-from prologue.cli.bug_report import bug_report
-from prologue.cli.first_screen import GROUPS as FIRST
-from prologue.cli.main import main
+from prologue.cli.main import bug_report, main
+from prologue.cli.parser import GROUPS as FIRST
 from prologue.cli.parser import SHELLS, build_parser
 from prologue.cli.subcommands import Subcommand, every_parser, fill_all
 from prologue.plan.variants import KINDS

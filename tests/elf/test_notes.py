@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from prologue.elf.notes import build_id_among, build_id_in_head, matches_perf
-from prologue.elf.structs import PHDR
+from prologue.elf.sections import PHDR
 
 OTHER = b"\4\0\0\0" + b"\3\0\0\0" + b"\1\0\0\0" + b"GNU\0" + b"abc\0"
 OURS = b"\4\0\0\0" + b"\x14\0\0\0" + b"\3\0\0\0" + b"GNU\0" + bytes(range(20))

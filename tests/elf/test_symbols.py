@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prologue.elf.compare import differing_bytes, differing_files
-from prologue.elf.image import ElfImage
+from prologue.elf.image import ElfImage, differing_bytes, differing_files
 from prologue.elf.sections import Section
 from prologue.elf.symbols import Symbols
 from prologue.kernel.linked import private_copy

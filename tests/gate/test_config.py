@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prologue.errors import UsageError
-from prologue.gate.config import Config, load_config, load_config_file
+from prologue.gate.settings import Config, load_config, load_config_file
 
 SECTION = '[tool.prologue]\nignore = ["PL109"]\n'
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from prologue.insn.constants import after, taken
 from prologue.insn.disasm import insn_text, register_use
+from prologue.insn.effect import after, taken
 from tests.support.assembler import assemble
 
 ALL = dict.fromkeys(range(31), 0)

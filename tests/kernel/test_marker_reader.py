@@ -12,10 +12,9 @@ import pytest
 from prologue.cli.main import main
 from prologue.errors import InputError
 from prologue.insn import a64
-from prologue.kernel.held_address import loaded
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.marker import SYMBOL, Marker
-from prologue.kernel.marker_reader import FLAGS, find_problem
+from prologue.kernel.marker_reader import FLAGS, find_problem, loaded
 from tests.mini_kernel.build import Spec, all_specs
 from tests.support.assembler import assemble, assemble_at
 from tests.support.built import Mini

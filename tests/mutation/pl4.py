@@ -11,9 +11,8 @@ from prologue.elf.dynrelocs import RELA, relr_section
 from prologue.elf.symbols import Symbol
 from prologue.insn import a64
 from prologue.insn.decode import ADRP
-from prologue.kernel.held_address import loaded
 from prologue.kernel.marker import BUILT, SYMBOL
-from prologue.kernel.marker_reader import FLAGS
+from prologue.kernel.marker_reader import FLAGS, loaded
 from tests.mutation.contract2 import plant_marker, process
 from tests.mutation.mutation import ALL, BOTH, NONE, mutation
 from tests.mutation.world import World

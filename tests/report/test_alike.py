@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from prologue.report.alike import one_line_each
+from prologue.report.lines import one_line_each
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.support.built import Mini

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from prologue.gate.baseline import Known
-from prologue.gate.config import Config
 from prologue.gate.judge import JudgedFile, judge
-from prologue.gate.settings import Settings, combine
+from prologue.gate.settings import Config, Settings, combine
 from prologue.gate.verify import Facts, Signed, Unverified, Verified
 from prologue.report.closing import closing_line
 from prologue.rules.base import Finding

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from prologue.report.cases import CheckedFiles
-from prologue.report.ktap import findings_ktap
+from prologue.report.cases import CheckedFiles, findings_ktap
 from prologue.rules.base import Severity
 from tests.support.made_findings import ERROR, FATAL, INFO, NASTY, RULES, WARN, finding
 

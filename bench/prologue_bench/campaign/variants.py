@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from prologue.elf.compare import differing_files
 from prologue.elf.flat import write_flat
-from prologue.elf.image import ElfImage
+from prologue.elf.image import ElfImage, differing_files
 from prologue.kernel.kernel import Kernel
 from prologue.patching.patch import carry_out
 from prologue.plan.edits import PatchPlan

@@ -6,7 +6,7 @@ import argparse
 from argparse import Namespace
 from pathlib import Path
 
-from prologue.cli.looks import add_look, look_of
+from prologue.cli.arguments import add_look, look_of
 from prologue.report.pictures import require_plottable
 from prologue_bench.analysis.compare import compare
 from prologue_bench.analysis.sources import open_results

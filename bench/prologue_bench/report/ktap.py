@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from prologue.report.ktap import escape_test_name
+from prologue.report.cases import escape_test_name
 from prologue_bench.analysis.compare import Comparison, Report, WorkloadReport, faster_or
 from prologue_bench.analysis.losses import losses_of
 from prologue_bench.analysis.series import Series

@@ -9,16 +9,22 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from prologue.cli.arguments import require_html, selected_names, shell_words, split_names
-from prologue.cli.examples import examples_with, placed
-from prologue.cli.looks import look_of
+from prologue.cli.arguments import (
+    examples_with,
+    is_wanted,
+    look_of,
+    placed,
+    put_report,
+    require_html,
+    selected_names,
+    shell_words,
+    split_names,
+)
 from prologue.cli.parallel import print_errors
-from prologue.cli.reports import is_wanted, put_report
 from prologue.elf.image import ElfImage
 from prologue.errors import UNDECIDED, PrologueError, UsageError
 from prologue.examples import PREFIX
-from prologue.gate.config import Config
-from prologue.gate.settings import combine
+from prologue.gate.settings import Config, combine
 from prologue.kernel.load import open_judged
 from prologue.live.audit.outcome import Audit
 from prologue.live.audit.run import LIVE_RULES, live_rules

@@ -6,8 +6,7 @@ import json
 from argparse import Namespace
 from pathlib import Path
 
-from prologue.cli.arguments import require_html, shell_words
-from prologue.cli.reports import is_wanted, put_report
+from prologue.cli.arguments import is_wanted, put_report, require_html, shell_words
 from prologue.errors import UNDECIDED
 from prologue.live.audit.run import LIVE_RULES
 from prologue.live.hooks.expected import Expected, expected_by, load_expected

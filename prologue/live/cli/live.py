@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prologue.cli.arguments import InPlaceOf, add_json, add_report, add_rules, add_ssh, number_from
-from prologue.cli.examples import OrExample
-from prologue.cli.looks import add_look
+from prologue.cli.arguments import InPlaceOf, OrExample, add_json, add_look, add_report, add_rules, add_ssh, number_from
 from prologue.cli.subcommands import Subcommand, add_command, add_commands, add_of_companions
 
 if TYPE_CHECKING:

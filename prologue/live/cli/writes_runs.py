@@ -8,8 +8,7 @@ from argparse import Namespace
 from collections import Counter
 from typing import Any, Final
 
-from prologue.cli.arguments import shell_words
-from prologue.cli.reports import is_wanted, put_report
+from prologue.cli.arguments import is_wanted, put_report, shell_words
 from prologue.errors import UNDECIDED, UsageError
 from prologue.live.cli.writes import BUFFER, SECONDS
 from prologue.live.pokes.convert import pokes_of

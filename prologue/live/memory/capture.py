@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from prologue.documents import parse_json
-from prologue.elf.structs import PHDR
+from prologue.elf.sections import PHDR
 from prologue.errors import InputError
 from prologue.live.memory.core import NO_PADDR, CoreFile, Note, PlainCore
 from prologue.live.memory.ranges import PAGE

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from prologue.elf.files import open_regular
 from prologue.elf.identify import identify
-from prologue.elf.structs import PHDR
+from prologue.elf.sections import PHDR
 from prologue.errors import InputError
 from prologue.live.memory.base import KernelInfo, read_vmcoreinfo
 from prologue.live.memory.ranges import KERNEL_HALF, Range, UnmappedError

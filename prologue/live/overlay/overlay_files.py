@@ -16,8 +16,7 @@ import numpy as np
 
 from prologue.arrays import U64
 from prologue.elf.image import ElfImage
-from prologue.elf.sections import SHF_ALLOC, SHF_EXECINSTR, Section
-from prologue.elf.structs import PHDR, SHDR
+from prologue.elf.sections import PHDR, SHDR, SHF_ALLOC, SHF_EXECINSTR, Section
 from prologue.errors import PrologueError
 from prologue.live.overlay.runtime import carry_out, find_moves
 from prologue.live.system.running_module import RunningModule

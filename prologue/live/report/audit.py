@@ -19,9 +19,9 @@ from prologue.live.report.undecided import (
 )  # fmt: skip
 from prologue.report.closing import counted_severities, counts
 from prologue.report.findings import finding_data, finding_lines
+from prologue.report.lines import table_lines
 from prologue.report.printable import printable
 from prologue.report.render import Format, render_cases
-from prologue.report.tables import table_lines
 from prologue.rules.base import FAILING, Input
 from prologue.words import counted
 

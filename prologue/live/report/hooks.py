@@ -12,8 +12,8 @@ from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.listener import Listener
 from prologue.report.findings import finding_data
 from prologue.report.findings import finding_lines as lines_of_findings
+from prologue.report.lines import table_lines
 from prologue.report.printable import printable
-from prologue.report.tables import table_lines
 from prologue.rules.base import Finding
 from prologue.words import counted
 

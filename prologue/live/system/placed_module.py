@@ -17,8 +17,7 @@ import numpy as np
 from prologue.arrays import I64, U64, Bool
 from prologue.elf.dynrelocs import RELA
 from prologue.elf.image import SHF_COMPRESSED, ElfImage
-from prologue.elf.sections import SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, Section
-from prologue.elf.structs import SHDR
+from prologue.elf.sections import SHDR, SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, Section
 from prologue.elf.symbols import SHN_LORESERVE, SHN_UNDEF, SYM, Symbols
 from prologue.errors import InputError
 from prologue.insn import a64

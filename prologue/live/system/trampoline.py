@@ -13,8 +13,8 @@ import numpy as np
 from prologue.arrays import U32
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
-from prologue.insn.constants import after
 from prologue.insn.decode import ADD_IMM, ADRP, Pattern, adr_immediate
+from prologue.insn.effect import after
 from prologue.insn.table import pattern
 from prologue.live.memory.ranges import PAGE, TOP
 

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from prologue.gate.identity import FileIdentity
-from prologue.gate.verdict import Verdict
+from prologue.gate.judge import Verdict
 from prologue.gate.verify import Facts
-from prologue.report.alike import one_line_each, split_path
 from prologue.report.closing import closing_line
 from prologue.report.html.causes import causes_part
 from prologue.report.html.page import BulletList, Page, PagePart, Table
+from prologue.report.lines import one_line_each, split_path
 from prologue.rules.base import INPUTS, Input
 from prologue.rules.registry import RULES
 from prologue.words import counted

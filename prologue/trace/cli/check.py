@@ -7,7 +7,7 @@ from argparse import Namespace
 from dataclasses import dataclass
 from typing import Any, Final
 
-from prologue.cli.reports import put_report
+from prologue.cli.arguments import put_report
 from prologue.errors import UNDECIDED, UndecidedError
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.programs import Program, linked_program

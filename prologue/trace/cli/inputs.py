@@ -16,8 +16,7 @@ from typing import Final
 import numpy as np
 
 from prologue.arrays import I64, Bool
-from prologue.cli.arguments import number, require_html
-from prologue.cli.examples import examples_with, placed
+from prologue.cli.arguments import examples_with, number, placed, require_html
 from prologue.errors import UsageError
 from prologue.examples import PREFIX
 from prologue.outputs import require_other

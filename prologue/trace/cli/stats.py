@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from prologue.cli.looks import look_of
-from prologue.cli.reports import put_report
+from prologue.cli.arguments import look_of, put_report
 from prologue.errors import UsageError
 from prologue.live.memory.ranges import TOP
 from prologue.live.system.programs import Program

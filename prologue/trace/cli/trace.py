@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prologue.cli.arguments import add_report, number_from
-from prologue.cli.examples import OrExample
-from prologue.cli.looks import add_look
+from prologue.cli.arguments import OrExample, add_look, add_report, number_from
 from prologue.cli.subcommands import Subcommand, add_command, add_commands, add_of_companions
 from prologue.trace.cli import etm as trace_etm
 from prologue.trace.exports.formats import FORMATS

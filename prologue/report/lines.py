@@ -1,8 +1,8 @@
-"""Equal texts of many files, on one line: hundreds of modules may have one cause."""
+"""Lines of text: tables, and equal texts of many files on one line, for hundreds of modules may have one cause."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 from typing import Final
 
@@ -39,3 +39,19 @@ def split_path(text: str, files: Iterable[str]) -> tuple[str | None, str]:
     """Separate a message from the path of one of the files with which it begins."""
     path, sign, rest = text.partition(": ")
     return (path, rest) if sign and path in files else (None, text)
+
+
+def table_lines(rows: Sequence[Sequence[str]], head: Sequence[str], *, numbers: Sequence[int] = ()) -> list[str]:
+    """Return a line for the head and for each row, nothing without rows; ``numbers`` are columns of numbers."""
+    if not rows:
+        return []
+    cells = [[cell.strip() for cell in row] for row in (head, *rows)]
+    widths = [max(len(title) + 2, *map(len, column)) for title, *column in zip(*cells, strict=True)]
+    lines = []
+    for row in cells:
+        aligned = [
+            cell.rjust(width) if column in numbers else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(aligned).rstrip())
+    return lines
