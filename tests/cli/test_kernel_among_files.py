@@ -9,7 +9,7 @@ import pytest
 
 from tests.mini_kernel.build import Contract, Spec
 from tests.mini_module.build import ModuleSpec
-from tests.rules.pl108 import set_release
+from tests.rules.records import set_release
 from tests.support.built import Mini
 from tests.support.elf_edit import edit
 from tests.support.tool import Tool

@@ -22,7 +22,8 @@ from prologue.cli.main import main
 from prologue.elf.compressed import compress
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
-from tests.rules import pl201, pl304
+from tests.rules.code import read_x9
+from tests.rules.sites import call_in_second_slot
 from tests.support.elf_edit import edit
 from tests.support.machine_tree import make_tree
 from tests.support.processes import HEEDING, until_gone
@@ -65,7 +66,7 @@ def test_what_is_read_is_never_written_over(mini: Mini, arguments: tuple[str, ..
 def test_reasons_and_owners_are_not_lost(mini: Mini, tmp_path: Path, tool: Tool) -> None:
     vmlinux, baseline = mini(Spec()), tmp_path / "known.toml"
     with edit(vmlinux) as elf:
-        pl304.damage(elf)
+        read_x9(elf)
     baseline.write_text('[[known]]\nrule = "PL304"\nreason = "hand-written"\nowner = "a maintainer"\n')
     arguments = ["verify", str(vmlinux), "--baseline", str(baseline)]
     assert "its reasons and owners would be lost" in tool(*arguments, "--save-baseline", baseline, status=2).err
@@ -188,7 +189,7 @@ def test_a_report_does_not_replace_the_baseline_of_the_same_run(mini: Mini, tmp_
 def test_a_terminal_gets_no_commands_from_a_symbol(mini: Mini, tool: Tool) -> None:
     vmlinux = mini(Spec())
     with edit(vmlinux) as elf:
-        pl201.damage(elf)
+        call_in_second_slot(elf)
     (symbol, *_) = {finding["symbol"] for finding in tool("verify", vmlinux, "--json", status=1).json["findings"]}
     evil = b"\x1b[2J" + symbol.encode()[4:]
     vmlinux.write_bytes(vmlinux.read_bytes().replace(b"\0" + symbol.encode() + b"\0", b"\0" + evil + b"\0"))

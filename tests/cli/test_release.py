@@ -15,7 +15,7 @@ from prologue.cli.main import main
 from prologue.rules.registry import find_rule
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
-from tests.rules import pl304
+from tests.rules.code import read_x9
 from tests.rules.fixture import fixture_of
 from tests.support.built import Mini
 from tests.support.elf_edit import edit
@@ -47,7 +47,7 @@ def native(mini: Mini) -> Path:
 def with_x9_live(vmlinux: Path) -> Path:
     """Give the file one finding, of a rule that a release may do without."""
     with edit(vmlinux) as elf:
-        pl304.damage(elf)
+        read_x9(elf)
     return vmlinux
 
 

@@ -11,7 +11,7 @@ from prologue.cli.main import main
 from prologue.kernel.module import Module
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
-from tests.rules import pl201
+from tests.rules.sites import call_in_second_slot
 from tests.support.built import Mini
 from tests.support.elf_edit import edit
 from tests.support.tool import Tool
@@ -58,7 +58,7 @@ def test_the_kernel_of_modules_must_itself_be_releasable(mini: Mini, native: Pat
     assert main(["patch", str(unprocessed), "--in-place", "--reverse"]) == 0
     assert f"{unprocessed}: GATE" in tool("verify", ko, "--vmlinux", unprocessed, "--release", status=1).out
     with edit(Path(shutil.copy(native, tmp_path / "damaged"))) as elf:
-        pl201.damage(elf)
+        call_in_second_slot(elf)
     assert "PL201" in tool("verify", ko, "--vmlinux", tmp_path / "damaged", "--release", status=1).out
     assert main(["verify", str(ko), "--vmlinux", str(tmp_path / "damaged")]) == 0  # only compared with
     # Which of two kernels loads the module cannot be guessed.

@@ -17,7 +17,9 @@ from prologue.elf.image import ElfImage
 from prologue.rules.registry import RULES
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
-from tests.rules import pl109, pl201, pl304
+from tests.rules.code import read_x9
+from tests.rules.records import lose_symbol
+from tests.rules.sites import call_in_second_slot
 from tests.support.elf_edit import ElfEdit, edit, tiny_elf
 from tests.support.tool import Tool, as_format
 
@@ -42,13 +44,13 @@ def processed(vmlinux: Path) -> Path:
 
 def test_release_fails_on_warnings(mini: Mini, tool: Tool) -> None:
     """A leftover of a weak function, in a kernel that is processed: nothing else keeps it from a release."""
-    vmlinux = broken(processed(mini(Spec(zeros=True))), pl109.damage)
+    vmlinux = broken(processed(mini(Spec(zeros=True))), lose_symbol)
     assert verify(vmlinux) == 0
     assert "1 file: 1 warn (" in tool("verify", vmlinux, "--release", status=1).out
 
 
 def test_a_baseline_is_written_filled_in_and_used(mini: Mini, tmp_path: Path, tool: Tool) -> None:
-    vmlinux, baseline = broken(mini(Spec()), pl304.damage), tmp_path / "known.toml"
+    vmlinux, baseline = broken(mini(Spec()), read_x9), tmp_path / "known.toml"
     assert verify(vmlinux, "--save-baseline", baseline) == 1
     # nobody has answered for it yet
     assert "fill it in" in tool("verify", vmlinux, "--baseline", baseline, status=2).err
@@ -59,12 +61,12 @@ def test_a_baseline_is_written_filled_in_and_used(mini: Mini, tmp_path: Path, to
     assert data["findings"] == []
     assert data["baselined"][0]["owner"] == "a maintainer"
     # An error may be known. Another one is new.
-    broken(vmlinux, pl201.damage)
+    broken(vmlinux, call_in_second_slot)
     assert verify(vmlinux, "--baseline", baseline) == 1
 
 
 def test_what_follows_from_a_known_finding_counts_as_a_root_cause(mini: Mini, tmp_path: Path, tool: Tool) -> None:
-    vmlinux, baseline = broken(mini(Spec()), pl201.damage), tmp_path / "known.toml"
+    vmlinux, baseline = broken(mini(Spec()), call_in_second_slot), tmp_path / "known.toml"
     data = tool("verify", vmlinux, "--require", "untouched", "--json", status=1).json
     assert [finding["follows_from"] for finding in data["findings"]] == [[], ["PL201"]]
     baseline.write_text('[[known]]\nrule = "PL201"\nreason = "lab"\nowner = "a maintainer"\n')
@@ -90,7 +92,7 @@ def test_entries_of_rules_that_did_not_run_are_not_called_stale(mini: Mini, tmp_
 
 
 def test_a_fatal_finding_may_be_known_but_not_released(mini: Mini, tmp_path: Path) -> None:
-    vmlinux, baseline = broken(mini(Spec()), pl201.damage), tmp_path / "known.toml"
+    vmlinux, baseline = broken(mini(Spec()), call_in_second_slot), tmp_path / "known.toml"
     baseline.write_text('[[known]]\nrule = "PL201"\nreason = "an experiment"\nowner = "me"\n')
     assert verify(vmlinux, "--baseline", baseline) == 0
     assert verify(vmlinux, "--baseline", baseline, "--release") == 1
@@ -98,7 +100,7 @@ def test_a_fatal_finding_may_be_known_but_not_released(mini: Mini, tmp_path: Pat
 
 def test_one_nop_may_be_that_of_other_flags(mini: Mini, tool: Tool) -> None:
     """So looks an object of =1, and a pair whose first word was overwritten does not."""
-    vmlinux = broken(mini(Spec()), pl201.damage)
+    vmlinux = broken(mini(Spec()), call_in_second_slot)
     assert "objects of -fpatchable-function-entry=1 look like that" in tool("verify", vmlinux, status=1).out
     broken(vmlinux, lambda elf: elf.set_word(elf.value("work_leaf"), 0xA9BF7BFD))
     assert "to do: find what wrote there after the compiler; link again" in tool("verify", vmlinux, status=1).out
@@ -111,7 +113,7 @@ def test_settings_stand_beside_the_file(
     """Wherever the command runs; a file in a directory above, or here, switches nothing off."""
     build = tmp_path / "above" / "build"
     build.mkdir(parents=True)
-    vmlinux = Path(shutil.copy(broken(mini(Spec(zeros=True)), pl304.damage), build / "vmlinux"))
+    vmlinux = Path(shutil.copy(broken(mini(Spec(zeros=True)), read_x9), build / "vmlinux"))
     (build.parent / ".prologue.toml").write_text('ignore = ["PL304"]\n')
     monkeypatch.chdir(build.parent)
     assert f"{build.parent / '.prologue.toml'}: not used" in tool("verify", vmlinux, status=1).out
@@ -125,7 +127,7 @@ def test_settings_stand_beside_the_file(
     assert verify(vmlinux) == 2
     other = tmp_path / "other.toml"
     other.write_text("release = true\n")
-    broken(processed(vmlinux), pl109.damage)
+    broken(processed(vmlinux), lose_symbol)
     assert verify(vmlinux, "--config", other, "--ignore", "PL304") == 1
     assert verify(vmlinux, "--no-config", "--ignore", "PL304") == 0
 
@@ -144,7 +146,7 @@ def test_stock_output_fails_the_release_in_every_format(mini: Mini, tmp_path: Pa
 
 
 def test_one_unreadable_file_does_not_hide_the_others(mini: Mini, tmp_path: Path, tool: Tool) -> None:
-    vmlinux = broken(mini(Spec()), pl201.damage)
+    vmlinux = broken(mini(Spec()), call_in_second_slot)
     bad = tmp_path / "bad"
     bad.write_text("no kernel\n")
     said = tool("verify", bad, vmlinux, status=2)

@@ -15,7 +15,7 @@ from prologue.cli.main import main
 from prologue.elf.compressed import compress
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
-from tests.rules import pl201
+from tests.rules.sites import call_in_second_slot
 from tests.support.built import Mini
 from tests.support.elf_edit import edit
 from tests.support.tool import Tool
@@ -110,7 +110,7 @@ def test_one_run_writes_every_report(files: dict[str, Path], tmp_path: Path, too
 
 def test_the_log_names_root_causes_if_the_report_is_in_a_file(mini: Mini, tmp_path: Path, tool: Tool) -> None:
     with edit(mini(Spec())) as elf:
-        pl201.damage(elf)
+        call_in_second_slot(elf)
     said = tool("verify", elf.path, "--json", "-o", tmp_path / "report.json", status=1)
     assert said.out == ""
     assert "PL201 site-not-pair (fatal): 1\n  work_leaf (.text+" in said.err

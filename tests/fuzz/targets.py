@@ -21,7 +21,7 @@ from tests.fuzz.edits import Edit, Target, edit_bytes, edit_elf, edit_json, edit
 from tests.fuzz.running import running_inputs
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
-from tests.rules import pl304
+from tests.rules.code import read_x9
 from tests.support.built import built
 from tests.support.elf_edit import ElfEdit
 from tests.support.result_sets import Made, make
@@ -65,7 +65,7 @@ def make_targets(directory: Path) -> tuple[Target, ...]:
     stock = built(Spec(contract="stock", layout="4,2", bti=True)).read_bytes()
     (directory / "vmlinux").write_bytes(vmlinux)
     elf = ElfEdit(directory / "vmlinux")
-    pl304.damage(elf)
+    read_x9(elf)
     elf.save(directory / "broken")
     (directory / "b.toml").write_bytes(BASELINE)
     _run("patch", directory / "vmlinux", "--dry-run", "--save-plan", directory / "plan")

@@ -10,7 +10,7 @@ import pytest
 from prologue.cli.main import main
 from tests.mini_kernel.build import Spec, run_command
 from tests.mini_module.build import ModuleSpec
-from tests.rules.pl108 import set_release
+from tests.rules.records import set_release
 from tests.support.built import Mini
 from tests.support.elf_edit import edit
 from tests.support.tool import Tool

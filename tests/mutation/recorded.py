@@ -14,7 +14,7 @@ from prologue.live.pokes.recording import Flag, Function, Recording, Trailer, em
 from prologue.rules.base import Finding
 from tests.live.pokes.made import ORIGIN
 from tests.mutation.world import World
-from tests.rules.recorded import WHOLE
+from tests.rules.running import WHOLE
 
 _CHAIN = {
     "jump label": ("copy_to_kernel_nofault", "aarch64_insn_patch_text_nosync", "arch_jump_label_transform_queue"),

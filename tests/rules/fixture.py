@@ -37,8 +37,7 @@ class Fixture:
     finished: bool = False  # by `patch`, which takes it for the work of an interrupted run
 
 
-# The mini kernel has no ftrace: no records say which of its second slots are traced.
-AUDIT: Final = ("live", "audit", "--allow-undecided")
+_TABLES: Final = {"PL1": "records", "PL2": "sites", "PL3": "code", "PL4": "build_steps", "PL5": "running"}
 
 
 def made(spec: AnySpec, change: Callable[[ElfEdit], None] | None = None, *, processed: bool = False) -> Maker:
@@ -61,11 +60,15 @@ def as_running(path: Path, changes: Mapping[int, int], slide: int = SLIDE) -> Ar
     return [path, source]
 
 
+def fixtures(group: str) -> dict[str, Fixture]:
+    """Return those of a group such as PL1, by code; modules for running kernels are imported for these only."""
+    table: dict[str, Fixture] = import_module(f"tests.rules.{_TABLES[group]}").FIXTURES
+    return table
+
+
 def fixture_of(rule: Rule) -> Fixture:
-    """Return the one in the file of that name: PL101's is in pl101.py."""
-    found = import_module(f"tests.rules.{rule.code.lower()}").FIXTURE
-    assert isinstance(found, Fixture)
-    return found
+    """Return the fixture of a rule."""
+    return fixtures(rule.code[:3])[rule.code]
 
 
 def forget(elf: ElfEdit, first: int) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.mini_kernel.build import Spec
-from tests.rules.pl108 import set_release
+from tests.rules.records import set_release
 from tests.support.built import Mini
 from tests.support.elf_edit import edit
 from tests.support.needs import needs_tools

@@ -10,7 +10,7 @@ from prologue.rules.engine import run_rules
 from prologue.rules.registry import find_rule
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
-from tests.rules.pl109 import damage
+from tests.rules.records import lose_symbol
 from tests.support.built import Mini
 from tests.support.elf_edit import edit
 
@@ -21,6 +21,6 @@ from tests.support.elf_edit import edit
 )
 def test_severity(mini: Mini, spec: Spec | ModuleSpec, function: str, severity: str) -> None:
     with edit(mini(spec)) as elf:
-        damage(elf, function)
+        lose_symbol(elf, function)
     (finding,) = run_rules(Subject(open_binary(elf.path)), (find_rule("PL109"),))
     assert finding.severity == severity

@@ -12,7 +12,7 @@ from prologue.rules.engine import run_rules
 from prologue.rules.pl301_site_in_untraceable_code import TRACERS
 from prologue.rules.registry import find_rule
 from tests.mini_kernel.build import Spec
-from tests.rules.pl108 import set_release
+from tests.rules.records import set_release
 from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit, edit
 

@@ -16,7 +16,7 @@ from prologue.live.pokes.recording import NO_CPU, Capability, Flag, Function, Lo
 from prologue.live.pokes.violations import missing_maintenance
 from prologue.live.report.writes import render_writes, table_of, unseen
 from tests.live.pokes.made import recording_of, write_recording
-from tests.rules.recorded import CALLERS, FUNCTIONS, PLACE, STORE, SWITCHED
+from tests.rules.running import CALLERS, FUNCTIONS, PLACE, STORE, SWITCHED
 from tests.support.tool import Tool
 
 BL = 0x94000010

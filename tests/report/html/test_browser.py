@@ -10,8 +10,8 @@ import pytest
 from prologue.cli.main import main
 from prologue.report.html.page import BulletList, Page, Table, render_page
 from tests.mini_kernel.build import Spec
-from tests.rules import pl201
 from tests.rules.fixture import as_running, process
+from tests.rules.sites import call_in_second_slot
 from tests.support.browser import Browser, browser
 from tests.support.built import Mini
 from tests.support.elf_edit import NOP, ElfEdit, edit
@@ -49,7 +49,7 @@ def check_everywhere(window: Browser, page: Path) -> None:
 def test_verify(window: Browser, mini: Mini, tmp_path: Path) -> None:
     vmlinux, out = mini(Spec()), tmp_path / "report.html"
     with edit(vmlinux) as elf:
-        pl201.damage(elf)
+        call_in_second_slot(elf)
     assert main(["verify", str(vmlinux), "--format", "html", "-o", str(out)]) == 1
     check_everywhere(window, out)
 

@@ -17,7 +17,7 @@ from prologue.report.html.verify import verify_page
 from prologue.rules.registry import RULES, find_rule
 from tests.mini_kernel.build import Spec
 from tests.report.test_closing import MODULE, NATIVE, file, gone
-from tests.rules import pl201
+from tests.rules.sites import call_in_second_slot
 from tests.support.built import Mini
 from tests.support.cases import one_quick
 from tests.support.elf_edit import edit
@@ -82,7 +82,7 @@ def test_cells_of_a_wide_table_have_their_heads() -> None:
 def test_a_broken_kernel(mini: Mini, tmp_path: Path, tool: Tool) -> None:
     vmlinux, out = mini(Spec()), tmp_path / "report.html"
     with edit(vmlinux) as elf:
-        pl201.damage(elf)
+        call_in_second_slot(elf)
     said = tool("verify", vmlinux, "--format", "html", "-o", out, status=1).err
     assert said.splitlines()[-1].startswith(f"{out}: 1 file: ")
     document = Document(out.read_text())
