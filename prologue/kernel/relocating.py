@@ -7,7 +7,7 @@ its tables from the linker script's symbols, and never looks at section headers 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -24,8 +24,6 @@ _BOUNDS: Final = {
     "RELR": (("__pi_relr_start", "__pi_relr_end"), ("__relr_start", "__relr_end")),
 }
 _OFFSETS: Final = {"RELA": ("__rela_offset", "__rela_size"), "RELR": ("__relr_offset", "__relr_size")}
-# Elf64_Dyn tags of address and size (System V gABI, "Dynamic Section").
-_TAGS: Final = {"RELA": (7, 8), "RELR": (36, 35)}
 
 
 def evidence(image: ElfImage, symbols: Symbols) -> tuple[str, ...]:
@@ -35,15 +33,8 @@ def evidence(image: ElfImage, symbols: Symbols) -> tuple[str, ...]:
     return (*shared, *(f"it has {name}" for name in loops[:1]))
 
 
-class Mismatch(NamedTuple):
-    """A relocation table that is not where the kernel, or the dynamic section, will look for it."""
-
-    vaddr: int
-    message: str
-
-
-def table_mismatches(image: ElfImage, symbols: Symbols) -> Iterator[Mismatch]:
-    """Compare the relocation sections with the kernel's symbols, and with a dynamic section if there is one."""
+def table_mismatches(image: ElfImage, symbols: Symbols) -> Iterator[tuple[int, str]]:
+    """Compare the relocation sections with the kernel's symbols: address and message of each that is elsewhere."""
     base = min((s.addr for s in image.sections if s.allocated and s.size), default=0)
     for kind, bounds in _BOUNDS.items():
         sections = relocation_sections(image, kind)
@@ -56,10 +47,6 @@ def table_mismatches(image: ElfImage, symbols: Symbols) -> Iterator[Mismatch]:
             if offset is not None and size is not None:
                 start_at = base + offset.vaddr
                 yield from _compare(sections, kind, start_at, start_at + size.vaddr, " and ".join(_OFFSETS[kind]))
-        tags = _dynamic(image)
-        address, length = (tags.get(tag, 0) for tag in _TAGS[kind])
-        if length:
-            yield from _compare(sections, kind, address, address + length, f"DT_{kind} and DT_{kind}SZ")
 
 
 ROW: Final = np.dtype([("place", "<u8"), ("info", "<u8"), ("addend", "<i8")])  # a relocation; RELR has no more
@@ -79,25 +66,15 @@ def relocations_outside(image: ElfImage, table: range) -> np.ndarray:
     return np.sort(rows[~inside])
 
 
-def _compare(sections: list[Section], kind: str, start: int, stop: int, said_by: str) -> Iterator[Mismatch]:
+def _compare(sections: list[Section], kind: str, start: int, stop: int, said_by: str) -> Iterator[tuple[int, str]]:
     have = sum(s.size for s in sections)
     inside = sum(s.size for s in sections if start <= s.addr and s.addr + s.size <= stop)
     if inside == have == stop - start:
         return
     if stop <= start:
         if have:
-            yield Mismatch(sections[0].addr, f"{said_by} give an empty {kind} table, but {sections[0].name} is not")
+            yield sections[0].addr, f"{said_by} give an empty {kind} table, but {sections[0].name} is not"
         return
     names = ", ".join(s.name for s in sections) or f"no section of the file is a {kind} table"
     where = f"{names}: {have:,} bytes" if sections else names
-    yield Mismatch(start, f"{said_by} give {stop - start:,} bytes of {kind} at {start:#x}, but {where}")
-
-
-def _dynamic(image: ElfImage) -> dict[int, int]:
-    section = next((s for s in image.sections if s.type == "SHT_DYNAMIC" and s.has_bytes), None)
-    if section is None:
-        return {}
-    pairs = image.view(section, "<u8")
-    pairs = pairs[: len(pairs) & ~1].reshape(-1, 2)
-    ends = np.flatnonzero(pairs[:, 0] == 0)
-    return dict(pairs[: int(ends[0]) if len(ends) else len(pairs)].tolist())
+    yield start, f"{said_by} give {stop - start:,} bytes of {kind} at {start:#x}, but {where}"

@@ -26,8 +26,8 @@ def check(subject: Subject) -> Iterator[Hit]:
         )
         return
     vaddrs = records.vaddrs
-    for mismatch in table_mismatches(kernel.image, kernel.symbols):
-        yield Hit(mismatch.vaddr, mismatch.message)
+    for vaddr, message in table_mismatches(kernel.image, kernel.symbols):
+        yield Hit(vaddr, message)
     if records.form == "offsets":
         return  # which nothing may relocate: PL113
     for vaddr in records.misaligned:
