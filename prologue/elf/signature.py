@@ -77,12 +77,11 @@ def check_signature(
 
     ``good``: made with the key of one of the certificates (DER), for these bytes. ``bad``: not for these bytes.
     ``unknown-key``: none of the certificates is the signer's; nothing is known of the bytes. Dates do not count, nor
-    do certificates inside of the message. With several signers all that can be checked must be right. Signed
-    attributes are understood, though 6.1 and 6.12 do not load a module whose signature has them (``pkcs7_verify`` in
-    ``crypto/asymmetric_keys/pkcs7_verify.c``, "has authattrs").
+    do certificates inside of the message. With several signers all that can be checked must be right.
 
     Raises:
-        InputError: a damaged message or certificate, algorithms that we do not know, or libraries that are missing.
+        InputError: a damaged message or certificate, algorithms that we do not know, signed attributes, with which no
+            kernel loads a module (``pkcs7_verify``, "has authattrs"), or libraries that are missing.
 
     """
     try:
@@ -160,16 +159,9 @@ def _check_signer(signer: Any, module: bytes | memoryview | mmap.mmap, known: Se
     algorithm = signer["digest_algorithm"]["algorithm"].native
     if algorithm not in _DIGESTS:
         raise ValueError(f"digest algorithm {algorithm}")
+    if not isinstance(signer["signed_attrs"], core.Void):
+        raise ValueError("signed attributes")
     digest = hashlib.new(algorithm, module).digest()
-    attributes = signer["signed_attrs"]
-    if not isinstance(attributes, core.Void):
-        stated = [
-            attribute["values"].native for attribute in attributes if attribute["type"].native == "message_digest"
-        ]
-        if stated != [[digest]]:
-            return "bad"
-        # What was signed is a SET OF, though the message has it with another tag (RFC 5652, 5.4).
-        digest = hashlib.new(algorithm, b"\x31" + attributes.dump()[1:]).digest()
     keys = [certificate.public_key.dump() for certificate in known if _is_signer(certificate, signer["sid"])]
     if not keys:
         return "unknown-key"
