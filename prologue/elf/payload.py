@@ -16,13 +16,10 @@ from prologue.elf.files import open_regular
 from prologue.elf.identify import identify
 from prologue.errors import InputError
 
-# struct arm64_image_header (arch/arm64/include/asm/image.h, 6.12): image_size, magic, offset of the PE header.
-_IMAGE_SIZE: Final = 16
+# struct arm64_image_header (arch/arm64/include/asm/image.h, 6.12): magic, offset of the PE header.
 _MAGIC: Final = 56
 _PE_OFFSET: Final = 60
 _HEADER_SIZE: Final = 64
-# The flat Image with its BSS: within the 4 GiB that its own code can address.
-_MAX_IMAGE: Final = 1 << 32
 
 # Magic of a flattened device tree; its size follows, big-endian (Devicetree Specification, "Header").
 _DEVICE_TREE: Final = b"\xd0\x0d\xfe\xed"
@@ -49,12 +46,13 @@ def flat_image(path: Path) -> bytes:
     after it, up to the size that it takes in memory (``Makefile.zboot``, "copy_and_pad", 6.12; not in 6.1).
 
     Raises:
-        InputError: not readable, holds no arm64 Image, is compressed in a way that we do not know, or is damaged.
+        InputError: not readable, holds no arm64 Image, is compressed in a way that we do not know, or is damaged; a
+            flat Image that ends too early is for whoever compares it with its vmlinux.
 
     """
     data = _without_device_trees(_of_uimage(_read(path), path))
     if is_flat(data):
-        return _checked(data, path)
+        return data
     kind = identify(data[:4096], len(data))
     name = kind.kind.removeprefix("compressed-")
     if kind.kind == "zboot":
@@ -68,7 +66,7 @@ def flat_image(path: Path) -> bytes:
     if not is_flat(flat):
         inner = identify(flat[:4096], len(flat)).description
         raise InputError(f"does not unpack to a flat arm64 Image ({inner})", path=path)
-    return _checked(flat, path)
+    return flat
 
 
 def is_flat(head: bytes) -> bool:
@@ -179,21 +177,6 @@ def _zboot(data: bytes, path: Path) -> bytes:
     return decompress(payload, path, kind)
 
 
-def _checked(flat: bytes, path: object) -> bytes:
-    """Return whether the headers agree with the file's content."""
-    # Little-endian even in a big-endian kernel (Documentation/arch/arm64/booting.rst).
-    image_size = int.from_bytes(flat[_IMAGE_SIZE : _IMAGE_SIZE + 8], "little")
-    end = unsigned_extent(flat, path)
-    if image_size > _MAX_IMAGE or end > image_size:
-        raise InputError(
-            f"the Image header has image_size {image_size:#x}, the file has {end:#x} bytes of it: damaged", path=path
-        )
-    stop = _sections_end(flat, path)
-    if stop > end:
-        raise InputError(f"the Image's data go on to {stop:#x}, the file has only {end:#x}: truncated", path=path)
-    return flat
-
-
 def _pe_header(flat: bytes, path: object) -> int | None:
     """Find the PE header's offset; None in a kernel without CONFIG_EFI (``arch/arm64/kernel/efi-header.S``)."""
     if not is_flat(flat):
@@ -221,22 +204,6 @@ def _certificate_entry(flat: bytes, path: object) -> int | None:
     if size < 112 + 5 * 8 or where + 8 > len(flat):
         raise InputError(f"the PE header at {pe:#x} is too short for its {count} directory entries: damaged", path=path)
     return where
-
-
-def _sections_end(flat: bytes, path: object) -> int:
-    """Return the end of the last byte that the PE section table says is in the file."""
-    pe = _pe_header(flat, path)
-    if pe is None:
-        return _HEADER_SIZE
-    count, size = _u16(flat, pe + 6), _u16(flat, pe + 20)
-    table = pe + 24 + size
-    if table + 40 * count > len(flat):
-        raise InputError(
-            f"the PE section table ends at {table + 40 * count:#x}, after the end of the file: damaged", path=path
-        )
-    # SizeOfRawData and PointerToRawData
-    ends = [_u32(flat, entry + 16) + _u32(flat, entry + 20) for entry in range(table, table + 40 * count, 40)]
-    return max(ends, default=_HEADER_SIZE)
 
 
 def _u16(data: bytes, offset: int) -> int:

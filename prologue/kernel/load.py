@@ -70,26 +70,14 @@ def open_judged(image: ElfImage) -> Kernel:
 
 
 def boot_file(path: Path) -> FileKind | None:
-    """Recognise a boot file, compressed or not; None for all others."""
+    """Recognise a boot file, compressed with gzip, xz or zstd or not; None for all others."""
     with open_regular(path) as (fd, size):
-        head = os.pread(fd, 1 << 20, 0)
-    kind = identify(head[:4096], size)
+        kind = identify(os.pread(fd, 4096, 0), size)
     name = kind.kind.removeprefix("compressed-")
-    if name in ("lzma", "bzip2"):
-        from prologue.elf.compressed import pieces
-
-        try:
-            begin, inner = _begin(pieces(head, path, name))
-        except InputError:
-            begin, inner = b"", kind
-        inner = inner if begin else kind
-    elif name != kind.kind:
-        inner = _begin(_pieces(path))[1]
-    else:
-        return kind if kind.kind in BOOT_FILES else None
-    if inner.kind not in BOOT_FILES:
-        return None
-    return inner if inner == kind else inner._replace(description=f"{inner.description}, compressed with {name}")
+    if name != kind.kind:
+        kind = _begin(_pieces(path))[1]
+        kind = kind._replace(description=f"{kind.description}, compressed with {name}")
+    return kind if kind.kind in BOOT_FILES else None
 
 
 def _pieces(path: Path) -> Iterator[bytes]:

@@ -96,8 +96,8 @@ def test_a_module_is_no_vmlinux_of_modules(mini: Mini, tmp_path: Path, tool: Too
     ("pack", "kind", "said"),
     [
         (lambda flat: gzip.compress(flat) + DEVICE_TREE, "image", "a flat arm64 Image, compressed with gzip"),
-        (lambda flat: lzma.compress(flat, lzma.FORMAT_ALONE), "image", "a flat arm64 Image, compressed with lzma"),
-        (bz2.compress, "image", "a flat arm64 Image, compressed with bzip2"),
+        (lambda flat: lzma.compress(flat, lzma.FORMAT_ALONE), "lzma", "a file compressed with lzma"),
+        (bz2.compress, "bzip2", "a file compressed with bzip2"),
         (uimage, "uimage", "a U-Boot image (uImage)"),
         (lambda flat: b"\x04\x22\x4d\x18" + flat, "lz4", "a file compressed with lz4"),
         (lambda flat: DEVICE_TREE + flat, "fit", "a FIT image or device tree"),

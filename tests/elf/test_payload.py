@@ -23,7 +23,6 @@ from prologue.errors import InputError
 PE = 64
 OPTIONAL = PE + 24
 CHECKSUM, ENTRY = OPTIONAL + 64, OPTIONAL + 112 + 32
-SECTIONS = OPTIONAL + 112 + 6 * 8
 SIZE = 0x3000
 
 
@@ -157,22 +156,15 @@ def patched(at: int, fmt: str, *values: int | bytes) -> bytes:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (image()[:-1], "go on to 0x3000, the file has only 0x2fff: truncated"),
         (signed(image())[:-1], "certificates at 0x3000-0x3020, the file ends at 0x301f"),
         (signed(image()) + b"x", "certificates at"),
         (patched(ENTRY, "<II", 0, SIZE + 32), "certificates at"),
         (patched(ENTRY, "<I", 0xFFFFFFFF), "certificates at"),
-        (patched(ENTRY, "<II", 0x2000, SIZE + 32 - 0x2000), "go on to 0x3000"),
-        (patched(16, "<Q", SIZE - 1), "image_size 0x2fff"),
-        (patched(16, "<Q", 0), "image_size 0x0"),
-        (patched(16, "<Q", 1 << 33), "image_size 0x200000000"),
         (patched(60, "<I", 60), "no PE header at 0x3c"),
         (patched(60, "<I", 0xFFFFFFF0), "no PE header at"),
         (patched(PE, "<4s", b"PE\0x"), "no PE header at 0x40"),
         (patched(OPTIONAL, "<H", 0x10B), "not in the 64-bit form"),
         (patched(PE + 20, "<H", 112), "too short for its 6 directory entries"),
-        (patched(PE + 6, "<H", 0xFFFF), "section table ends at"),
-        (patched(SECTIONS + 16, "<I", 0xFFFFFFFF), "go on to"),
         (b"", "is empty"),
         (b"MZ", "not an arm64 boot file"),
         (b"MZ\0\0zimg", "less than an EFI zboot header"),
@@ -189,7 +181,6 @@ def patched(at: int, fmt: str, *values: int | bytes) -> bytes:
         (b"hello", "a text file"),
         (compress(b"hello", "gzip"), r"does not unpack to a flat arm64 Image \(a text file"),
         (compress(b"", "gzip"), "not unpack to a flat arm64 Image"),
-        (compress(image()[:-1], "zstd"), "truncated"),
         (compress(image(), "xz")[:-1], "truncated"),
         (zboot(b"x" * 100, b"lz4"), "compressed with 'lz4'; known: gzip, "),
         (zboot(b"x" * 100, b"\xff\n"), r"compressed with '\\\\xff\\n'"),
@@ -205,7 +196,7 @@ def patched(at: int, fmt: str, *values: int | bytes) -> bytes:
 )
 def test_what_is_no_boot_file_is_named(tmp_path: Path, data: bytes, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        flat_image(write(tmp_path, data))
+        unsigned_extent(flat_image(write(tmp_path, data)))
 
 
 @pytest.mark.parametrize("what", [unsigned_extent, header_mutable_ranges])
