@@ -1,7 +1,7 @@
 """Repairs damaged places of a file in memory: the ways to mend it, in the order in which damage spreads.
 
-A relocation gives a record its value, a record leads to a site, and the marker counts sites. So damage of an earlier
-kind shows up as findings of all later ones. Mends are written into a private copy only, to see which findings vanish.
+A record leads to a site, and the marker counts sites. So damage of an earlier kind shows up as findings of all later
+ones. Mends are written into a private copy only, to see which findings vanish.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from prologue.arrays import I64, U64, Bool, among
+from prologue.arrays import I64, U64, Bool
 from prologue.errors import InputError, RefusedError
 from prologue.insn import a64
 from prologue.kernel.binary import Binary
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.linked import PlacedWords
 from prologue.kernel.marker import BUILT, Marker
-from prologue.kernel.module import Module
 from prologue.kernel.records import Records
 from prologue.kernel.sites import Sites, replaced_before
 from prologue.rules.base import Subject
@@ -52,48 +51,6 @@ class Mender(NamedTuple):
     codes: tuple[str, ...]
     find: Callable[[Subject], Iterator[Damage]]
     finishes: bool = False  # an interrupted run, from which only rules follow that are open while unfinished
-
-
-def _relocation_types(subject: Subject) -> Iterator[Damage]:
-    """Find relocations of records that have another type than the loader applies."""
-    from prologue.elf.dynrelocs import R_AARCH64_ABS64, R_AARCH64_RELATIVE, rela_in
-
-    binary, records = subject.binary, subject.binary.records
-    if records is None or not records.bad_types:
-        return
-    bad = {vaddr for vaddr, _ in records.bad_types}
-    if isinstance(binary, Module):
-        relocations, right = binary.relocations, R_AARCH64_ABS64
-        known = zip(relocations.places.tolist(), relocations.types.tolist(), relocations.homes.tolist(), strict=True)
-    else:
-        low = int(records.vaddrs[0])
-        entries, right = rela_in(binary.image, low, low + 8 * len(records)), R_AARCH64_RELATIVE
-        known = zip(entries.targets.tolist(), entries.types.tolist(), entries.addend_offsets.tolist(), strict=True)
-    for place, kind, home in known:
-        if place in bad and kind != right:
-            yield Damage(frozenset({place}), (_edit(home - 8, 4, right),))  # r_info, whose low half is the type
-
-
-def _relocation_places(subject: Subject) -> Iterator[Damage]:
-    """Find RELA entries that name another record than their place between two others says."""
-    from prologue.elf.dynrelocs import rela_in
-
-    binary, records = subject.binary, subject.binary.records
-    if records is None or isinstance(binary, Module) or not (records.rela_count > 1).any():
-        return
-    low = int(records.vaddrs[0])
-    entries = rela_in(binary.image, low, low + 8 * len(records))
-    targets = entries.targets.tolist()
-    bare = records.vaddrs[(records.rela_count == 0) & ~records.relr].tolist()
-    for k in np.flatnonzero(among(entries.targets, records.vaddrs[records.rela_count > 1])).tolist():
-        before, after = targets[k - 1] if k else 0, targets[k + 1] if k + 1 < len(targets) else 1 << 64
-        right = [place for place in bare if before < place < after]
-        if len(right) == 1:
-            places = frozenset({targets[k], right[0]})
-            home = int(entries.addend_offsets[k]) - 16  # r_offset
-            yield Damage(
-                places, (_edit(home, 8, right[0]),), f"the other one stands where {right[0]:#x} would be in order"
-            )
 
 
 def _interrupted(subject: Subject) -> Iterator[Damage]:
@@ -143,20 +100,15 @@ def _records(subject: Subject) -> Iterator[Damage]:
     if records is None or not len(sites):
         return
     moved = 2 * int(sites.moved.sum()) > len(sites)
-    first = np.zeros(len(records), np.uint64)
-    first[sites.record] = sites.first
-    strayed = _match_strayed(subject, records, sites, first)
-    for index, pair in strayed.items():
-        value = _value_for(binary, pair, sites, moved=moved)
-        places = {int(records.vaddrs[index]), int(first[index]), int(records.values[index]), pair}
-        slot, where = (binary.symbols.locate(at) for at in (int(records.vaddrs[index]), pair))
-        note = f"the record at {slot} was changed: no record leads to {where}, where it would be in order"
-        for damage in _record_damage(binary, records, index, value, places | _around(sites, index)):
+    strayed, pair = _strayed(subject, records, sites) or (-1, 0)
+    if strayed >= 0:
+        slot, where = (binary.symbols.locate(at) for at in (int(records.vaddrs[strayed]), pair))
+        note = f"the record at {slot} was changed: no record leads to {where}"
+        places = {int(records.vaddrs[strayed]), int(records.values[strayed]), pair, *_around(sites, strayed)}
+        for damage in _record_damage(binary, records, strayed, _value_for(binary, pair, sites, moved=moved), places):
             yield damage._replace(note=note, fix=_CHANGED_RECORD)
-    for k in np.flatnonzero(sites.moved != moved).tolist():
+    for k in np.flatnonzero((sites.moved != moved) & (sites.record != strayed)).tolist():
         index = int(sites.record[k])
-        if index in strayed:
-            continue
         value = int(sites.second[k] if moved else sites.unmoved_values()[k])
         yield from _record_damage(binary, records, index, value, {int(records.vaddrs[index]), int(sites.first[k])})
 
@@ -164,7 +116,7 @@ def _records(subject: Subject) -> Iterator[Damage]:
 def _around(sites: Sites, record: int) -> set[int]:
     """Return the addresses at which rules report the site of a record."""
     at = np.flatnonzero(sites.record == record)
-    return {int(vaddr) for k in at for vaddr in (sites.entry[k], sites.first[k] - np.uint64(4))}
+    return {int(vaddr) for k in at for vaddr in (sites.first[k], sites.entry[k], sites.first[k] - np.uint64(4))}
 
 
 def _record_damage(binary: Binary, records: Records, index: int, value: int, places: set[int]) -> Iterator[Damage]:
@@ -178,45 +130,18 @@ def _record_damage(binary: Binary, records: Records, index: int, value: int, pla
     yield Damage(frozenset(places), (_edit(home, width, right),))
 
 
-def _match_strayed(subject: Subject, records: Records, sites: Sites, first: U64) -> dict[int, int]:
-    """Match each strayed record (index) with its pair: the only one without a record between its neighbours' pairs.
-
-    Tables follow the order of functions: the linker writes both in the order of objects, and sorttable sorts.
-    """
+def _strayed(subject: Subject, records: Records, sites: Sites) -> tuple[int, int] | None:
+    """Find the record (its index) that may have strayed, and the pair without a record, if there is one of each."""
     from prologue.rules.pl206_pair_without_record import check as pairs_without_record
 
     # Of a table that was lost nothing strayed: PL112 is the root.
-    subject = replace(subject, codes=frozenset({"PL112"}))
-    lost = sorted(hit.vaddr for hit in pairs_without_record(subject))
-    if not lost:
-        return {}
+    lost = [hit.vaddr for hit in pairs_without_record(replace(subject, codes=frozenset({"PL112"})))]
+    if len(lost) != 1:
+        return None
     bad = _doubtful(subject.binary, records, sites)
-    ordered = _in_order(bad, first, lost)
-    if len(ordered) < len(lost):  # one at a function or at a pair is doubtful only if nothing else is
+    if not bad.any():  # one at a function or at a pair is doubtful only if nothing else is
         bad[sites.record[~(_at_function(subject.binary, sites) & _at_pair(subject.binary, sites))]] = True
-        ordered = _in_order(bad, first, lost)
-    return ordered
-
-
-def _in_order(bad: Bool, first: U64, lost: list[int]) -> dict[int, int]:
-    """Match doubtful records with pairs by their neighbours.
-
-    In a table that is not sorted only functions of one section of an object follow each other: a pair belongs between
-    two records if no other record's pair comes between it and that of one of the two.
-    """
-    good = np.flatnonzero(~bad & (first != 0))
-    ascending = np.sort(first[good])
-    gaps = dict(zip(lost, np.searchsorted(ascending, np.array(lost, np.uint64)).tolist(), strict=True))
-    homes: dict[int, int] = {}
-    for index in np.flatnonzero(bad).tolist():
-        at = int(np.searchsorted(good, index))
-        beside = {int(np.searchsorted(ascending, first[good[at - 1]])) + 1 if at else 0}
-        beside.add(int(np.searchsorted(ascending, first[good[at]])) if at < len(good) else len(good))
-        between = [pair for pair, gap in gaps.items() if gap in beside and pair not in homes.values()]
-        rivals = bad[(int(good[at - 1]) + 1 if at else 0) : (int(good[at]) if at < len(good) else len(bad))]
-        if between and (len(between) == 1 or len(between) == int(rivals.sum())):
-            homes[index] = between[0]
-    return homes
+    return (int(bad.argmax()), lost[0]) if int(bad.sum()) == 1 else None
 
 
 def _doubtful(binary: Binary, records: Records, sites: Sites) -> Bool:
@@ -318,8 +243,6 @@ def _second_marker(subject: Subject, marker: Marker) -> Iterator[Damage]:
 
 
 MENDERS: Final = (
-    Mender(("PL103",), _relocation_types),
-    Mender(("PL102",), _relocation_places),
     Mender(("PL202", "PL110", "PL402"), _interrupted, finishes=True),
     Mender(("PL208", "PL110"), _other_layouts),
     Mender(("PL105", "PL108", "PL106", "PL110", "PL201", "PL204", "PL203", "PL107", "PL206"), _records),

@@ -45,9 +45,6 @@ class Site:
         at = self.elf.value("__ftrace_prologue_marker") + offset
         return lambda elf: elf.set_quad(at, elf.quad(at) ^ change)
 
-    def relocation(self, offset: int, value: int) -> Callable[[ElfEdit], None]:
-        return lambda elf: struct.pack_into("<I", elf.data, elf.rela()[self.slot] + offset, value)
-
 
 DAMAGE: dict[str, tuple[str, Callable[[Site], Callable[[ElfEdit], None]]]] = {
     "BL in the second slot": ("PL201", lambda site: site.word(4, BL)),
@@ -96,16 +93,6 @@ def test_one_damaged_place_is_one_root(mini: Mini, spec: Spec, is_processed: boo
     assert str(roots[0]["code"]) in said
     assert "command again" not in said
     assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.form == "rela"], ids=str)
-@pytest.mark.parametrize("kind", [0x101, 0x402])
-def test_a_wrong_relocation_is_the_root_of_what_its_record_lost(mini: Mini, spec: Spec, kind: int, tool: Tool) -> None:
-    path = mini(spec)
-    change = Site(path, spec.layout).relocation(8, kind)
-    findings = verified(damaged(process(path), change), tool)
-    assert [f["code"] for f in findings if not f["follows_from"]] == ["PL103"]
-    assert {"PL206", "PL402"} <= {f["code"] for f in findings[1:]}
 
 
 @pytest.mark.thorough
