@@ -97,7 +97,7 @@ kernels: setup-kernels
 	$(python) -m tests.kernels
 
 docs: setup-test
-	$(python) -m prologue.report.rule_page docs/rules
+	$(python) -m tests.support.rule_pages
 	$(python) -m tests.documents
 
 # `man -M build/man prologue-verify` reads one.
