@@ -20,6 +20,7 @@ from prologue.arrays import I64, U64
 from prologue.cli.main import main
 from prologue.errors import OutputError
 from prologue.kernel.kernel import Kernel
+from prologue.kernel.linked import PlacedWords, with_words
 from prologue.patching.apply import apply_in_place
 from prologue.patching.patch import PatchRequest, patch_or_error
 from prologue.patching.reread.vmlinux import RereadRecords, reread
@@ -27,9 +28,9 @@ from prologue.patching.words import write_words
 from prologue.plan.build import build_plan
 from prologue.plan.edits import PatchPlan
 from prologue.rules.engine import ApprovedPlan, approve
-from tests.mini_kernel.build import Spec
+from tests.mini_kernel.build import Form, Spec
 from tests.support.cases import one_quick
-from tests.support.elf_edit import NOP, edit
+from tests.support.elf_edit import NOP, ElfEdit, edit
 from tests.support.needs import missing
 from tests.support.tool import Tool
 
@@ -269,6 +270,29 @@ def test_a_word_that_changed_since_planning_stops_everything(vmlinux: Path) -> N
     with pytest.raises(Exception, match=r"work_leaf .*found d2800000, .*nothing was written: link again"):
         apply_in_place(approved)
     assert vmlinux.read_bytes() == before
+
+
+@pytest.mark.parametrize("form", ["rela", "rela-applied"])
+def test_a_record_that_is_relocated_by_its_addend_is_moved_there(mini: Mini, form: Form) -> None:
+    """What the table itself holds is overwritten when the kernel relocates itself."""
+    vmlinux = mini(Spec(form=form))
+    table = ElfEdit(vmlinux)
+    slots = {slot: table.quad(slot) for slot in table.live_slots()}
+    addends = {slot: table.record(slot) for slot in slots}
+    assert main(["patch", str(vmlinux), "--in-place"]) == 0
+    after = ElfEdit(vmlinux)
+    assert {slot: after.record(slot) - 4 for slot in slots} == addends
+    assert {slot: after.quad(slot) for slot in slots} == slots
+    assert main(["verify", str(vmlinux), "--release"]) == 0
+
+
+def test_undoing_that_is_interrupted_is_unfinished(vmlinux: Path) -> None:
+    """The last stage goes first: with the flag set, a kernel believes in records and sites of which some are undone."""
+    assert main(["patch", str(vmlinux), "--in-place"]) == 0
+    kernel = Kernel(vmlinux)
+    done = [PlacedWords(s.offsets, s.new, s.width) for s in build_plan(kernel, "native").inverse().stages]
+    states = [with_words(kernel, done[:count]).state for count in range(len(done) + 1)]
+    assert states == ["processed", *["unfinished"] * (len(done) - 1), "untouched"]
 
 
 @pytest.mark.thorough
