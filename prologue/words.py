@@ -1,4 +1,4 @@
-"""Numbers of things in sentences, places in symbols, and the words that may have been meant."""
+"""Numbers of things in sentences, places in symbols, words that may have been meant, and text from input files."""
 
 from __future__ import annotations
 
@@ -29,3 +29,12 @@ def meant(word: str, known: Iterable[str]) -> str:
     likely = [name for name in known if least <= len(name) <= most and any(part in name for part in thirds)]
     *others, last = get_close_matches(word, likely, n=3) or [""]
     return f"did you mean {', '.join(others)}{' or ' if others else ''}{last}?" if last else ""
+
+
+def printable(text: str) -> str:
+    r"""Return the text on one line, with ``\x1b`` and the like for characters that a report must not contain.
+
+    These are control characters (XML 1.0 cannot express them), line ends (formats depend on lines), marks that
+    reverse the direction of writing, and the lone surrogates that Python puts into file names that are not UTF-8.
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from prologue.examples import PREFIX
 from prologue.outputs import write_text
-from prologue.report.printable import printable
 from prologue.report.terminal import print_report
+from prologue.words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -12,9 +12,8 @@ from prologue.kernel.kernel import Kernel
 from prologue.outputs import require_other
 from prologue.patching.patch import carry_out
 from prologue.plan.variants import KINDS, variant_plan
-from prologue.report.printable import printable
 from prologue.rules.engine import approve
-from prologue.words import counted
+from prologue.words import counted, printable
 
 
 def add_image_options(command: Subcommand) -> None:

@@ -82,8 +82,8 @@ def run_install(args: Namespace) -> int:
         print(f"{args.tree}: Linux {tree.release}: the patch {what}, nothing to do")
     else:
         print(f"{args.tree}: Linux {tree.release}, with the patch for {tree.series}, mode {tree.mode}")
-        for step in outcome.steps:
-            print(f"  {f'would {step.action}' if args.dry_run else _DONE[step.action]:<14}{step.path}")
+        for action, path in outcome.steps:
+            print(f"  {f'would {action}' if args.dry_run else _DONE[action]:<14}{path}")
         for path in outcome.as_wanted:
             print(f"  {'was not in' if args.uninstall else 'was in':<14}{path}")
     if not args.uninstall and not args.dry_run:

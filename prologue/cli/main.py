@@ -36,7 +36,8 @@ def main(argv: list[str] | None = None) -> int:
     debug, begun = False, time.monotonic()
     words = sys.argv[1:] if argv is None else argv
     try:
-        _print_every_name()
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+            sys.stdout.reconfigure(errors="backslashreplace")  # file names need not be text, and must not end a run
         args = _parse(words)
         debug = args.debug
         set_terminal(color=args.color, quiet=args.quiet)
@@ -53,7 +54,10 @@ def main(argv: list[str] | None = None) -> int:
         return 128 + signal.SIGPIPE  # as of every tool: the reader did not get all the findings
     except Exception as error:
         if debug:
-            _show_traceback(error)
+            import traceback
+
+            with suppress(OSError):
+                traceback.print_exception(error)
         code = _report(error)
         if debug or code == InternalError.exit_code:
             with suppress(OSError):  # as of what is said before
@@ -77,12 +81,6 @@ def _cost(seconds: float) -> str:
     """Say what a run took of this machine."""
     own, children = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return f"prologue {__version__}: {seconds:.1f} s, at most {max(own, children) // 1024:,} MiB of memory in a process"
-
-
-def _print_every_name() -> None:
-    """Let every name be printed: file names need not be text, and must not end a run half-way."""
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _report(error: Exception) -> int:
@@ -117,15 +115,8 @@ def _unexpected(error: Exception) -> tuple[str, int]:
     return f"internal error (a bug in prologue): {type(error).__name__}: {error} (--debug shows where)", 3
 
 
-def _show_traceback(error: Exception) -> None:
-    import traceback
-
-    with suppress(OSError):
-        traceback.print_exception(error)
-
-
 def _complain(message: str) -> None:
-    from prologue.report.printable import printable
+    from prologue.words import printable
 
     # A name, or what a board said, may hold anything; lines of ours after the first one are indented.
     lines = "\n  ".join(map(printable, message.split("\n  ")))
@@ -138,7 +129,7 @@ def bug_report(error: Exception, words: list[str]) -> str:
     import platform
 
     from prologue.installation import library_versions
-    from prologue.report.printable import printable
+    from prologue.words import printable
 
     lines = [f"prologue {__version__}, Python {platform.python_version()}, {platform.platform()}"]
     lines.append(", ".join(library_versions()) or "not installed: run from its source")

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from prologue.errors import InputError
-from prologue.report.printable import printable
 from prologue.report.terminal import shows_progress
 from prologue.signals import begin_worker, held_signals
-from prologue.words import counted
+from prologue.words import counted, printable
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -14,8 +14,7 @@ from prologue.errors import PrologueError, UsageError
 from prologue.kernel.load import named_files
 from prologue.outputs import require_other, would_be_same
 from prologue.patching.patch import PatchRequest, PatchResult, patch_file, patch_or_error
-from prologue.report.printable import printable
-from prologue.words import counted
+from prologue.words import counted, printable
 
 SCHEMA: Final = "prologue.patch/1"
 

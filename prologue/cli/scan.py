@@ -17,9 +17,8 @@ from prologue.errors import InputError, PrologueError, UsageError
 from prologue.kernel.load import boot_file, kernel_of, kernels_among, named_files
 from prologue.outputs import require_other
 from prologue.report.pictures import PictureLook, require_plottable
-from prologue.report.printable import printable
 from prologue.report.scan import SCHEMA, scan_data, scan_text
-from prologue.words import counted
+from prologue.words import counted, printable
 
 
 def add_options(command: Subcommand) -> None:

@@ -46,8 +46,7 @@ from prologue.gate.verify import (
 from prologue.kernel.load import is_missing, is_vmlinux, kernels_among, named_files, unfollowed_links
 from prologue.outputs import require_distinct, require_other, same_file, write_text
 from prologue.report.closing import closing_line
-from prologue.report.findings import cause_lines
-from prologue.report.render import Format, render
+from prologue.report.findings import Format, cause_lines, render
 from prologue.report.terminal import note, shows_both, warn
 
 

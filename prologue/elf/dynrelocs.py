@@ -156,13 +156,8 @@ def _symbol_values(image: ElfImage, link: int, index: I64) -> U64:
     """Return the values of dynamic symbols (Elf64_Sym, 24 bytes, value at 8); 0 for those that do not exist."""
     if not len(index) or not 0 < link < len(image.sections):
         return np.zeros(len(index), np.uint64)
-    values = image.view(image.sections[link], "<u8")[1::3]
-    known = index < len(values)
-    return (
-        np.where(known, values[np.where(known, index, 0)], np.uint64(0))
-        if len(values)
-        else np.zeros(len(index), np.uint64)
-    )
+    values = np.append(image.view(image.sections[link], "<u8")[1::3], np.uint64(0))
+    return values[np.minimum(index, len(values) - 1)]
 
 
 def _extent(image: ElfImage) -> tuple[int, int]:

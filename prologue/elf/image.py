@@ -72,7 +72,10 @@ class ElfImage:
         """Map the file at ``path``; or take ``content`` for it, of a file that is stored compressed."""
         self.path = path
         self.is_whole_file = content is None
-        self._map = _map_file(path) if content is None else content
+        if content is None:
+            with open_regular(path) as (fd, _):
+                content = mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
+        self._map = content
         self.size = len(self._map)
         kind = identify(self._map[:4096], self.size)
         if not kind.is_arm64_elf:
@@ -353,8 +356,3 @@ def _require_room(image: ElfImage, noun: str, offset: int, size: int) -> None:
             f"{noun} ends at {offset + size:#x}, the file at {image.size:#x}: truncated or damaged",
             path=image.path,
         )
-
-
-def _map_file(path: Path) -> mmap.mmap:
-    with open_regular(path) as (fd, _):
-        return mmap.mmap(fd, 0, access=mmap.ACCESS_READ)

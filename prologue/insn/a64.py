@@ -31,11 +31,6 @@ BTI_MASK: Final = 0xFFFFFF3F  # HINT #32..#38: the two target bits masked out
 BL_REACH: Final = 128 << 20  # BL and B reach [-128 MiB, +128 MiB)
 
 
-def is_bti(word: int) -> bool:
-    """Return whether the word is BTI, BTI C, BTI J or BTI JC."""
-    return word & BTI_MASK == BTI
-
-
 def classify(word: int) -> str | None:
     """Return the name in ``CLASSES`` that the word belongs to; the classes do not overlap."""
     name = row_of(word).name

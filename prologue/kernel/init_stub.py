@@ -162,7 +162,7 @@ def _require_known_calls(calls: set[str], *more: str) -> None:
 def _recognise_plain(function: _Function) -> InitStub:
     """Plan ``MOV W0, #0; RET`` over the first two words, after a BTI if there is one."""
     words = function.words
-    entry = 1 if a64.is_bti(words[0]) else 0
+    entry = 1 if words[0] & a64.BTI_MASK == a64.BTI else 0
     wanted = (a64.MOV_W0_0, a64.RET)
     if len(words) < entry + 4:
         raise _UnrecognisedError(f"{FUNCTION} is too short")

@@ -241,10 +241,6 @@ class Kernel(LinkedBinary):
                     continue
                 words, base = words[begin // 4 : end // 4], caller.vaddr
             for k in calls_to(words, base, adjust.vaddr).tolist():
-                tests.append(_tests_x0(words[k + 1 : k + 3].tolist()))
+                after = words[k + 1 : k + 3].tolist()
+                tests.append(any(a64.classify(w) in ("CBZ", "CBNZ") and w >> 31 and not w & 31 for w in after))  # of X0
         return any(tests) if tests else None
-
-
-def _tests_x0(words: list[int]) -> bool:
-    """Return whether a CBZ or CBNZ on X0 is among the words."""
-    return any(a64.classify(w) in ("CBZ", "CBNZ") and w >> 31 and not w & 31 for w in words)

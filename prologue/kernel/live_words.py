@@ -17,14 +17,6 @@ from prologue.kernel.tables import jump_labels
 _CALLS: Final = ("ftrace_call", "ftrace_graph_call")
 
 
-@dataclass(frozen=True, slots=True)
-class LiveWords:
-    """Instructions of one kind."""
-
-    what: str
-    vaddrs: U64
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """A live word that differs between two files of one link."""
@@ -40,25 +32,25 @@ class Change:
         return f"{self.what}: {old} became {new}"
 
 
-def live_words(binary: Binary) -> Iterator[LiveWords]:
-    """Yield second slots, jump labels, and the calls inside ``ftrace_caller``; those in the file's text."""
+def live_words(binary: Binary) -> Iterator[tuple[str, U64]]:
+    """Yield kind and addresses: second slots, jump labels, the calls inside ``ftrace_caller``; those in text."""
     if binary.sites is not None:
-        yield LiveWords("second slot", binary.sites.second)
+        yield "second slot", binary.sites.second
     labels = jump_labels(binary)
-    yield LiveWords("jump label", labels.code[binary.text.in_text(labels.code)])
+    yield "jump label", labels.code[binary.text.in_text(labels.code)]
     for name in _CALLS:
         symbol = binary.symbols.find(name)
         if symbol is not None:
             place = np.array([symbol.vaddr], np.uint64)
-            yield LiveWords(name, place[binary.text.in_text(place)])
+            yield name, place[binary.text.in_text(place)]
 
 
 def changed(before: Binary | None, after: Binary) -> Iterator[Change]:
     """Yield live words of ``after`` that ``before`` has in the same place with another value."""
     if before is None:
         return
-    for live in live_words(after):
-        there = live.vaddrs[before.text.in_text(live.vaddrs)]
+    for what, vaddrs in live_words(after):
+        there = vaddrs[before.text.in_text(vaddrs)]
         old, new = before.text.words(there), after.text.words(there)
         for k in np.flatnonzero(old != new).tolist():
-            yield Change(binary=after, what=live.what, vaddr=int(there[k]), old=int(old[k]), new=int(new[k]))
+            yield Change(binary=after, what=what, vaddr=int(there[k]), old=int(old[k]), new=int(new[k]))

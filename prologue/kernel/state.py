@@ -53,29 +53,25 @@ _MODULE: Final[dict[tuple[Share, Share], State]] = {
 
 def native_state(sites: Sites, marker: Marker) -> State:
     """Return the state of a vmlinux that carries the marker."""
-    if not _sound(sites):
-        return "mixed" if len(sites) else "no sites"
     states = _NATIVE if marker.version == 1 else _NATIVE_2
-    return states.get((_share(sites.has_mov), _share(sites.moved), marker.processed), "mixed")
+    return _of(sites, states.get((_share(sites.has_mov), _share(sites.moved), marker.processed)))
 
 
 def stock_state(sites: Sites, stub: InitStub) -> State:
     """Return the state of a vmlinux without it."""
-    if not _sound(sites) or sites.moved.any():
-        return "mixed" if len(sites) else "no sites"
-    return _STOCK.get((_share(sites.has_mov), stub.state), "mixed")
+    return _of(sites, None if sites.moved.any() else _STOCK.get((_share(sites.has_mov), stub.state)))
 
 
 def module_state(sites: Sites) -> State:
     """Return the state of a module."""
-    if not _sound(sites):
-        return "mixed" if len(sites) else "no sites"
-    return _MODULE.get((_share(sites.has_mov), _share(sites.moved)), "mixed")
+    return _of(sites, _MODULE.get((_share(sites.has_mov), _share(sites.moved))))
 
 
-def _sound(sites: Sites) -> bool:
-    """Return whether there are sites, and each is a pair as compiled or as processed."""
-    return bool(len(sites)) and bool((sites.has_mov | sites.has_nop).all())
+def _of(sites: Sites, state: State | None) -> State:
+    """Return the state of a truth table, if each site is a pair as compiled or as processed."""
+    if not len(sites):
+        return "no sites"
+    return state if state and bool((sites.has_mov | sites.has_nop).all()) else "mixed"
 
 
 def _share(of_sites: Bool) -> Share:

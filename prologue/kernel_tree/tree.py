@@ -27,19 +27,11 @@ Action = Literal["create", "patch", "restore", "remove"]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """An action on one file."""
-
-    action: Action
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
 class Outcome:
     """Actions that were done, or would be."""
 
     tree: KernelTree
-    steps: tuple[Step, ...]
+    steps: tuple[tuple[Action, str], ...]  # what is done, and the file
     as_wanted: tuple[str, ...]  # files that needed no change
 
 
@@ -88,7 +80,7 @@ def _carry_out(tree: KernelTree, *, reverse: bool, dry_run: bool) -> Outcome:
         if not dry_run:
             replace_files(path, contents)
     done = tuple(file.path for file in tree.files if file not in todo)
-    return Outcome(tree, tuple(Step(_action(file, reverse=reverse), file.path) for file in todo), done)
+    return Outcome(tree, tuple((_action(file, reverse=reverse), file.path) for file in todo), done)
 
 
 def _action(file: TreeFile, *, reverse: bool) -> Action:

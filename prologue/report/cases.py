@@ -18,9 +18,8 @@ import prologue
 from prologue.errors import InternalError
 from prologue.gate.identity import FileIdentity
 from prologue.report.closing import severities
-from prologue.report.printable import printable
 from prologue.rules.base import INPUTS, Finding, Input, Rule, Severity
-from prologue.words import counted
+from prologue.words import counted, printable
 
 Inputs = Mapping[str, frozenset[Input]]  # Subject.inputs of each file
 WhyNot = Mapping[str, Mapping[str, str]]  # of each file: codes of rules that did not run, and why

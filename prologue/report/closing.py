@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 from prologue.gate.judge import Verdict
 from prologue.gate.verify import Facts, Signed
-from prologue.report.printable import printable
 from prologue.rules.base import SEVERITIES, Finding, Severity
 from prologue.rules.registry import RULES
-from prologue.words import counted
+from prologue.words import counted, printable
 
 
 def closing_line(verdict: Verdict) -> str:

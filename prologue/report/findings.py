@@ -11,8 +11,8 @@ from prologue.gate.identity import FileIdentity
 from prologue.gate.judge import Verdict
 from prologue.report.closing import closing_line, counts, severities
 from prologue.report.lines import FEW, named, one_line_each, split_path
-from prologue.report.printable import printable
 from prologue.rules.base import Finding
+from prologue.words import printable
 
 SCHEMA: Final = "prologue.verify/1"
 _SHOWN: Final = 5  # findings of one rule in the text; JSON has them all

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 from typing import Final
 
-from prologue.report.printable import printable
-from prologue.words import counted
+from prologue.words import counted, printable
 
 FEW: Final = 3  # files that are named one by one
 

@@ -14,10 +14,10 @@ import prologue
 from prologue.gate.baseline import Known
 from prologue.gate.identity import FileIdentity
 from prologue.gate.refusal import GATE_RULES
-from prologue.report.printable import printable
 from prologue.report.rule_page import page_name, rule_page
 from prologue.rules.base import Finding, Rule, Severity
 from prologue.rules.registry import RULES
+from prologue.words import printable
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS: Final[dict[Severity, str]] = {"fatal": "error", "error": "error", "warn": "warning", "info": "note"}

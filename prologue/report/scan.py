@@ -9,11 +9,10 @@ from prologue.kernel.binary import Binary
 from prologue.kernel.init_stub import LOOP
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.module import Module
-from prologue.report.printable import printable
 from prologue.rules.base import Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import RULES
-from prologue.words import counted
+from prologue.words import counted, printable
 
 SCHEMA: Final = "prologue.scan/1"
 _SHOWN: Final = 8  # sections that the text names; JSON has them all

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Final, Literal, TextIO
 
-from prologue.report.printable import printable
+from prologue.words import printable
 
 Color = Literal["auto", "always", "never"]
 COLORS: Final[tuple[Color, ...]] = ("auto", "always", "never")

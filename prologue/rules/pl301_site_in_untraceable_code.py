@@ -103,12 +103,9 @@ def _is_left_out(kernel: Kernel, entry: U64, section: Untraced) -> bool:
     if kernel.version is not None and is_compared(kernel.version) and kernel.version >= section.since:
         return True
     functions = set(_between(kernel, kernel.symbols.function_starts, section.low, section.high))
-    speaking = [vaddr for vaddr in functions if not _begins_with(kernel, vaddr, section.never)]
+    names = kernel.symbols.names_at
+    speaking = [v for v in functions if not (section.never and any(n.startswith(section.never) for n in names(v)))]
     return 2 * len(_between(kernel, entry, section.low, section.high)) < len(speaking)
-
-
-def _begins_with(kernel: Kernel, vaddr: int, prefixes: tuple[str, ...]) -> bool:
-    return any(name.startswith(prefixes) for name in kernel.symbols.names_at(vaddr)) if prefixes else False
 
 
 def _is_host_alias(kernel: Kernel, vaddr: int) -> bool:

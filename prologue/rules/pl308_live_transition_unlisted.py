@@ -18,14 +18,14 @@ def check(subject: Subject) -> Iterator[Hit]:
     from prologue.kernel.live_words import changed, live_words
 
     binary = subject.binary
-    for live in live_words(binary):
-        if live.what == "second slot":
+    for what, vaddrs in live_words(binary):
+        if what == "second slot":
             continue
-        words = binary.text.words(live.vaddrs)
+        words = binary.text.words(vaddrs)
         for k in np.flatnonzero(~cmodx.listed_words(words, "new")).tolist():
-            vaddr, word = int(live.vaddrs[k]), int(words[k])
+            vaddr, word = int(vaddrs[k]), int(words[k])
             insn = binary.insn_text(word, vaddr)
-            message = f"{live.what} holds {insn}, which is on no issue's list, and is patched live"
+            message = f"{what} holds {insn}, which is on no issue's list, and is patched live"
             yield Hit(vaddr, message, (word,))
     for change in changed(subject.linked_before, binary):
         if not cmodx.judge(change.old, change.new, "new").allowed and cmodx.listed(change.new, "new"):

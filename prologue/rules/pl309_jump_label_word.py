@@ -52,18 +52,14 @@ def _impossible_entries(binary: Binary, labels: JumpLabels) -> Iterator[tuple[in
     odd = np.flatnonzero(~inside | (owners[0] != owners[1]))
     if not len(odd):
         return
-    names = [[_whole(where.symbol) for where in symbols.locate_all(owner[odd].tolist())] for owner in owners]
+    # Compilers split functions: vfs_read.cold is of vfs_read.
+    names = [[(w.symbol or "").partition(".")[0] for w in symbols.locate_all(o[odd].tolist())] for o in owners]
     wheres = [symbols.locate_all(place[odd].tolist()) for place in places]
     for k, code, target, own, other in zip(odd.tolist(), *wheres, *names, strict=True):
         if not inside[k]:
             yield k, f"encodes a B from {code} to {target}: not both are instructions"
         elif own != other:
             yield k, f"encodes a B from {code} to {target}: another function"
-
-
-def _whole(name: str | None) -> str | None:
-    """Return the function that compilers split into ``name``, such as ``vfs_read.cold``."""
-    return name and name.partition(".")[0]
 
 
 RULE = Rule(

@@ -51,7 +51,7 @@ def test_there_and_back(every_tree: Path) -> None:
 
     assert install(every_tree).steps == planned.steps
     after = fingerprint(every_tree)
-    assert {step.path for step in planned.steps} == {name for name in after if after[name] != before.get(name)}
+    assert {path for _, path in planned.steps} == {name for name in after if after[name] != before.get(name)}
     assert after.keys() - before.keys() == set(DROPPED_IN)
     for name, source in DROPPED_IN.items():
         ours = Path(load_patch.__code__.co_filename).with_name(source).read_text()
@@ -75,8 +75,8 @@ def test_there_and_back(every_tree: Path) -> None:
 def test_what_is_included_comes_first_and_goes_last(tree: Path) -> None:
     """A build at any moment between, or after a kill, does not miss a file."""
     created = sorted(DROPPED_IN)
-    assert [step.path for step in install(tree).steps[: len(created)]] == created
-    assert [step.path for step in uninstall(tree).steps[-len(created) :]] == created
+    assert [path for _, path in install(tree).steps[: len(created)]] == created
+    assert [path for _, path in uninstall(tree).steps[-len(created) :]] == created
 
 
 def test_modes_stay(tree: Path) -> None:
@@ -183,7 +183,7 @@ def test_what_is_left_out_is_added(tree: Path, tmp_path: Path, number: int) -> N
 
     put_back()
     outcome = install(tree)
-    assert [step.path for step in outcome.steps] == [name]
+    assert [path for _, path in outcome.steps] == [name]
     assert len(outcome.as_wanted) == len(EVERY) - 1
     assert fingerprint(tree) == whole
     put_back()
@@ -240,7 +240,7 @@ def test_a_tree_without_documentation_or_tests(tree: Path, names: list[str]) -> 
     for name in names:
         shutil.rmtree(tree / name)
     before = fingerprint(tree)
-    steps = [step.path for step in install(tree).steps]
+    steps = [path for _, path in install(tree).steps]
     assert sorted(steps) == [path for path in paths(tree) if not path.startswith(tuple(names))]
     assert not any((tree / name).exists() for name in names)
     assert install(tree).steps == ()

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Final
 
-from prologue.report.printable import printable
+from prologue.words import printable
 
 WIDTH: Final = 75
 _LEAST_LABEL: Final = 8  # columns of a variant's label in a table

@@ -23,7 +23,7 @@ from prologue.live.audit.audited import LiveWord, OwnedWords
 from prologue.live.audit.outcome import AuditedFile
 from prologue.live.report.strips import strips_of, wrong_vaddrs
 from prologue.report.html.page import TextMap
-from prologue.report.printable import printable
+from prologue.words import printable
 
 _BLOCK: Final = 1 << 16  # bytes of text that are on the map or not
 _WRONG: Final = 2000  # wrong words with their message

@@ -18,12 +18,10 @@ from prologue.live.report.undecided import (
     why_undecided,
 )  # fmt: skip
 from prologue.report.closing import counted_severities, counts
-from prologue.report.findings import finding_data, finding_lines
+from prologue.report.findings import Format, finding_data, finding_lines, render_cases
 from prologue.report.lines import table_lines
-from prologue.report.printable import printable
-from prologue.report.render import Format, render_cases
 from prologue.rules.base import FAILING, Input
-from prologue.words import counted
+from prologue.words import counted, printable
 
 SCHEMA: Final = "prologue.live-audit/1"
 

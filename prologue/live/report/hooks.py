@@ -13,9 +13,8 @@ from prologue.live.hooks.listener import Listener
 from prologue.report.findings import finding_data
 from prologue.report.findings import finding_lines as lines_of_findings
 from prologue.report.lines import table_lines
-from prologue.report.printable import printable
 from prologue.rules.base import Finding
-from prologue.words import counted
+from prologue.words import counted, printable
 
 SCHEMA: Final = "prologue.live-hooks/1"
 _FEW: Final = 3  # functions of a listener that a line names

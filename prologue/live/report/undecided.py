@@ -9,8 +9,7 @@ from collections import Counter
 from typing import Final
 
 from prologue.live.audit.outcome import Audit, name_in
-from prologue.report.printable import printable
-from prologue.words import counted
+from prologue.words import counted, printable
 
 _AGAIN: Final = "take memory again while no tracers or probes are switched, or a dump of the stopped machine"
 _MISSING: Final = "a part of memory was not copied, or could not be read: take a capture or a dump"

@@ -10,12 +10,10 @@ from prologue.live.pokes.judge import WRITE_RULES, JudgedWrites
 from prologue.live.pokes.recording import CAPABILITIES, Capability
 from prologue.live.pokes.write_groups import PriorRun, WriteGroup
 from prologue.report.closing import counted_severities, counts
-from prologue.report.findings import finding_data, finding_lines
+from prologue.report.findings import Format, finding_data, finding_lines, render_cases
 from prologue.report.lines import table_lines
-from prologue.report.printable import printable
-from prologue.report.render import Format, render_cases
 from prologue.rules.base import FAILING, Input
-from prologue.words import counted
+from prologue.words import counted, printable
 
 SCHEMA: Final = "prologue.live-judge/1"
 _UNSEEN: Final[dict[Capability, str]] = {

@@ -23,9 +23,8 @@ from prologue.probe.read_trace import TracedEvent
 from prologue.probe.report.trace import hit_text, trace_data
 from prologue.probe.report.verdicts import omitted_text, summary
 from prologue.probe.trace_machine import ProbeRun, trace_machine
-from prologue.report.printable import printable
 from prologue.report.terminal import note, warn
-from prologue.words import counted
+from prologue.words import counted, printable
 
 
 def add_options(probe: Subcommand) -> None:

@@ -34,8 +34,8 @@ from prologue.probe.report.verdicts import (
     variables_text,
 )
 from prologue.releases import PROBES_COMPARED
-from prologue.report.printable import printable
 from prologue.report.terminal import note
+from prologue.words import printable
 
 _COMPARED: Final = 200  # functions of a copy of kallsyms, evenly chosen: another build has most of them elsewhere
 

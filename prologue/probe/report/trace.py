@@ -11,7 +11,7 @@ from prologue.probe.prober import Failure, Probe
 from prologue.probe.read_trace import FieldValue, TracedEvent
 from prologue.probe.report.verdicts import probe_data
 from prologue.probe.trace_machine import ProbeRun
-from prologue.report.printable import printable
+from prologue.words import printable
 
 SCHEMA: Final = "prologue.live-probe/1"
 _FAULT: Final = "(fault)"

@@ -13,7 +13,7 @@ from prologue.probe.event_script import event_script
 from prologue.probe.instructions import rules_of
 from prologue.probe.prober import Failure, Probe
 from prologue.probe.verdict import ProbeVerdict
-from prologue.report.printable import printable
+from prologue.words import printable
 
 SCHEMA: Final = "prologue.probe/1"
 DEFAULT_GROUP: Final = "prologue"  # of the events of a script

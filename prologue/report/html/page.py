@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import prologue
 from prologue.errors import InputError
 from prologue.installation import how_to_install
-from prologue.report.printable import printable
+from prologue.words import printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -11,11 +11,11 @@ import numpy as np
 from prologue.arrays import I64, Bool
 from prologue.errors import UsageError
 from prologue.outputs import new_file
-from prologue.report.printable import printable
 from prologue.trace.cli.inputs import begin_reading, make_filters, require_no_input, use_example_trace
 from prologue.trace.cli.notes import print_notes
 from prologue.trace.exports.formats import FORMATS, ExportSubject
 from prologue.trace.ranges import Batch
+from prologue.words import printable
 
 _Passing = tuple[Batch, I64, Bool, tuple[Batch, I64]]
 

@@ -16,8 +16,7 @@ from zlib import crc32
 from prologue.outputs import write_text
 from prologue.report.html.page import FlameBar
 from prologue.report.pictures import DARK_GROUND, DARK_INK, PictureLook
-from prologue.report.printable import printable
-from prologue.words import counted
+from prologue.words import counted, printable
 
 _SMALLEST: Final = 0.0001  # share of all instructions below which a bar is not drawn
 _COLOURS: Final = ("#d9c48f", "#e0b576", "#e2a25f", "#d98c52", "#cf7a4d", "#e6cf9d")
