@@ -18,19 +18,13 @@ class Companion:
     """A directory that can be taken away, with those that need it."""
 
     package: str
-    needs: tuple[str, ...] = ()
-    """Packages of other companions that it imports, and these may need more."""
+    needs: tuple[str, ...] = ()  # packages of other companions that it imports, and these may need more
     commands: tuple[str, ...] = ()
-    rules: str = ""
-    """The group of its rules."""
-    pages: tuple[str, ...] = ()
-    """Its pages in ``docs``."""
-    public: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Its names of ``import prologue``, by module."""
-    extra: str = ""
-    """The extra of ``pyproject.toml`` that has its libraries."""
-    libraries: tuple[str, ...] = ()
-    """Modules of these libraries without which its commands do not start."""
+    rules: str = ""  # the group of its rules
+    pages: tuple[str, ...] = ()  # in ``docs``
+    public: tuple[tuple[str, tuple[str, ...]], ...] = ()  # its names of ``import prologue``, by module
+    extra: str = ""  # the extra of ``pyproject.toml`` that has its libraries
+    libraries: tuple[str, ...] = ()  # modules of these without which its commands do not start
 
     @property
     def name(self) -> str:

@@ -42,14 +42,9 @@ class Ranges(NamedTuple):
         return sorted_unique(first + step.astype(np.uint64) * np.uint64(4))
 
 
-def _table(binary: Binary, name: str, section: str, entry: int) -> U64:
+def _table(binary: Binary, start_name: str, stop_name: str, section: str, entry: int) -> U64:
     """Return the addresses of the entries of a table that two symbols bound, or that is a section; shape (n,)."""
-    return _between(binary, (f"__start_{name}", f"__stop_{name}"), section, entry)
-
-
-def _between(binary: Binary, bounds: tuple[str, str], section: str, entry: int) -> U64:
-    """Return the same, with symbols of any name."""
-    start, stop = (binary.symbols.find(name) for name in bounds)
+    start, stop = (binary.symbols.find(name) for name in (start_name, stop_name))
     if start is not None and stop is not None:
         low, high = start.vaddr, stop.vaddr
     else:
@@ -64,7 +59,7 @@ def _between(binary: Binary, bounds: tuple[str, str], section: str, entry: int) 
 
 def jump_labels(binary: Binary) -> JumpLabels:
     """Read 16-byte entries: s32 code, s32 target, s64 key, relative to themselves (linux/jump_label.h, 5.5-6.12)."""
-    entries = _table(binary, "__jump_table", "__jump_table", 16)
+    entries = _table(binary, "__start___jump_table", "__stop___jump_table", "__jump_table", 16)
     return JumpLabels(entries, binary.relative32(entries), binary.relative32(entries + np.uint64(4)))
 
 
@@ -84,7 +79,7 @@ def exception_words(binary: Binary) -> tuple[U64, U64]:
     12 bytes: s32 insn, s32 fixup, s16 type, s16 data (arch/arm64/include/asm/extable.h, 6.1); 8 bytes without the
     last two before 5.16. Every third word decides: in a table of the shorter entries it leads to text, too.
     """
-    fields = _table(binary, "__ex_table", "__ex_table", 4)
+    fields = _table(binary, "__start___ex_table", "__stop___ex_table", "__ex_table", 4)
     targets = binary.relative32(fields)
     third = binary.text.in_text(targets[2::3])
     step = 2 if 2 * int(third.sum()) > len(third) or len(fields) < 3 else 3
@@ -99,7 +94,7 @@ def bug_words(binary: Binary) -> tuple[U64, Bool]:
     """
     mask, brk = pattern("BRK")
     for size in (12, 8):
-        entries = _table(binary, "__bug_table", "__bug_table", size)
+        entries = _table(binary, "__start___bug_table", "__stop___bug_table", "__bug_table", size)
         vaddrs = binary.relative32(entries)
         if len(vaddrs) and ((binary.text.words(vaddrs) & np.uint32(mask)) == np.uint32(brk)).mean() > 0.9:
             # The last two bytes, read as the upper half of the last word.
@@ -114,25 +109,26 @@ def bug_words(binary: Binary) -> tuple[U64, Bool]:
 # export-internal.h, init.h, tracepoint-defs.h and static_call_types.h in include/linux (6.1-7.2). PL305 looks at jump
 # labels and the exception table.
 _RELATIVE: Final = (
-    (("__start___ksymtab", "__stop___ksymtab"), "__ksymtab", 12),
-    (("__start___ksymtab_gpl", "__stop___ksymtab_gpl"), "__ksymtab_gpl", 12),
-    (("__initcall_start", "__initcall_end"), "", 4),
-    (("__con_initcall_start", "__con_initcall_end"), "", 4),
-    (("__start___tracepoints_ptrs", "__stop___tracepoints_ptrs"), "__tracepoints_ptrs", 4),
-    (("__start_static_call_sites", "__stop_static_call_sites"), "", 8),
+    ("__start___ksymtab", "__stop___ksymtab", "__ksymtab", 12),
+    ("__start___ksymtab_gpl", "__stop___ksymtab_gpl", "__ksymtab_gpl", 12),
+    ("__initcall_start", "__initcall_end", "", 4),
+    ("__con_initcall_start", "__con_initcall_end", "", 4),
+    ("__start___tracepoints_ptrs", "__stop___tracepoints_ptrs", "__tracepoints_ptrs", 4),
+    ("__start_static_call_sites", "__stop_static_call_sites", "", 8),
 )
 
 
 def relative_pointers(binary: Binary) -> Pointers:
     """Return the fields of a vmlinux that hold a distance to what they point at."""
-    fields = [_between(binary, bounds, section, entry) for bounds, section, entry in _RELATIVE]
-    places = np.concatenate(fields)
+    places = np.concatenate([_table(binary, *row) for row in _RELATIVE])
     return Pointers(places, binary.relative32(places))
 
 
 def kprobe_blacklist(binary: Binary) -> U64:
     """Read addresses that no kprobe may be put on, 8 bytes each (NOKPROBE_SYMBOL, include/asm-generic/kprobes.h)."""
-    return binary.absolute64(_table(binary, "kprobe_blacklist", "_kprobe_blacklist", 8))
+    return binary.absolute64(
+        _table(binary, "__start_kprobe_blacklist", "__stop_kprobe_blacklist", "_kprobe_blacklist", 8)
+    )
 
 
 # Instructions that one entry of a section so named stands for: MOVZ and three MOVKs, one LSR, or one UBFX (since 7.3)

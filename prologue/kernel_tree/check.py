@@ -50,7 +50,7 @@ def check_tree(tree: KernelTree, objtree: Path | None = None) -> list[Check]:
     if tree.installed == "boot":
         return [_patch(tree), *_kernels(out, _boot_kernel)]
     config = _config(tree, out, given=objtree is not None)
-    return [_patch(tree), config, *_modules(tree, out), _step(tree), *_kernels(out, partial(_kernel, tree.mode))]
+    return [_patch(tree), config, *_modules(tree, out), _tool(tree.mode), *_kernels(out, partial(_kernel, tree.mode))]
 
 
 def _require_built_from(objtree: Path, tree: Path) -> None:
@@ -117,15 +117,10 @@ def _modules(tree: KernelTree, out: Path) -> Iterator[Check]:
         )
 
 
-def _step(tree: KernelTree) -> Check:
-    """Name the program that does the build step: a tool, or the kernel's own scripts."""
-    if tree.mode != "sorttable":
-        return _tool()
-    return Check(name="tool", status="-", message="none is needed: scripts/sorttable does the step")
-
-
-def _tool() -> Check:
+def _tool(mode: Mode) -> Check:
     """Find the tool that the build step would run: make takes PROLOGUE from the environment, too."""
+    if mode == "sorttable":
+        return Check(name="tool", status="-", message="none is needed: scripts/sorttable does the step")
     try:
         named = shlex.split(os.environ.get("PROLOGUE", ""))
     except ValueError:  # a quotation mark alone: the shell would not run it, either

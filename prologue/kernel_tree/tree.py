@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from prologue.errors import BusyError, InputError, InternalError, OutputError, RefusedError
 from prologue.kernel_tree.git import apply_changes
@@ -24,6 +24,7 @@ from prologue.kernel_tree.source import KernelTree, TreeFile
 from prologue.outputs import settle, temporary_beside, umask
 
 Action = Literal["create", "patch", "restore", "remove"]
+_VERBS: Final[dict[bool, tuple[Action, Action]]] = {False: ("create", "patch"), True: ("remove", "restore")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +81,8 @@ def _carry_out(tree: KernelTree, *, reverse: bool, dry_run: bool) -> Outcome:
         if not dry_run:
             replace_files(path, contents)
     done = tuple(file.path for file in tree.files if file not in todo)
-    return Outcome(tree, tuple((_action(file, reverse=reverse), file.path) for file in todo), done)
-
-
-def _action(file: TreeFile, *, reverse: bool) -> Action:
-    if file.change.creates:
-        return "remove" if reverse else "create"
-    return "restore" if reverse else "patch"
+    created, changed = _VERBS[reverse]
+    return Outcome(tree, tuple((created if file.change.creates else changed, file.path) for file in todo), done)
 
 
 def _changed(files: list[TreeFile], *, reverse: bool) -> dict[str, bytes | None]:

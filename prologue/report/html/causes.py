@@ -43,13 +43,14 @@ def _cause(group: list[Finding], after: list[Finding], room: int) -> Cause:
     kinds = counted_severities(group)
     each = f": {', '.join(kinds)}" if len(kinds) > 1 else ""
     fixes = list(dict.fromkeys(finding.fix for finding in group))
+    following = Counter(f"{finding.code} {finding.slug}" for finding in after)
     return Cause(
         title=f"{first.code} {first.slug}",
         severity=severities(group)[0],
         count=f"{counted(len(group), 'finding')} in {files}{each}",
         places=[_place(finding) for finding in group[:room]],
         left_out=max(len(group) - room, 0),
-        also=_also(after),
+        also=[f"{counted(count, 'finding')} of {name} follow{'s' * (count == 1)}" for name, count in following.items()],
         fixes=fixes[:_FIXES],
         page=rule_sections(rule),
         listing=insn_lines(rule.words),
@@ -64,11 +65,6 @@ def rule_sections(rule: Rule) -> list[tuple[str, str]]:
         ("Example", rule.example),
         ("Source", rule.citation),
     ]
-
-
-def _also(after: list[Finding]) -> list[str]:
-    counts = Counter(f"{finding.code} {finding.slug}" for finding in after)
-    return [f"{counted(count, 'finding')} of {name} follow{'s' * (count == 1)}" for name, count in counts.items()]
 
 
 def _place(finding: Finding) -> FindingPlace:
