@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Final
+from typing import Final, Literal
 from xml.etree import ElementTree as ET
 
 import prologue
@@ -82,6 +82,10 @@ class CheckedFiles:
     compared: Sequence[FileIdentity] = ()  # of what they were compared with
     date: str = ""  # in UTC; empty if the report has none
 
+    def render(self, kind: Literal["junit", "ktap"]) -> str:
+        """Return the report; errors as of ``cases``."""
+        return findings_junit(self) if kind == "junit" else findings_ktap(self)
+
     def cases(self) -> dict[str, list[Case]]:
         """Make the cases of each file that was read; a file that is named twice counts once.
 
@@ -134,7 +138,9 @@ def findings_junit(checked: CheckedFiles) -> str:
         # Of two files named vmlinux, each has a history of its own.
         classname = printable(f"prologue.{path.removeprefix(shared)}")
         if path in errors:
-            _add_error(suite, errors[path], classname)
+            suite.attrib |= {"tests": "1", "failures": "0", "errors": "1"}
+            element = ET.SubElement(suite, "testcase", classname=classname, name=_UNREAD)
+            ET.SubElement(element, "error", message=printable(errors[path]), type="unread")
         else:
             ran = [case for case in cases[path] if case.skipped is None]
             suite.attrib |= _counts(ran)
@@ -190,12 +196,6 @@ def _counts(cases: list[Case]) -> dict[str, str]:
         "failures": str(sum(1 for case in cases if case.failing)),
         "errors": "0",
     }
-
-
-def _add_error(suite: ET.Element, error: str, classname: str) -> None:
-    suite.attrib |= {"tests": "1", "failures": "0", "errors": "1"}
-    element = ET.SubElement(suite, "testcase", classname=classname, name=_UNREAD)
-    ET.SubElement(element, "error", message=printable(error), type="unread")
 
 
 def _add_case(suite: ET.Element, case: Case, classname: str) -> None:

@@ -1,10 +1,11 @@
-"""Findings as text and as JSON."""
+"""A verdict of the gate in the chosen format: text and JSON here, others by their modules."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import prologue
 from prologue.gate.identity import FileIdentity
@@ -12,10 +13,61 @@ from prologue.gate.judge import Verdict
 from prologue.report.closing import closing_line, counts, severities
 from prologue.report.lines import FEW, named, one_line_each, split_path
 from prologue.rules.base import Finding
+from prologue.rules.registry import RULES
+
+if TYPE_CHECKING:
+    from prologue.report.cases import CheckedFiles
 from prologue.words import printable
 
+Format = Literal["text", "json", "sarif", "junit", "ktap"]
 SCHEMA: Final = "prologue.verify/1"
 _SHOWN: Final = 5  # findings of one rule in the text; JSON has them all
+
+
+def render(verdict: Verdict, kind: Format, *, show_all: bool) -> str:
+    """Return the report; no format ends with a newline."""
+    if kind == "text":
+        return findings_text(verdict, show_all=show_all)
+    if kind == "json":
+        return json.dumps(findings_data(verdict), indent=2)
+    return _sarif(verdict) if kind == "sarif" else _as_cases(verdict).render(kind)
+
+
+def _sarif(verdict: Verdict) -> str:
+    from prologue.report.sarif import findings_sarif
+
+    log = findings_sarif(
+        verdict.files,
+        verdict.findings + verdict.refused,
+        [*verdict.notes, *verdict.exceptions],
+        verdict.baselined,
+        verdict.unreadable,
+        left_out={left.rule.code for settings in verdict.settings.values() for left in settings.left_out},
+        identities=[*verdict.identities.values(), *verdict.compared],
+        date=verdict.date,
+    )
+    return json.dumps(log, indent=2)
+
+
+def _as_cases(verdict: Verdict) -> CheckedFiles:
+    from prologue.report.cases import CheckedFiles
+
+    return CheckedFiles(
+        files=verdict.files,
+        findings=verdict.findings + verdict.refused,
+        notes=[*verdict.notes, *verdict.exceptions],
+        failing=verdict.failing,
+        rules=(*RULES, *verdict.gate_rules),
+        inputs=verdict.inputs,
+        left_out={
+            path: {left.rule.code: left.why for left in settings.left_out}
+            for path, settings in verdict.settings.items()
+        },
+        unreadable=verdict.unreadable,
+        identities=verdict.identities,
+        compared=verdict.compared,
+        date=verdict.date,
+    )
 
 
 def findings_data(verdict: Verdict) -> dict[str, Any]:
