@@ -133,7 +133,6 @@ def made_tree(release: str, tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.usefixtures("known")
 @pytest.mark.parametrize("release", all_series())
 def test_the_command(release: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """By release and by tree; the series need not know the release."""
@@ -143,7 +142,6 @@ def test_the_command(release: str, tmp_path: Path, capfdbinary: pytest.CaptureFi
         assert capfdbinary.readouterr() == (wanted, b"")
 
 
-@pytest.mark.usefixtures("known")
 def test_a_directory(tmp_path: Path, tool: Tool) -> None:
     out = tmp_path / "out"
     said = tool("kernel", "patch", "--series", "relocations", "7.2", "-o", out)
@@ -153,7 +151,6 @@ def test_a_directory(tmp_path: Path, tool: Tool) -> None:
     assert "has patches already" in tool("kernel", "patch", "--series", "init-mem", "7.2", "-o", out, status=2).err
 
 
-@pytest.mark.usefixtures("known")
 @pytest.mark.parametrize(
     ("words", "message"),
     [
