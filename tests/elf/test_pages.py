@@ -28,9 +28,7 @@ def test_pages_are_dropped_whole(page: int, tmp_path: Path, monkeypatch: pytest.
     path = tmp_path / "vmlinux"
     path.write_bytes(KernelListing(LISTING.read_text()).vmlinux() + bytes(200_000))
     monkeypatch.setattr(mmap, "PAGESIZE", page)
-    with path.open("rb") as file:
-        pages = Pages(file.fileno(), 0, access=mmap.ACCESS_READ)
-    monkeypatch.setattr("prologue.elf.image._map_file", lambda _: pages)
+    monkeypatch.setattr(mmap, "mmap", Pages)
     image = ElfImage(path)
     dropped.clear()
     image.drop_pages(70_000, 5_000)

@@ -75,7 +75,6 @@ REFUSED = {
     "live audit example:good": "example:good has no memory: take example:hooked",
     "live audit example:hooked vmcore": "example:hooked stands for VMLINUX and SOURCE: name no SOURCE",
     "trace check example:broken": "example:broken has no trace: take example:good or example:hooked",
-    "trace stats example:good perf.data": "example:good is a trace with its kernel: name no other TRACE",
 }
 
 

@@ -76,7 +76,7 @@ def test_what_may_not_be_read_or_written(tree: Path, monkeypatch: pytest.MonkeyP
         return create(path, flags, mode, dir_fd=dir_fd)
 
     with monkeypatch.context() as patching:
-        patching.setattr("prologue.kernel_tree.replace.os.open", open_)
+        patching.setattr("prologue.kernel_tree.tree.os.open", open_)
         with pytest.raises(OutputError, match="Permission denied; nothing was changed"):
             install(tree)
     assert fingerprint(tree) == before

@@ -14,13 +14,11 @@ from prologue.live.pokes.recording import Flag, Function, Trailer
 from tests.live.hooks.hooked import make, saved
 from tests.live.pokes.made import recording_of, write_recording
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import B_LABEL_TARGET, Arguments, Fixture, Maker, as_running, process
+from tests.rules.fixture import AUDIT, B_LABEL_TARGET, Arguments, Fixture, Maker, as_running, process
 from tests.support.built import Mini
 from tests.support.cores import NO_PADDR, SLIDE, core, image_of, vmcoreinfo
 from tests.support.elf_edit import NOP, ElfEdit
 
-# The mini kernel has no ftrace: no records say which of its second slots are traced.
-AUDIT: Final = ("live", "audit", "--allow-undecided")
 JUDGE: Final = ("writes", "judge")
 RET: Final = 0xD65F03C0
 UNSIGNED: Final = 1 << 13  # TAINT_UNSIGNED_MODULE

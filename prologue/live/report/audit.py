@@ -18,7 +18,7 @@ from prologue.live.report.undecided import (
     why_undecided,
 )  # fmt: skip
 from prologue.report.closing import counted_severities, counts
-from prologue.report.findings import Format, finding_data, finding_lines, render_cases
+from prologue.report.findings import Format, finding_data, finding_lines
 from prologue.report.lines import table_lines
 from prologue.rules.base import FAILING, Input
 from prologue.words import counted, printable
@@ -58,7 +58,7 @@ def render_audit(
         failing=FAILING, rules=LIVE_RULES, inputs=dict.fromkeys(files, live),
         left_out=dict.fromkeys(files, audit.left_out), unreadable=unread,
     )  # fmt: skip
-    return render_cases(checked, kind)
+    return checked.render(kind)
 
 
 def _sarif(audit: Audit, notes: list[str], unread: dict[str, str]) -> dict[str, Any]:

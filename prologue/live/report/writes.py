@@ -10,7 +10,7 @@ from prologue.live.pokes.judge import WRITE_RULES, JudgedWrites
 from prologue.live.pokes.recording import CAPABILITIES, Capability
 from prologue.live.pokes.write_groups import PriorRun, WriteGroup
 from prologue.report.closing import counted_severities, counts
-from prologue.report.findings import Format, finding_data, finding_lines, render_cases
+from prologue.report.findings import Format, finding_data, finding_lines
 from prologue.report.lines import table_lines
 from prologue.rules.base import FAILING, Input
 from prologue.words import counted, printable
@@ -114,7 +114,7 @@ def render_writes(judged: JudgedWrites, kind: Format, *, show_all: bool) -> str:
         files=[*files, *left], findings=findings, notes=notes, failing=FAILING, rules=WRITE_RULES,
         inputs=dict.fromkeys(files, recorded), unreadable=left,
     )  # fmt: skip
-    return render_cases(checked, kind)
+    return checked.render(kind)
 
 
 def _text(judged: JudgedWrites, *, show_all: bool) -> str:
