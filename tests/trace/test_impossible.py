@@ -283,11 +283,18 @@ def test_a_conditional_branch_that_the_decoder_did_not_know(
     """The range that runs through it can be; what comes after it has the atoms of other branches: nothing is said."""
     text = ON + at("first", 6) + at("second", 2) + at("second+0x8", 4) + at("callee", 3) + at("first", 6)
     changed = {"first+0x4": NOP, "first+0x8": unknown}
-    data = Run(tmp_path, tool, banner(before) + text, changed).check()
+    run = Run(tmp_path, tool, banner(before) + text, changed)
+    data = run.check()
     assert (data["decoder"], data["stale"], data["follow"]) == ([], [], [])
     assert [(count, f"from {since} on" in why) for why, count in data["steps_not_judged"].items()] == [(1, True)]
+    assert run("check", code=5)[0].endswith("none impossible; 1 could not be judged: not decided\n")
+    assert f"from {since} on" in next(line for line in run("stats")[1].splitlines() if line.startswith("warning: "))
     run = Run(tmp_path, tool, banner(since) + text, changed)
     assert (run.places("decoder"), run.places("stale")) == ([], ["second+0x4"])
+    before_it = ON + at("second", 2) + at("second+0x8", 4) + at("callee", 3)
+    run = Run(tmp_path, tool, banner(before) + before_it + text, changed)
+    assert (run.places("decoder"), run.places("stale")) == ([], ["second+0x4"])
+    assert "1 word of the image cannot be what ran" in run("check", code=1)[0]
 
 
 @pytest.mark.parametrize(("protocol", "blamed"), [("ETE", "stale"), ("ETMV4I", "decoder")])

@@ -43,9 +43,11 @@ class _Checked:
 
     @property
     def decided(self) -> bool:
-        """True if anything could be judged, and at least half of the bytes of trace were decoded."""
+        """True if at least half of the bytes of trace were decoded, and what is in them could be judged."""
         account = self.reading.trace.account
-        return self.judged and 2 * account.undecoded.total() <= account.traced.total()
+        return (
+            self.judged and not self.reading.check.ignoring and 2 * account.undecoded.total() <= account.traced.total()
+        )
 
     @property
     def failed(self) -> bool:

@@ -46,6 +46,8 @@ def left_out_lines(check: ImageCheck) -> list[str]:
 def warnings(check: ImageCheck, trace: Trace, args: Namespace) -> list[str]:
     """Warn, in a line for each cause, that the image is not what ran, and say what to do."""
     lines = [*_step_warnings(check, args)] if check.impossible else []
+    if check.ignoring:
+        lines.append(f"warning: {check.ignoring}")
     if reported := len(reported_words(trace, check.kernels)):
         lines.append(
             f"warning: the decoder reports {counted(reported, 'word')} of its image that cannot be what ran: "

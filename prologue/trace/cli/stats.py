@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -29,9 +29,6 @@ from prologue.trace.views.stats import (
 from prologue.trace.views.summary import TraceSummary
 from prologue.trace.views.times import FunctionTimes, TimeUse
 from prologue.words import counted
-
-if TYPE_CHECKING:
-    pass
 
 SCHEMA: Final = "prologue.trace-stats/1"
 _TOP: Final = 30

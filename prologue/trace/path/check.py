@@ -102,6 +102,8 @@ class ImageCheck:
         self._left = Selection()
         self.unjudged: Counter[str] = Counter()
         self.judged = self.impossible = 0
+        self._missed = False  # the decoder may not have known a branch,
+        self._ignored_at = 0  # in this row of the batch for the first time; -1: in an earlier batch
 
     def executed(self, trace: Trace) -> Iterator[tuple[Batch, I64]]:
         """Yield the batches of a trace with the ranges that can have run, and the number of each range.
@@ -116,6 +118,9 @@ class ImageCheck:
     def _take(self, batch: Batch, numbers: I64) -> tuple[Batch, I64]:
         ranges, known = batch.ranges, self._ranges
         known.learn()
+        ignored = np.flatnonzero(known.ignored[numbers])
+        self._ignored_at = -1 if self._missed else int(ignored[0]) if len(ignored) else len(numbers)
+        self._missed |= len(ignored) > 0
         sequence = self._sequences.take(ranges, numbers)
         places, steps = self._impossible(batch, sequence)
         broken = known.broken[numbers]
@@ -123,8 +128,7 @@ class ImageCheck:
             self._first.take(batch, sequence, places, steps, np.zeros(0, np.int64))
             return self._left.take(batch, numbers, ~broken)
         inside = np.flatnonzero(known.broken[sequence.numbers])
-        unsure = self._unsure(sequence, inside)
-        self._leave_out_unsure(int(unsure.sum()))
+        unsure = self._set_aside(sequence, inside, self._ignored_at)
         self._unsure_runs.add(sequence.numbers[inside[unsure]])
         inside = inside[~unsure]
         self._first.take(batch, sequence, places, steps, inside)
@@ -149,22 +153,30 @@ class ImageCheck:
         numbers, verdicts = self._steps.numbers(before[odd], sequence.numbers[odd], marks)
         maybe = int((verdicts == UNJUDGED).sum())
         self._leave_out("steps to code that is in no image, which may be exceptions", maybe)
-        wrong = verdicts == IMPOSSIBLE
-        unsure = self._unsure(sequence, odd) & wrong
-        self._leave_out_unsure(int(unsure.sum()))
-        wrong &= ~unsure
+        wrong = np.flatnonzero(verdicts == IMPOSSIBLE)
+        unsure = self._set_aside(sequence, odd[wrong], self._ignored_at + 1)
+        wrong = wrong[~unsure]
         self.judged += len(there) - maybe - int(unsure.sum())
         self._step_runs.add(numbers[wrong])
-        self.impossible += int(wrong.sum())
+        self.impossible += len(wrong)
         return odd[wrong], numbers[wrong]
 
-    def _unsure(self, sequence: Sequence, places: I64) -> Bool:
-        """Tell at which places of the sequence the decoder may be astray whatever the image."""
-        unsure: Bool = sequence.flags[places] & np.uint8(UNSURE) != 0
-        return unsure | self._ranges.any_ignored
+    def _set_aside(self, sequence: Sequence, places: I64, row: int) -> Bool:
+        """Tell at which impossible places the decoder may be astray whatever the image, and count them.
 
-    def _leave_out_unsure(self, count: int) -> None:
-        self._leave_out(_IGNORED if self._ranges.any_ignored else _UNSURE, count)
+        From ``row`` of the batch on, it may have missed a branch.
+        """
+        unsure: Bool = sequence.flags[places] & np.uint8(UNSURE) != 0
+        missed = (sequence.rows[places] >= row) & ~unsure
+        self._leave_out(_UNSURE, int(unsure.sum()))
+        self._leave_out(_IGNORED, int(missed.sum()))
+        return unsure | missed
+
+    @property
+    def ignoring(self) -> str:
+        """Say how many impossible steps were not judged, as the decoder may have missed a branch; empty if none."""
+        count = self.unjudged[_IGNORED]
+        return f"{counted(count, 'step')}{_IGNORED.removeprefix('steps')}: not judged" if count else ""
 
     def _leave_out(self, why: str, count: int) -> None:
         if count:

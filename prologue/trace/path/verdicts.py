@@ -50,7 +50,7 @@ class RangeVerdicts:
         self.free: Bool = np.zeros(0, np.bool_)  # its last instruction may lead anywhere
         self.target: U64 = np.zeros(0, np.uint64)  # otherwise it leads to this address,
         self.onward: U64 = np.zeros(0, np.uint64)  # or to this address
-        self.any_ignored = False  # whether a range has a conditional branch that the decoder may not know
+        self.ignored: Bool = np.zeros(0, np.bool_)  # it has a conditional branch that the decoder may not know
 
     def learn(self) -> None:
         """Judge new ranges."""
@@ -65,7 +65,9 @@ class RangeVerdicts:
         self.free = np.concatenate([self.free, np.isin(kind, ANYWHERE)])
         self.target = np.concatenate([self.target, target])
         self.onward = np.concatenate([self.onward, np.where(np.isin(kind, NEVER_ONWARD), target, new["end"])])
-        self.broken = np.concatenate([self.broken, self._inside(fresh)])
+        broken, ignored = self._inside(fresh)
+        self.broken = np.concatenate([self.broken, broken])
+        self.ignored = np.concatenate([self.ignored, ignored])
 
     def stops(self, number: int) -> list[tuple[int, int]]:
         """Return address and word of every stop in a range, except its end."""
@@ -77,26 +79,28 @@ class RangeVerdicts:
         bad = never_goes_on(words, places)
         return list(zip(places[bad].tolist(), words[bad].tolist(), strict=True))
 
-    def _inside(self, fresh: I64) -> Bool:
-        """Return which of new ranges are broken, and note whether any has a branch that the decoder may not know."""
+    def _inside(self, fresh: I64) -> tuple[Bool, Bool]:
+        """Return which of new ranges are broken, and which have a branch that the decoder may not know."""
         new = self._known.table[fresh]
-        broken = np.zeros(len(new), np.bool_)
+        broken, ignored = np.zeros(len(new), np.bool_), np.zeros(len(new), np.bool_)
         changed = new["text"] != NO_TEXT
         plain = np.flatnonzero((new["piece"] >= 0) & ~changed)
         pieces = new["program"][plain].astype(np.int64) << 32 | new["piece"][plain]
         for key in np.unique(pieces).tolist():
             rows = plain[pieces == key]
-            bounds = new["start"][rows], new["end"][rows] - np.uint64(4)
-            has_stop, has_branch = (
-                np.less(*(np.searchsorted(vaddrs, bound) for bound in bounds))
-                for vaddrs in self._of_piece(key >> 32, key & 0xFFFFFFFF)
-            )
+            stops, branches = self._of_piece(key >> 32, key & 0xFFFFFFFF)
+            starts, lasts = new["start"][rows], new["end"][rows] - np.uint64(4)
+            first = np.searchsorted(stops, starts)
+            has_stop = first < np.searchsorted(stops, lasts)
             broken[rows] = has_stop
-            self.any_ignored |= bool(has_branch.any())
+            lasts[has_stop] = stops[first[has_stop]]  # the decoder did not follow the text after the first stop
+            ignored[rows] = np.searchsorted(branches, starts) < np.searchsorted(branches, lasts)
         for row in np.flatnonzero(changed & (new["piece"] >= 0)).tolist():
-            broken[row] = bool(self.stops(int(fresh[row])))
-            self.any_ignored |= len(self._ignorable(self._known.words(int(fresh[row]))[:-1])) > 0
-        return broken
+            number, start = int(fresh[row]), int(new["start"][row])
+            own, words = self.stops(number), self._known.words(number)[:-1]
+            broken[row] = bool(own)
+            ignored[row] = len(self._ignorable(words[: (own[0][0] - start) // 4] if own else words)) > 0
+        return broken, ignored
 
     def _ignorable(self, words: U32) -> I64:
         """Return indices of conditional branches that the decoder may not know."""
