@@ -80,8 +80,9 @@ def check_signature(
     do certificates inside of the message. With several signers all that can be checked must be right.
 
     Raises:
-        InputError: a damaged message or certificate, algorithms that we do not know, signed attributes, with which no
-            kernel loads a module (``pkcs7_verify``, "has authattrs"), or libraries that are missing.
+        InputError: a damaged message or certificate, algorithms that we do not know, signed attributes, or libraries
+            that are missing. With signed attributes ``pkcs7_verify`` ("has authattrs", 6.1 to 7.2) loads no module, but
+            for those of ML-DSA in 7.2, which we do not know.
 
     """
     try:
