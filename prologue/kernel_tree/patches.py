@@ -53,8 +53,8 @@ STANDALONE: Final = ("init-mem", "relocations", "sorttable-nm")
 _KEEPS_RELOCATIONS: Final = ("6.1", "6.6")  # of records, which stay addresses: the step relocations is no part of it
 # Releases whose files have each line that another one's patches show, and each once: those patches are theirs, too.
 _LINES_OF: Final = {"6.18": "7.3", "7.2": "7.3"}
-# Steps that need what the release does not have: ENTRIES_PER_PAGE_GROUP() of kernel/trace/ftrace.c is of 7.2.
-_STEPS_OF: Final = {("6.18", "records"): "6.12"}
+# Steps that need what the release does not have: ENTRIES_PER_PAGE_GROUP() and scripts/elf-parse.h are of 7.2.
+_STEPS_OF: Final = {("6.18", "records"): "6.12", ("6.18", "sorttable"): "6.12"}
 _DATA: Final = files("prologue.kernel_tree")
 
 
@@ -107,10 +107,14 @@ def _in_order(kept: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(releases, key=lambda release: [int(part) for part in release.split(".")]))
 
 
+def _home(release: str, step: str) -> str:
+    """Return the release in whose directory a step is kept."""
+    return _STEPS_OF.get((release, step)) or _LINES_OF.get(release, release)
+
+
 def default_mode(release: str) -> Mode:
     """Return the mode of the series to post: ``sorttable``, or ``build`` where the release's sorttable cannot do it."""
-    lines_of = _LINES_OF.get(release, release)
-    return "sorttable" if _DATA.joinpath("series", lines_of, "sorttable.diff").is_file() else "build"
+    return "sorttable" if _DATA.joinpath("series", _home(release, "sorttable"), "sorttable.diff").is_file() else "build"
 
 
 def load_patch(series: str, path: object = None, mode: Mode = "build") -> KernelPatch:
@@ -166,7 +170,7 @@ def _load_step(
         if release in _KEEPS_RELOCATIONS:
             return None
         directory = _DATA.joinpath("standalone")
-    lines_of = _STEPS_OF.get((release, step)) or _LINES_OF.get(release, release)
+    lines_of = _home(release, step)
     diff = directory.joinpath(lines_of, f"{step}.diff")
     changes = [
         new_file(place, select_lines(_DATA.joinpath(name).read_text("utf-8"), release, mode).encode())

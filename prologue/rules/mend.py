@@ -131,7 +131,7 @@ def _record_damage(binary: Binary, records: Records, index: int, value: int, pla
 
 
 def _strayed(subject: Subject, records: Records, sites: Sites) -> tuple[int, int] | None:
-    """Find the record (its index) that may have strayed, and the pair without a record, if there is one of each."""
+    """Find the record (its index) that may have strayed, and the one pair without a record: the nearest, if many may."""
     from prologue.rules.pl206_pair_without_record import check as pairs_without_record
 
     # Of a table that was lost nothing strayed: PL112 is the root.
@@ -141,7 +141,9 @@ def _strayed(subject: Subject, records: Records, sites: Sites) -> tuple[int, int
     bad = _doubtful(subject.binary, records, sites)
     if not bad.any():  # one at a function or at a pair is doubtful only if nothing else is
         bad[sites.record[~(_at_function(subject.binary, sites) & _at_pair(subject.binary, sites))]] = True
-    return (int(bad.argmax()), lost[0]) if int(bad.sum()) == 1 else None
+    if not bad.any():
+        return None
+    return min(np.flatnonzero(bad).tolist(), key=lambda index: abs(int(records.values[index]) - lost[0])), lost[0]
 
 
 def _doubtful(binary: Binary, records: Records, sites: Sites) -> Bool:
