@@ -124,8 +124,8 @@ def _hunks(rows: list[_Row], path: str) -> Iterator[Hunk]:
         while end < len(changed) and changed[end] - changed[end - 1] <= 2 * _CONTEXT + 1:
             end += 1
         start, stop = max(0, changed[begin] - _CONTEXT), changed[end - 1] + _CONTEXT + 1
-        # A step shows more where less is in two places.
-        most = changed[end] if end < len(changed) else len(rows)
+        # A step shows more where less is in two places. The next hunk keeps its own context: git takes no line twice.
+        most = changed[end] - _CONTEXT if end < len(changed) else len(rows)
         while start > least and rows[start - 1].text is not None:
             start -= 1
         while stop < most and rows[stop].text is not None:

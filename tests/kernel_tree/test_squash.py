@@ -15,7 +15,7 @@ from tests.support.cases import one_quick
 from tests.support.trees import git, repository
 
 
-def commits(directory: Path, versions: list[str]) -> list[tuple[FileChange, ...]]:
+def commits(directory: Path, versions: list[str], context: int = 3) -> list[tuple[FileChange, ...]]:
     """The diffs between versions of one file, as git makes them."""
     path = directory / "file"
     path.write_text(versions[0])
@@ -23,7 +23,7 @@ def commits(directory: Path, versions: list[str]) -> list[tuple[FileChange, ...]
     series = []
     for version in versions[1:]:
         path.write_text(version)
-        series.append(parse_changes(git(directory, "diff").encode(), "test"))
+        series.append(parse_changes(git(directory, "diff", f"-U{context}").encode(), "test"))
         git(directory, "commit", "--quiet", "--all", "--message=next")
     return series
 
@@ -62,6 +62,19 @@ def test_far_and_near(tmp_path: Path) -> None:
     whole = parse_changes(git(tmp_path, "diff", "HEAD~2", "HEAD").encode(), "test")[0]
     assert [hunk.lines for hunk in change.hunks] == [hunk.lines for hunk in whole.hunks]
     assert change.header == whole.header
+
+
+def test_hunks_do_not_share_lines_that_a_step_shows(tmp_path: Path) -> None:
+    """A step shows all lines between two places: context grows up to the next hunk's own, no further."""
+    lines = [f"line {number}\n" for number in range(60)]
+    first = "".join([*lines[:10], "new\n", *lines[11:40], "new\n", *lines[41:]])
+    second = first.replace("new\nline 11\n", "newer\nline 11\n")
+    series = commits(tmp_path, ["".join(lines), first, second], context=40)
+    (change,) = squash(series)
+    assert apply_changes(change.text, {"file": "".join(lines).encode()}) == {"file": second.encode()}
+    ends = [hunk.old_start + len(hunk.old) for hunk in change.hunks]
+    assert all(end <= hunk.old_start for end, hunk in zip(ends, change.hunks[1:], strict=False))
+    assert all(line.startswith(b" ") for hunk in change.hunks for line in (*hunk.lines[:3], *hunk.lines[-3:]))
 
 
 def test_a_file_that_later_patches_change_is_created_as_they_leave_it(tmp_path: Path) -> None:
