@@ -131,7 +131,7 @@ def _record_damage(binary: Binary, records: Records, index: int, value: int, pla
 
 
 def _strayed(subject: Subject, records: Records, sites: Sites) -> tuple[int, int] | None:
-    """Find the record (its index) that may have strayed, and the one pair without a record: the nearest, if many may."""
+    """Find the record (its index) that may have strayed, the nearest if many may, and the one pair without a record."""
     from prologue.rules.pl206_pair_without_record import check as pairs_without_record
 
     # Of a table that was lost nothing strayed: PL112 is the root.

@@ -75,9 +75,7 @@ def test_what_is_stored_is_what_is_applied(series: str) -> None:
 
 @pytest.mark.parametrize("series", ["6.1", "6.6", "6.12", "6.18"])
 def test_no_sorttable_that_can_do_it(series: str) -> None:
-    with pytest.raises(
-        InputError, match=f"no mode sorttable for Linux {series}, only for 7.2, 7.3: use --mode build"
-    ):
+    with pytest.raises(InputError, match=f"no mode sorttable for Linux {series}, only for 7.2, 7.3: use --mode build"):
         load_patch(series, mode="sorttable")
 
 
