@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -35,8 +35,10 @@ def struct_types(image: ElfImage) -> Iterator[tuple[str, StructTypes]]:
     if section is not None and section.has_bytes:
         with suppress(InputError):
             yield "BTF", Btf(image.data(section), str(image.path))
-    if debug_info_section(image) is not None and find_spec("drgn"):  # it has no wheel for every machine
-        yield "DWARF", DrgnTypes(image.path)
+    if debug_info_section(image) is not None:
+        with suppress(ImportError):  # it has no wheel for every machine, or a library that it was built with is gone
+            import_module("drgn")
+            yield "DWARF", DrgnTypes(image.path)
 
 
 class DrgnTypes:

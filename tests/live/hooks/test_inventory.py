@@ -196,6 +196,18 @@ def test_without_drgn_the_reason_is_another(vmlinux: Path, monkeypatch: pytest.M
     assert "DWARF is read by drgn: pip install 'drgn>=" in reason
 
 
+def test_a_drgn_that_cannot_be_loaded_leaves_the_table(
+    vmlinux: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool
+) -> None:
+    """It was built with a library that is gone: the audit says what it could not look at, and does its part."""
+    (tmp_path / "drgn.py").write_text('raise ImportError("libdw.so.1: cannot open shared object file")\n')
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "drgn", raising=False)
+    said = tool("live", "audit", vmlinux, saved(vmlinux)).out
+    assert "struct offsets: of the table for 6.1 to 6.12" in said
+    assert "not looked at: what is attached to the kernel: structs" in said
+
+
 def test_a_page_has_both_tables_and_the_map(vmlinux: Path, tmp_path: Path, tool: Tool) -> None:
     out = tmp_path / "hooks.html"
     assert f"{out}: " in tool("live", "hooks", vmlinux, saved(vmlinux), "--format", "html", "-o", out).err
