@@ -213,7 +213,9 @@ class Objects:
         seen = set[int]()
         # The last node of an hlist_nulls is odd; no node of any list is.
         while here != end and not (nulls and here & 1):
-            if here & 1 or not here or here in seen or len(seen) > _MOST:
+            if not here:  # in a capture of memory that was being changed: what is behind was not asked for
+                raise self.lacking(f"a list leads to 0 after {len(seen):,} entries")
+            if here & 1 or here in seen or len(seen) > _MOST:
                 raise NotReadError(f"a damaged list: it has more than {len(seen):,} entries, and leads to {here:#x}")
             seen.add(here)
             yield here - offset
