@@ -47,6 +47,16 @@ def test_no_input_is_replaced(
     assert Path(name).read_bytes() == before
 
 
+@pytest.mark.parametrize("name", ["trace", "vmlinux"])
+def test_an_export_replaces_no_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    _write_all()
+    before = Path(name).read_bytes()
+    command = ["trace", "export", "trace", "--vmlinux", "vmlinux", "--format", "folded", "-o", name]
+    assert "is also an input of this command" in tool(*command, status=2).err
+    assert Path(name).read_bytes() == before
+
+
 def test_a_report_replaces_no_memory_that_explains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     monkeypatch.chdir(tmp_path)
     _write_all()
