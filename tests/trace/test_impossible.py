@@ -295,6 +295,8 @@ def test_a_conditional_branch_that_the_decoder_did_not_know(
     run = Run(tmp_path, tool, banner(before) + before_it + text, changed)
     assert (run.places("decoder"), run.places("stale")) == ([], ["second+0x4"])
     assert "1 word of the image cannot be what ran" in run("check", code=1)[0]
+    run = Run(tmp_path, tool, banner(before) + ON + at("first", 6), {"first+0x8": unknown})
+    assert run.places("stale") == ["first+0x4"]  # it had run through that before
 
 
 @pytest.mark.parametrize(("protocol", "blamed"), [("ETE", "stale"), ("ETMV4I", "decoder")])
