@@ -140,7 +140,7 @@ def small_kernel(out: Path) -> None:
         print(boot_small(image, image.with_suffix(".log"), None if name == vmlinux else dump))
     steps.begin("every function was traced when it ended: what does its memory have?")
     if find_spec("drgn") is None:
-        leave_out("the audit of memory", f"it is read by drgn: {how_to_install('live')}")
+        leave_out("the audit of memory", f"it is read by drgn: {how_to_install('live', 'drgn')}")
     else:
         run("live", "audit", processed, dump)
     dump.unlink()

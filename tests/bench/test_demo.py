@@ -17,7 +17,8 @@ from tests.support.needs import needs_tools, needs_wheel
 ROOT = Path(__file__).parents[2]
 # The set-up is tested in tests/test_setup.py; here it would find, or install, what this machine has.
 SCRIPT = """
-import sys
+import os, sys
+sys.modules |= dict.fromkeys(os.environ.get("WITHOUT", "").split())
 from bench import demo
 demo.SETUP = "/bin/true"
 sys.exit(demo.main())
@@ -71,6 +72,17 @@ def test_without_apt(run_demo: Demo) -> None:
     ]
     assert "memory: clean (6.12.0-mini, " in done.stdout
     assert len(left_out(done.stdout)) == 1
+
+
+@pytest.mark.qemu
+@pytest.mark.thorough
+def test_without_drgn(run_demo: Demo) -> None:
+    """As on an arm64 machine, which has no wheel of it: only that is named as missing."""
+    done = run_demo(tools=("qemu-system-aarch64",), WITHOUT="drgn")
+    assert (done.returncode, done.stderr) == (0, "")
+    reason = left_out(done.stdout)[0]
+    assert reason.startswith("the audit of memory: it is read by drgn: ")
+    assert "asn1crypto" not in reason
 
 
 @pytest.mark.qemu
