@@ -194,16 +194,6 @@ def test_a_word_of_which_only_the_image_knows(run: Run, tmp_path: Path) -> None:
     run("check", trace, "--writes", writes, status=1)
 
 
-def test_pokes_as_perf_prints_them(run: Run, tmp_path: Path) -> None:
-    said = f" cat 77 [000]     2.000000: PERF_RECORD_TEXT_POKE {PLACE:x} read_zero+0x8 old len 4 new len 4\n"
-    for name, word in (("Old", NOP), ("New", BRANCH)):
-        said += f"            {name} bytes: {word.to_bytes(4, 'little').hex(' ')}\n"
-    (tmp_path / "pokes").write_text(said)
-    trace = text_of(CHANGES[:2])
-    run("check", trace, "--writes", tmp_path / "pokes")
-    run("check", trace, status=1)
-
-
 def test_stacks_follow_what_ran(run: Run, tmp_path: Path) -> None:
     """A call that is written: BL for some time, where the image has a NOP."""
     place = KERNEL.at("vfs_read+0x10")
