@@ -19,7 +19,7 @@ USED = (
     "sha256sum", "sleep", "tail", "uname", "wc",
 )  # fmt: skip
 # pip installs nothing here; all else is this Python.
-PYTHON = f'#!/bin/sh\n[ "$2" = pip ] && exit\nexec {sys.executable} "$@"\n'
+PYTHON = f'#!/bin/sh\n[ "$2" = pip ] && exit\nexec \'{sys.executable}\' "$@"\n'
 Setup = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

@@ -12,12 +12,13 @@ import numpy as np
 from prologue.insn import a64
 from prologue.kernel.tables import alternative_entries, jump_labels, runtime_constants
 from prologue.live.audit.outcome import Audit
-from prologue.live.audit.run import LIVE_RULES, look_at, with_findings
+from prologue.live.audit.run import LIVE_RULES, look_at, mismatch_audit, with_findings
 from prologue.live.memory.base import KernelInfo, Memory
 from prologue.live.memory.ranges import Range
 from prologue.live.memory.state import KernelState
 from prologue.live.system.running_kernel import RunningKernel
 from prologue.live.system.running_system import RunningSystem
+from prologue.live.system.running_text import AnotherKernelError
 
 Change = tuple[str, int, int]  # what it is, link-time address, the word that is put there
 NOP, MOV, BRK = a64.NOP, a64.MOV_X9_X30, 0xD4200080
@@ -25,7 +26,10 @@ NOP, MOV, BRK = a64.NOP, a64.MOV_X9_X30, 0xD4200080
 
 def audit_text(system: RunningSystem) -> Audit:
     """Judge all text by every rule, and nothing of what is attached."""
-    return with_findings(look_at(system), LIVE_RULES)
+    try:
+        return with_findings(look_at(system), LIVE_RULES)
+    except AnotherKernelError as error:
+        return mismatch_audit(system, error)
 
 
 class ChangedMemory:
