@@ -228,7 +228,7 @@ PL515: Final = Rule(
     "tree, or was loaded by force, as the module's taints say.",
     why="Nobody who signed the kernel has seen this code, and the kernel calls it at the hook.",
     example="kprobe of vfs_read: its handler is on_read [watch], of the module watch, which is unsigned",
-    fix="find out who loaded the module; accept what is known with `prologue live hooks --expect`",
+    fix="find out who loaded the module, and whether that was meant",
     citation="kernel include/linux/panic.h TAINT_UNSIGNED_MODULE, TAINT_OOT_MODULE, TAINT_FORCED_MODULE (5.10-7.3)",
 )
 

@@ -205,7 +205,6 @@ class HookListener(TypedDict):
     flags: list[str]
     details: Field[dict[str, str], "attached: fentry, fexit, fmod_ret, kprobe, kretprobe, kprobe.multi, event, ..."]
     ours: Field[bool, "set by writes record"]
-    expected: NotRequired[Field[str | None, "with --expect: the reason; null if it is new"]]
 
 
 HookModule = TypedDict("HookModule", {"name": str, "state": str})

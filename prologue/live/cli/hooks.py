@@ -9,7 +9,6 @@ from pathlib import Path
 from prologue.cli.arguments import is_wanted, put_report, require_html, shell_words
 from prologue.errors import UNDECIDED
 from prologue.live.audit.run import LIVE_RULES
-from prologue.live.hooks.expected import Expected, expected_by, load_expected
 from prologue.live.hooks.run import OF_LISTENERS, REPORTED, findings_of, read_hooks
 from prologue.live.memory.sources import open_memory
 from prologue.live.report.hooks import (
@@ -26,14 +25,12 @@ from prologue.rules.base import FAILING
 
 
 def run(args: Namespace) -> int:
-    """Report what is attached to a kernel that runs or ran: 1 if some of it is wrong or new, 5 if there are gaps."""
+    """Report what is attached to a kernel that runs or ran: 1 if some of it is wrong, 5 if there are gaps."""
     require_html(args.format)
-    inputs = [args.vmlinux, Path(args.source), *([args.expect] if args.expect else [])]
-    require_other(args.output, *inputs)
-    entries = None if args.expect is None else load_expected(args.expect)
+    require_other(args.output, args.vmlinux, Path(args.source))
     memory = open_memory(args.source, shell_words("--ssh-options", args.ssh_options), args.timeout)
-    listing = _listing(RunningKernel(open_running(args.vmlinux, memory), memory), entries)
-    wrong = any(finding.severity in FAILING for finding in listing.findings) or bool(listing.new)
+    listing = _listing(RunningKernel(open_running(args.vmlinux, memory), memory))
+    wrong = any(finding.severity in FAILING for finding in listing.findings)
     status = 1 if wrong else UNDECIDED if listing.not_known else 0
     if not is_wanted(args, passes=not wrong):
         for line in unknown_lines(listing):
@@ -47,18 +44,15 @@ def run(args: Namespace) -> int:
     return status
 
 
-def _listing(kernel: RunningKernel, entries: tuple[Expected, ...] | None) -> HookListing:
-    """Read what is attached, and judge it as an audit does; with ``entries``, also by what is expected."""
+def _listing(kernel: RunningKernel) -> HookListing:
+    """Read what is attached, and judge it as an audit does."""
     inventory, judged = read_hooks(kernel, OF_LISTENERS)
     rules = {rule.code: rule for rule in LIVE_RULES if rule.code in REPORTED}
     findings, undecided = findings_of(inventory, judged, rules)
     # Of a list that was being changed, the inventory says it.
     gaps = [gap for gap in judged.not_known if gap.is_open and gap.what == OF_LISTENERS[0][0]]
     not_known = dict.fromkeys([*map(str, inventory.not_known), *map(str, gaps), *undecided])
-    return HookListing(
-        inventory=inventory, findings=tuple(findings), not_known=tuple(not_known), entries=entries or (),
-        expected=None if entries is None else expected_by(inventory, entries),
-    )  # fmt: skip
+    return HookListing(inventory=inventory, findings=tuple(findings), not_known=tuple(not_known))
 
 
 def _rendered(args: Namespace, listing: HookListing) -> str:

@@ -96,7 +96,7 @@ def _hooks(actions: Commands) -> None:
         "list what is attached to a kernel: who listens at which function, and whose code is called",
         "  prologue live hooks vmlinux /proc/kcore                   # this machine, as root\n"
         "  prologue live hooks vmlinux board.capture --format html -o hooks.html\n"
-        "  prologue live hooks vmlinux ssh:root@board --expect hooks.toml --timeout 20\n"
+        "  prologue live hooks vmlinux ssh:root@board --timeout 20\n"
         "  prologue live hooks vmlinux vmcore --json | jq '.listeners[] | select(.kind == \"kprobe\")'",
     )  # fmt: skip
     hooks.add_argument(
@@ -104,8 +104,6 @@ def _hooks(actions: Commands) -> None:
     )
     hooks.add_argument("source", metavar="SOURCE", help=_SOURCES)
     hooks.add_argument("--all", action="store_true", help="name every function in the second table")
-    hooks.add_argument("--expect", type=Path, metavar="FILE",
-                       help="listeners that are known, with reason and owner (TOML): others are findings")  # fmt: skip
     add_ssh(hooks)
     _add_timeout(hooks)
     add_report(hooks, "live-hooks", "html")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from prologue.live.hooks.by_function import EVERYWHERE, Called, CalledFunction, functions_of
-from prologue.live.hooks.expected import Expected
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.listener import Listener
 from prologue.report.findings import finding_data
@@ -23,44 +21,22 @@ _LINES: Final = 40  # functions that the second table names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookListing:
-    """An inventory; ``not_known`` are its gaps, and what could not be decided.
-
-    ``expected`` has by number of the listener which of ``entries`` covers it, None if nothing was said to be expected.
-    """
+    """An inventory; ``not_known`` are its gaps, and what could not be decided."""
 
     inventory: Inventory
     findings: tuple[Finding, ...] = ()
     not_known: tuple[str, ...] = ()
-    entries: Sequence[Expected] = ()
-    expected: Mapping[int, Expected] | None = None
-
-    @property
-    def unused(self) -> list[Expected]:
-        """Entries that cover nothing."""
-        used = set((self.expected or {}).values())
-        return [entry for entry in self.entries if entry not in used]
-
-    @property
-    def new(self) -> tuple[Listener, ...]:
-        """Listeners that no entry covers; none if nothing was said to be expected."""
-        if self.expected is None:
-            return ()
-        return tuple(each for number, each in enumerate(self.inventory.listeners) if number not in self.expected)
 
 
 def hooks_data(listing: HookListing) -> dict[str, Any]:
     """Return the report as documented in docs/json.md; addresses are run-time ones."""
-    inventory, expected = listing.inventory, listing.expected
+    inventory = listing.inventory
     return {
         "schema": SCHEMA,
         "source": inventory.kernel.memory.name,
         "release": inventory.kernel.running_release,
         "struct_types": inventory.objects.source,
-        "listeners": [
-            _listener_data(inventory, listener)
-            | ({} if expected is None else {"expected": expected[k].reason if k in expected else None})
-            for k, listener in enumerate(inventory.listeners)
-        ],
+        "listeners": [_listener_data(inventory, listener) for listener in inventory.listeners],
         "functions": [_function_data(inventory, each) for each in _functions(inventory) if each.start != EVERYWHERE],
         "modules": [{"name": m.name, "state": m.state} for m in inventory.owners.modules],
         "findings": [finding_data(finding) for finding in listing.findings],
@@ -109,7 +85,7 @@ FUNCTION_HEAD: Final = ("when it is called", "in this order")
 
 
 def hooks_text(listing: HookListing, *, show_all: bool) -> str:
-    """Return two tables, by listener and by function, what is wrong or new, and facts that are not known."""
+    """Return two tables, by listener and by function, what is wrong, and facts that are not known."""
     inventory = listing.inventory
     lines = table_lines(listener_rows(inventory), (*LISTENER_HEAD, ""))
     functions = _functions(inventory)
@@ -123,13 +99,8 @@ def hooks_text(listing: HookListing, *, show_all: bool) -> str:
 
 
 def finding_lines(listing: HookListing) -> list[str]:
-    """Return lines for findings, for listeners that are new, and for entries that no listener has."""
-    new = [" ".join(part for part in _row(listing.inventory, each) if part) for each in listing.new]
-    lines = lines_of_findings(list(listing.findings), show_all=True)
-    lines += [printable(f"new: {row}") for row in new]
-    return lines + [
-        printable(f"expected, and not there: {each.kind} {each.name}, {each.reason}") for each in listing.unused
-    ]
+    """Return lines for findings."""
+    return lines_of_findings(list(listing.findings), show_all=True)
 
 
 def unknown_lines(listing: HookListing) -> list[str]:
@@ -142,7 +113,6 @@ def hooks_closing(listing: HookListing) -> str:
     inventory = listing.inventory
     modules = counted(len(inventory.owners.modules), "module")
     counts = [counted(len(inventory.listeners), "listener")]
-    counts += [f"{len(listing.new):,} of them new"] if listing.expected is not None else []
     counts += [counted(len(listing.findings), "finding")] if listing.findings else []
     return (
         f"{inventory.kernel.memory.name}: {', '.join(counts)} "
