@@ -36,7 +36,7 @@ BUDGETS: Final = {
     "live/hooks": 3150,
     "live/memory": 2200,
     "live/overlay": 450,
-    "live/pages": 350,
+    "live/pages": 200,
     "live/pokes": 1900,
     "live/report": 750,
     "live/structs": 700,

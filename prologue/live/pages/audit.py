@@ -10,7 +10,6 @@ from itertools import chain
 from prologue.errors import PrologueError
 from prologue.gate.identity import verification_date
 from prologue.live.audit.outcome import KERNEL, Audit, MemoryFinding
-from prologue.live.pages.text_map import text_map
 from prologue.live.report.audit import MECHANISM_HEAD, closing, file_notes, mechanism_rows, not_looked_at
 from prologue.live.report.undecided import agreement_lines, unknown_lines, why_undecided
 from prologue.report.html.causes import causes_part
@@ -31,7 +30,6 @@ def audit_page(audit: Audit, command: Sequence[str], *, lacking_allowed: bool) -
         parts.append(BulletList(title="Not decided", lines=undecided))
     if rows := mechanism_rows(audit):
         parts.append(Table(title="What was checked", head=MECHANISM_HEAD, rows=rows, numbers=(1, 2, 3, 4)))
-    parts += [text_map(file) for file in audit.files if file.name == KERNEL and file.audited.text]
     lacking = [*map(str, audit.all_errors), *not_looked_at(audit)]
     parts.append(BulletList(title="What was not checked", lines=lacking or ["All text in memory was looked at."]))
     notes = [*agreement_lines(audit), *file_notes(audit)]
@@ -96,10 +94,7 @@ def _files(audit: Audit) -> Table:
 def boards_page(
     audits: Sequence[Audit], unread: Sequence[PrologueError], command: Sequence[str], *, lacking_allowed: bool
 ) -> Page:
-    """Make the page; ``unread`` are errors of machines that could not be audited.
-
-    It has no map of the text: ten would be more than a browser opens at once, and each machine's own page has one.
-    """
+    """Make the page; ``unread`` are errors of machines that could not be audited."""
     outcomes = [outcome_of(audit, lacking_allowed=lacking_allowed) for audit in audits]
     rows: list[tuple[str, str, str]] = [
         (audit.source, outcome, closing(audit).removeprefix(f"{audit.source}: "))

@@ -1,4 +1,4 @@
-"""The words that each mechanism of a kernel could change in its text, for pictures and maps of text."""
+"""The words that each mechanism of a kernel could change in its text, for pictures of text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def strips_of(file: AuditedFile) -> list[OwnedWords]:
     for table in file.audited.owned:
         tables.setdefault(table.mechanism, []).append(table)
     strips = [strip for parts in tables.values() if len((strip := _joined(parts)).vaddrs)]
-    wrong = wrong_vaddrs(words)
+    wrong = _wrong_vaddrs(words)
     free = ~among(wrong, np.concatenate([np.zeros(0, np.uint64), *(strip.vaddrs for strip in strips)]))
     if free.any():
         sizes = [word.words for word in words]
@@ -36,7 +36,7 @@ def strips_of(file: AuditedFile) -> list[OwnedWords]:
     return strips
 
 
-def wrong_vaddrs(words: Sequence[LiveWord]) -> U64:
+def _wrong_vaddrs(words: Sequence[LiveWord]) -> U64:
     """Return the addresses of all words that are not as they must be; shape (n,)."""
     return np.array([word.vaddr + 4 * k for word in words for k in range(word.words)], np.uint64)
 
@@ -45,7 +45,7 @@ def plot_audit(audit: Audit, path: Path, look: PictureLook) -> None:
     """Draw the kernel's own text; modules are elsewhere in memory, and are left out; errors as of ``plot_strips``."""
     kernel = next(file for file in audit.files if file.name == KERNEL)
     title = f"{audit.release}: where the kernel patches its text (darker: changed; red: wrong)"
-    wrong = wrong_vaddrs(kernel.audited.words)
+    wrong = _wrong_vaddrs(kernel.audited.words)
     strips = {s.mechanism: PlottedWords(s.vaddrs, s.changed, among(s.vaddrs, wrong)) for s in strips_of(kernel)}
     plot_strips(strips, title, path, look)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from functools import cache
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import prologue
 from prologue.errors import InputError
@@ -114,17 +113,7 @@ class Causes:
     none: str = "No findings."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextMap:
-    """The map of a kernel's text, which its script draws."""
-
-    kind: ClassVar = "map"
-    title: str
-    data: dict[str, Any]
-    script: str
-
-
-PagePart = Table | BulletList | Picture | Flames | Causes | TextMap
+PagePart = Table | BulletList | Picture | Flames | Causes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,12 +146,11 @@ def require_jinja() -> None:
 
 def render_page(page: Page) -> str:
     """Return the page as HTML; the same page is the same text, which ends without a newline."""
-    scripts = dict.fromkeys([_resource("page.js"), *(part.script for part in page.parts if isinstance(part, TextMap))])
     template = _environment().get_template("page.html.j2")
     text = template.render(
         page=page,
         style=_resource("page.css"),
-        script="\n".join(scripts),
+        script=_resource("page.js"),
         command=shlex.join(page.command),
         version=prologue.__version__,
     )
@@ -178,7 +166,7 @@ def _environment() -> Environment:
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=_safe,
         loader=FunctionLoader(_resource),
     )  # fmt: skip
-    made.filters |= {"base64": _base64, "json_script": _json_script, "coded": _coded, "name": _name}
+    made.filters |= {"base64": _base64, "coded": _coded, "name": _name}
     return made
 
 
@@ -204,14 +192,6 @@ def _base64(data: bytes) -> str:
     from base64 import b64encode
 
     return b64encode(data).decode("ascii")
-
-
-def _json_script(data: object) -> str:
-    """Return JSON that no browser takes for the end of its script element."""
-    from markupsafe import Markup
-
-    text = json.dumps(data, separators=(",", ":"))
-    return Markup(text.replace("<", "\\u003c"))  # noqa: S704 - ASCII of json.dumps, without "<"
 
 
 def _resource(name: str) -> str:

@@ -35,11 +35,10 @@ def test_strips(arguments: list[str], tmp_path: Path) -> None:
 
 
 def test_the_text_of_a_small_kernel_fills_its_picture(tmp_path: Path) -> None:
-    """A block of 64 KiB with 300 bytes of text was a blank picture, and a blank map."""
-    picture, page = tmp_path / "text.svg", tmp_path / "page.html"
-    main(["live", "audit", "example:hooked", "-q", "--plot", str(picture), "--format", "html", "-o", str(page)])
+    """A block of 64 KiB with 300 bytes of text was a blank picture."""
+    picture = tmp_path / "text.svg"
+    main(["live", "audit", "example:hooked", "-q", "--plot", str(picture)])
     assert ">KiB of text, from the lowest address on" in picture.read_text()
-    assert '"words":75,' in page.read_text()  # write_null+0x4 is the last one that a mechanism owns
 
 
 @pytest.mark.thorough

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import subprocess
 import sys
@@ -208,17 +207,12 @@ def test_a_drgn_that_cannot_be_loaded_leaves_the_table(
     assert "not looked at: what is attached to the kernel: structs" in said
 
 
-def test_a_page_has_both_tables_and_the_map(vmlinux: Path, tmp_path: Path, tool: Tool) -> None:
+def test_a_page_has_both_tables(vmlinux: Path, tmp_path: Path, tool: Tool) -> None:
     out = tmp_path / "hooks.html"
     assert f"{out}: " in tool("live", "hooks", vmlinux, saved(vmlinux), "--format", "html", "-o", out).err
     page = out.read_text()
     assert "<td>kprobe</td><td></td><td>vfs_write+0x4</td><td>handler on_probe</td>" in page
     assert "<td>vfs_read</td><td>ftrace_ops on_call</td>" in page
-    data = json.loads(page.partition('id="map-data">')[2].partition("</script>")[0])
-    assert data["says"] == "listened to"
-    assert [(strip["name"], strip["count"]) for strip in data["strips"]] == [
-        ("ftrace_ops", 1), ("kprobe", 2), ("kretprobe", 1), ("livepatch", 1),
-    ]  # fmt: skip
 
 
 def test_places_that_left_with_their_module_are_none(vmlinux: Path, tool: Tool) -> None:
