@@ -2,7 +2,7 @@
 /*
  * libFuzzer for sorttable with scripts/sorttable-arm64.h (tests/kernel_tree/test_fuzz_sorttable.py): whole files, in
  * memory that ends where the file ends. What sorttable.c of an unpatched tree takes for granted of a file is required
- * of it first: section headers, names and the symbols that it asks for are within the file.
+ * of it first: section headers, names and the symbols that it asks for are within the file, and nothing else is there.
  */
 #include "elf-parse.c"
 #define main sorttable_main
@@ -105,7 +105,9 @@ static bool symbols_are_right(void)
 	start = symbol("__start_mcount_loc");
 	stop = symbol("__stop_mcount_loc");
 	needed = symbol("main_extable_sort_needed");
-	if (!start || !stop || !needed || needed->st_shndx >= ((Elf64_Ehdr *)file)->e_shnum)
+	/* Of several symbols of that name, sorttable takes the first object. */
+	if (!start || !stop || !needed || ELF64_ST_TYPE(needed->st_info) != STT_OBJECT ||
+	    needed->st_shndx >= ((Elf64_Ehdr *)file)->e_shnum)
 		return false;
 	home = section(needed->st_shndx);
 	return start->st_value % 8 == 0 && stop->st_value % 8 == 0 && data->sh_addr % 8 == 0 &&
@@ -113,6 +115,27 @@ static bool symbols_are_right(void)
 	       stop->st_value - data->sh_addr <= data->sh_size && home->sh_type != SHT_NOBITS &&
 	       needed->st_value % 4 == 0 && home->sh_addr % 4 == 0 && needed->st_value >= home->sh_addr &&
 	       home->sh_size >= 4 && needed->st_value - home->sh_addr <= home->sh_size - 4;
+}
+
+static bool overlap(Elf64_Shdr *a, Elf64_Shdr *b)
+{
+	return a->sh_type != SHT_NOBITS && a->sh_size && b->sh_size &&
+	       a->sh_offset < b->sh_offset + b->sh_size && b->sh_offset < a->sh_offset + a->sh_size;
+}
+
+/* Symbols are read while the exceptions and the records are sorted: what is written must not be theirs. */
+static bool symbols_are_alone(void)
+{
+	Elf64_Ehdr *ehdr = (Elf64_Ehdr *)file;
+	Elf64_Shdr *read[] = { section(ehdr->e_shstrndx), section_named(".symtab"), section_named(".strtab") };
+
+	for (unsigned int i = 0; i < ehdr->e_shnum; i++) {
+		for (int k = 0; k < 3; k++) {
+			if (section(i) != read[k] && overlap(section(i), read[k]))
+				return false;
+		}
+	}
+	return true;
 }
 
 /* The exception table is sorted in another thread, and its flag cleared, whatever becomes of the records. */
@@ -150,7 +173,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 	file = malloc(size);
 	file_size = size;
 	memcpy(file, data, size);
-	if (!headers_are_right() || !symbols_are_right()) {
+	if (!headers_are_right() || !symbols_are_right() || !symbols_are_alone()) {
 		free(file);
 		return -1;
 	}
