@@ -33,7 +33,7 @@ BUDGETS: Final = {
     "live": 450,
     "live/audit": 2850,
     "live/cli": 900,
-    "live/hooks": 3150,
+    "live/hooks": 3100,
     "live/memory": 2200,
     "live/overlay": 450,
     "live/pages": 200,

@@ -213,7 +213,7 @@ CalledListener = TypedDict("CalledListener", {
     "offset": Field[int | None, "bytes from the function's first; null where it returns"],
 })  # fmt: skip
 HookedFunction = TypedDict("HookedFunction", {
-    "function": str, "address": Hex, "called": Field[list[CalledListener], "in the kernel's order"],
+    "function": str, "address": Hex, "called": Field[list[CalledListener], "by offset, at last those of returns"],
 })  # fmt: skip
 
 

@@ -39,12 +39,11 @@ _WAYS: Final = {"entry": "kprobe.multi", "exit": "kretprobe.multi"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """A place of a program, by its struct: the way, and the point, or the function with the turn and the host there."""
+    """A place of a program, by its struct: the way, and the point, or the function and the host there."""
 
     program: int
     way: str
     function: int = 0
-    turn: int = 0
     host: int = 0
     point: Point | None = None
 
@@ -78,8 +77,8 @@ def _by_trampolines(objects: Objects) -> Iterator[Attachment]:
             yield Attachment(program=program, way="freplace", function=function)
         lists = trampoline + objects.offset("bpf_trampoline.progs_hlist")
         for k, way in enumerate(_KINDS):
-            for turn, program in enumerate(_on_list(objects, lists + 8 * k)):
-                yield Attachment(program=program, way=way, function=function, turn=turn)
+            for program in _on_list(objects, lists + 8 * k):
+                yield Attachment(program=program, way=way, function=function)
 
 
 def _on_list(objects: Objects, head: int) -> Iterator[int]:
@@ -106,8 +105,8 @@ def _by_events(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[
             call, way = call_of(objects, event), "kretprobe" if is_kretprobe(objects, probe) else "kprobe"
             of_kprobes.add(call)
             function = place_of(objects, probe, shares=shares)
-            for turn, program in enumerate(_of_call(objects, call)):
-                yield Attachment(program=program, way=way, function=function, turn=turn, host=probe)
+            for program in _of_call(objects, call):
+                yield Attachment(program=program, way=way, function=function, host=probe)
     if not objects.has("ftrace_events"):
         return
     known = frozenset(tracepoints(objects, modules))
@@ -185,15 +184,14 @@ def _number(objects: Objects, program: int) -> int:
 
 def _listener(objects: Objects, program: int, way: str, places: list[Attachment], flags: tuple[str, ...]) -> Listener:
     aux, kind = objects.get(program, "bpf_prog.aux"), objects.get(program, "bpf_prog.type", 4)
-    functions = sorted((each.function, each.turn, each.host) for each in places if each.function)
+    functions = sorted((each.function, each.host) for each in places if each.function)
     return Listener(
         kind="BPF program",
         at=program,
         name=objects.text(aux + objects.offset("bpf_prog_aux.name"), 16),
         callbacks=(Callback("program", objects.get(program, "bpf_prog.bpf_func")),),
-        functions=tuple(function for function, _, _ in functions),
-        turns=tuple(turn for _, turn, _ in functions),
-        hosts=tuple(host for _, _, host in functions),
+        functions=tuple(function for function, _ in functions),
+        hosts=tuple(host for _, host in functions),
         points=tuple(sorted({each.point for each in places if each.point})),
         flags=flags,
         details=(

@@ -96,9 +96,8 @@ def read_graph(objects: Objects) -> Iterator[Listener]:
             if place := objects.get(user, "fgraph_ops.retfunc"):
                 calls.append(Callback("return", place))
             yield Listener(
-                kind="function graph", at=user, callbacks=tuple(calls), functions=ops.functions,
-                hosts=_at_each(_caller_of_graph(objects), ops.functions), excluded=ops.excluded,
-            )  # fmt: skip
+                kind="function graph", at=user, callbacks=tuple(calls), functions=ops.functions, excluded=ops.excluded
+            )
     elif objects.has("ftrace_graph_return"):
         yield from _former_graph(objects)
 
@@ -119,68 +118,39 @@ def _former_graph(objects: Objects) -> Iterator[Listener]:
             at=objects.place("ftrace_graph_return"),
             callbacks=calls,
             functions=ops.functions,
-            hosts=_at_each(_caller_of_graph(objects), ops.functions),
             excluded=ops.excluded,
         )
 
 
-def _caller_of_graph(objects: Objects) -> int:
-    """Return the ``ftrace_ops`` that calls users of the function graph, or 0.
-
-    In 5.10 its function is a stub: ``ftrace_caller`` calls the graph by itself, after every ``ftrace_ops``.
-    """
-    ops = objects.place("graph_ops")
-    return 0 if "STUB" in read_one_ops(objects, ops).flags else ops
-
-
-def _at_each(host: int, functions: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return the host of a listener that has the same one everywhere, for each function."""
-    return (host,) * (1 if functions is None else len(functions))
-
-
 def read_fprobes(objects: Objects) -> Iterator[Listener]:
-    """Yield fprobes: in ``fprobe_table`` since 6.14; before, an ``ftrace_ops`` each, with a callback of fprobe's.
-
-    Of those in the table, a user of the function graph calls each; in 7.2 and 7.3, if it has no handler at the return,
-    an ``ftrace_ops`` does (``fprobe_is_ftrace``, kernel/trace/fprobe.c).
-    """
+    """Yield fprobes: in ``fprobe_table`` since 6.14; before, an ``ftrace_ops`` each, with a callback of fprobe's."""
     if objects.has("fprobe_table"):
-        graph = objects.place("fprobe_graph_ops")
-        ops = objects.place("fprobe_ftrace_ops") if objects.has("fprobe_ftrace_ops") else graph
         for bucket in objects.slots("fprobe_table"):
             for entry in objects.hash_entries(bucket, "fprobe_hlist.hlist"):
-                place = objects.get(entry, "fprobe_hlist.fp")
-                host = graph if objects.get(place, "fprobe.exit_handler") else ops
-                yield _fprobe(objects, place, dict(_functions(objects, entry)), host)
+                yield _fprobe(objects, objects.get(entry, "fprobe_hlist.fp"), tuple(sorted(_functions(objects, entry))))
         return
     handlers = {objects.maybe_place(n) for n in ("fprobe_handler", "fprobe_kprobe_handler")}
     for ops in registered(objects) if handlers - {None} else ():
         if objects.get(ops, "ftrace_ops.func") in handlers:
-            yield _fprobe(objects, ops - objects.offset("fprobe.ops"), read_one_ops(objects, ops).functions, ops)
+            yield _fprobe(objects, ops - objects.offset("fprobe.ops"), read_one_ops(objects, ops).functions)
 
 
-def _functions(objects: Objects, entry: int) -> Iterator[tuple[int, int]]:
-    """Yield the functions of an ``fprobe_hlist``, and its turn at each; those that left with their module have none."""
+def _functions(objects: Objects, entry: int) -> Iterator[int]:
+    """Yield the functions of an ``fprobe_hlist``, except those that left with their module."""
     count = objects.count(entry, "fprobe_hlist.size")
     first, each = entry + objects.offset("fprobe_hlist.array"), objects.size("fprobe_hlist_node")
     for node in range(first, first + each * count, each):
         if objects.get(node, "fprobe_hlist_node.fp"):
-            # Those that were added to a function before are called afterwards (``rhltable_insert``).
-            older = objects.get(node + objects.offset("fprobe_hlist_node.hlist"), "rhlist_head.next")
-            turn = -sum(1 for _ in objects.chain(older, "rhlist_head.next"))
-            yield objects.get(node, "fprobe_hlist_node.addr"), turn
+            yield objects.get(node, "fprobe_hlist_node.addr")
 
 
-def _fprobe(objects: Objects, place: int, functions: tuple[int, ...] | dict[int, int] | None, host: int) -> Listener:
+def _fprobe(objects: Objects, place: int, functions: tuple[int, ...] | None) -> Listener:
     parts = (("entry", "fprobe.entry_handler"), ("exit", "fprobe.exit_handler"))
     calls = [Callback(role, vaddr) for role, path in parts if (vaddr := objects.get(place, path))]
-    places = None if functions is None else tuple(sorted(functions))
     return Listener(
         kind="fprobe",
         at=place,
         callbacks=tuple(calls),
-        functions=places,
+        functions=functions,
         flags=("DISABLED",) if objects.get(place, "fprobe.flags", 4) & _FPROBE_DISABLED else (),
-        hosts=_at_each(host, places),
-        turns=tuple(functions[function] for function in sorted(functions)) if isinstance(functions, dict) else (),
     )

@@ -40,10 +40,8 @@ class Listener:
 
     ``name`` is what the kernel or its user calls it: an event, a program, a patch. ``at`` is where its struct is.
     ``functions`` are the places where it listens, ascending; None for every function that ftrace may trace, except
-    those of ``excluded``; ``points`` are places of other kinds. ``turns`` say for each function in which order those of
-    its kind and way are called there; without them, listeners are called as they are listed. ``hosts`` say which
-    ftrace_ops, user of the function graph, kprobe, kretprobe or fprobe calls it there (the first, if it listens
-    everywhere), by the address of its struct; 0 for none. ``flags`` are words.
+    those of ``excluded``; ``points`` are places of other kinds. ``hosts`` say for each function which kprobe, kretprobe
+    or fprobe calls a BPF program there, by the address of its struct; 0 for none. ``flags`` are words.
     """
 
     kind: ListenerKind
@@ -51,7 +49,6 @@ class Listener:
     name: str = ""
     callbacks: tuple[Callback, ...] = ()
     functions: tuple[int, ...] | None = ()
-    turns: tuple[int, ...] = ()
     hosts: tuple[int, ...] = ()
     excluded: int = 0
     points: tuple[Point, ...] = ()

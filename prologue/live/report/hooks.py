@@ -81,7 +81,7 @@ def _functions(inventory: Inventory) -> tuple[CalledFunction, ...]:
 
 
 LISTENER_HEAD: Final = ("what", "name", "where", "calls")
-FUNCTION_HEAD: Final = ("when it is called", "in this order")
+FUNCTION_HEAD: Final = ("function", "what is called")
 
 
 def hooks_text(listing: HookListing, *, show_all: bool) -> str:
@@ -127,7 +127,7 @@ def listener_rows(inventory: Inventory) -> list[tuple[str, ...]]:
 
 
 def function_rows(inventory: Inventory, shown: tuple[CalledFunction, ...] | None = None) -> list[tuple[str, str]]:
-    """Return a row for each listener of a function, in order, of those that are ``shown``, or of all."""
+    """Return a row for each listener of a function, of those that are ``shown``, or of all."""
     rows: list[tuple[str, str]] = []
     for function in _functions(inventory) if shown is None else shown:
         name = "every traced function" if function.start == EVERYWHERE else inventory.owners.name(function.start)
