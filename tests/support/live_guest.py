@@ -76,30 +76,18 @@ def live_guest(
     *,
     package: Path,
     modules: Sequence[str],
-    later: Sequence[str] = (),
     files: Mapping[str, bytes] | None = None,
     append: str = "",
-    cpu: str = "cortex-a57",
-    processed: bool = False,
 ) -> Iterator[Guest]:
-    """Boot the kernel of that vmlinux, with those modules of the directory ``package`` that are not built in.
-
-    Those of ``later`` lie in ``/later`` of the guest, with numbers that say in which order to load them. The modules of
-    a stock-processed kernel must be ``processed``, too.
-    """
+    """Boot the kernel of that vmlinux, with those modules of the directory ``package`` that are not built in."""
     needs_tools("qemu-system-aarch64", "ssh", "ssh-keygen", "cpio", "dpkg-deb")
     image, plain = directory / "Image", directory / "modules"
     assert main(["image", str(vmlinux), "-o", str(image)]) == 0
     plain.mkdir()
-    first = _unpacked(package, [*DRIVERS, *modules], plain)
-    others = [path for path in _unpacked(package, later, plain) if path not in first]
-    if processed:
-        command = ["patch", str(plain), "--in-place", "--vmlinux", str(vmlinux), "--strip-signature", "-q"]
-        assert main(command) == 0
-    more = {f"later/{k:02d}-{path.name}": path.read_bytes() for k, path in enumerate(others)}
+    unpacked = _unpacked(package, [*DRIVERS, *modules], plain)
     key, monitor = make_key(directory), directory / "qmp"
-    archive = pack_board(first, key.with_suffix(".pub").read_text(), directory, {**more, **(files or {})})
-    with running(image, archive, key, directory, append=append, cpu=cpu, qmp=monitor) as board:
+    archive = pack_board(unpacked, key.with_suffix(".pub").read_text(), directory, files or {})
+    with running(image, archive, key, directory, append=append, qmp=monitor) as board:
         guest = Guest(vmlinux, plain, directory, board, monitor, linked="nokaslr" in append.split())
         for kind, place in _MOUNTS:
             guest.shell(f"mount -t {kind} {kind} {place}")

@@ -67,13 +67,11 @@ def running(
     directory: Path,
     *,
     append: str = "",
-    cpu: str = "cortex-a57",
     qmp: Path | None = None,
 ) -> Iterator[Board]:
     """A board that boots that Image first and can be logged in to; it is stopped on the way out.
 
-    ``append`` goes onto the kernel's command line; ``cpu`` is QEMU's name of a model; ``qmp`` is where QEMU's monitor
-    socket is to be.
+    ``append`` goes onto the kernel's command line; ``qmp`` is where QEMU's monitor socket is to be.
     """
     port = free_port()
     archive, disk, console = directory / "board.cpio", directory / "board.disk", directory / "board.console"
@@ -82,7 +80,7 @@ def running(
     # No ITS: its tables stay in memory behind the back of a kernel that kexec starts. PCI: a device there cannot write
     # to memory any more when the old kernel has let it go.
     command = [
-        "qemu-system-aarch64", "-M", "virt,gic-version=3,its=off", "-cpu", cpu, "-smp", "2", "-m", "1024",
+        "qemu-system-aarch64", "-M", "virt,gic-version=3,its=off", "-cpu", "cortex-a57", "-smp", "2", "-m", "1024",
         "-accel", "tcg,thread=multi", "-nodefaults", "-display", "none", "-serial", "stdio",
         "-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22",
         "-device", "virtio-net-pci,netdev=net,romfile=",
