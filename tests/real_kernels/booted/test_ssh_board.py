@@ -33,8 +33,6 @@ REBOOTS: Final = pytest.mark.extended  # test_a_campaign_by_kexec boots the boar
 KEXEC: Final = f"kexec --no-checks --initrd={DISK}"  # the sum over the Image takes TCG seconds
 TIMEOUT: Final = 200
 SITES: Final = 64
-# msr cntv_ctl_el0, xzr; wfi; b .-4: without its timer it need not burn a CPU of ours
-SLEEP: Final = bytes.fromhex("3fe31bd5 7f2003d5 ffffff17")
 # Does what the target's own kexec does, the way a user would write it.
 HOOK: Final = """#!/bin/sh -e
 image=$1 host=$2
@@ -162,32 +160,6 @@ def test_a_hook_installs_and_reboots(lab: Lab) -> None:
     assert "hook: boot" in lab.log()
 
 
-@REBOOTS
-def test_another_kernel_comes_back(lab: Lab) -> None:
-    image = lab.image.read_bytes()
-    header = b"\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0"  # of a build-id; the vDSO has one too
-    other = lab.directory / "other.Image"
-    other.write_bytes(re.sub(re.escape(header) + b".{20}", header + bytes(20), image, flags=re.DOTALL))
-    attempt = Attempt(image=other, log=lab.directory / "log", timeout=TIMEOUT, label="other")
-    target = lab.target(lab.hook(lab.image), "none")
-    message = lost(lambda: target.boot(attempt, lab.task))
-    assert "came back with another kernel: its build-id is not that of the Image" in message
-    assert f"log in {attempt.log}" in message
-
-
-def test_a_board_that_is_not_rebooted(lab: Lab) -> None:
-    before = answer(lab)
-    target = lab.target("true", "none")
-    message = lost(lambda: target.boot(lab.attempt(timeout=20), lab.task))
-    assert f"never went down, it is the same boot {before}" in message
-
-
-def test_a_reboot_that_fails(lab: Lab) -> None:
-    target = lab.target("true", "echo not today; false")
-    message = lost(lambda: target.boot(lab.attempt(), lab.task))
-    assert "the reboot failed: not today; status 1" in message
-
-
 def test_an_image_that_kexec_refuses(lab: Lab) -> None:
     nothing = lab.directory / "empty.Image"
     nothing.write_bytes(bytes(4096))
@@ -195,15 +167,6 @@ def test_an_image_that_kexec_refuses(lab: Lab) -> None:
     target = lab.target()
     message = lost(lambda: target.boot(attempt, lab.task))
     assert "the Image could not be loaded: Cannot determine the file type" in message
-
-
-def test_the_connection_breaks_in_the_script(lab: Lab) -> None:
-    before = answer(lab)
-    target = lab.target()
-    with Transcript(lab.directory / "log") as log:
-        message = lost(lambda: target.session(log, TIMEOUT).run("echo begun; sleep 1; kill -9 $PPID"))
-    assert f"the connection broke: the board is alive, still boot {before}" in message
-    assert "begun" in message
 
 
 def test_a_script_that_never_ends(lab: Lab) -> None:
@@ -233,20 +196,3 @@ def test_nobody_listens(lab: Lab) -> None:
     assert message.startswith(f"{HOST} does not answer: ssh: connect to host 127.0.0.1 port")
     assert "Connection refused" in message
     assert f"try: ssh {HOST} true" in message
-
-
-@REBOOTS
-def test_a_board_that_never_comes_back(lab: Lab) -> None:
-    """The last of this file: the kernel stays where it begins, and so does the board."""
-    image = bytearray(lab.image.read_bytes())
-    entry = 4 + 4 * (int.from_bytes(image[4:8], "little") & 0x3FFFFFF)  # the header's code1 is a B onwards
-    image[entry : entry + len(SLEEP)] = SLEEP
-    hanging = lab.directory / "hanging.Image"
-    hanging.write_bytes(image)
-    before = answer(lab)
-    attempt = Attempt(image=hanging, log=lab.directory / "log", timeout=40, label="hanging")
-    target = lab.target()
-    message = lost(lambda: target.boot(attempt, lab.task))
-    assert "it never came back: " in message
-    assert f"its last boot_id was {before}" in message
-    assert "there: kexec -e" in message
