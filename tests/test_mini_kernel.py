@@ -159,14 +159,3 @@ def test_with_the_mov_in_place_it_returns(mini: Mini, spec: Spec) -> None:
         assert boot.values["writes"] == ("16" if command is None else "0")
         assert parked_swings(boot) == (str(SWINGS), str(2 * SWINGS), str(SWINGS + 1000))
         assert boot.values["bad_x9"] == "0"
-
-
-@pytest.mark.kernel  # no kernel is needed, but about a minute
-@pytest.mark.extended
-def test_a_million_swings(mini: Mini) -> None:
-    vmlinux = mini(Spec(parked=1_000_000))
-    assert main(["patch", str(vmlinux), "--in-place", "--no-reread"]) == 0
-    boot = run(vmlinux, timeout=800)
-    assert boot.passed, boot.lines
-    assert parked_swings(boot) == ("1000000", "2000000", "1001000")
-    assert boot.values["bad_x9"] == "0"

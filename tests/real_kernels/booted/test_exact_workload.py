@@ -40,27 +40,6 @@ def count(vmlinux: Path, directory: Path, argv: tuple[str, ...]) -> WorkloadCoun
     return counts
 
 
-def entries(counts: WorkloadCounts) -> dict[str, int]:
-    return dict(reversed(counts.entered))  # of functions with one name, the one entered most
-
-
-@pytest.mark.extended  # test_a_target_of_campaigns counts messages over sockets, too
-@pytest.mark.parametrize(("channel", "tasks"), [("sockets", "-P"), ("pipes", "-T")])
-def test_entries_are_as_many_as_messages(vmlinux: Path, tmp_path: Path, tasks: str, channel: str) -> None:
-    argv = (*HACKBENCH, tasks, *(["-p"] if channel == "pipes" else []))
-    counts = count(vmlinux, tmp_path, argv)
-    seen = entries(counts)
-    writes = ("sock_write_iter", "unix_stream_sendmsg") if channel == "sockets" else ("pipe_write",)
-    for name in writes:
-        assert seen[name] == MESSAGES + READY + 1
-    if channel == "sockets":  # the byte that wakes everybody is only polled for
-        assert seen["unix_stream_recvmsg"] == MESSAGES + READY
-    assert seen["wake_up_new_task"] == READY + 1  # hackbench's tasks, and hackbench
-    assert counts.prologues == sum(count for _, count in counts.entered)
-    assert counts.kernel > counts.user > 0
-    assert 5 < 1000 * counts.prologues / counts.instructions < 1000 * counts.prologues / counts.kernel < 50
-
-
 def test_a_workload_that_fails(vmlinux: Path, tmp_path: Path) -> None:
     with pytest.raises(BenchError, match=r"busybox sh -c .*: exit status 3(.|\n)*no luck"):
         count(vmlinux, tmp_path, ("busybox", "sh", "-c", "echo no luck; exit 3"))

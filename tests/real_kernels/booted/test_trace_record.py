@@ -73,17 +73,3 @@ def test_a_traced_window(tmp_path: Path, tool: Tool) -> None:
         decoded += cpu["instructions"]
     assert decoded == ran.inside
     assert misled  # by the vmlinux, on one CPU at least: what each executes in the window is the scheduler's choice
-
-
-@pytest.mark.extended  # two boots for one message
-def test_a_dump_that_qemu_gets_wrong_is_refused(tmp_path: Path, tool: Tool) -> None:
-    """A CPU that never started has shorter SVE vectors than the other; the recording itself is complete."""
-    needs_tools("qemu-system-aarch64")
-    vmlinux = needs_kernel("trixie").vmlinux
-    out, dump = tmp_path / "out", tmp_path / "dump"
-    command = ("trace", "record", vmlinux, "-o", out, "--save-memory", dump, "-q", "--command", "true")
-    said = tool(*command, "--cpu-model", "max,pauth-impdef=on", "--append", "maxcpus=1", status=2)
-    assert "SVE vectors of different lengths, which QEMU cannot dump" in said.err
-    assert not out.exists()
-    tool(*command, "--cpu-model", "max,pauth-impdef=on,sve=off", "--append", "maxcpus=1")
-    tool("live", "overlay", vmlinux, dump, "-o", tmp_path / "live", "-q")
