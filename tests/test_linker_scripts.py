@@ -1,13 +1,12 @@
-"""Each linker script links what it is for, and each of its ASSERTs fires.
+"""The fragment for the kernel's linker script makes the marker, and each of its ASSERTs fires.
 
-That whole mini kernels and modules link, run and are understood is in test_mini_kernel.py and test_modules.py.
+That mini kernels and modules link, run and are understood is in test_mini_kernel.py and test_modules.py.
 """
 
 from __future__ import annotations
 
 import struct
 import subprocess
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,8 @@ import pytest
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.kernel.marker import find_marker
-from tests.mini_kernel.build import BUILDTIME_PROLOGUE, LINKER_SCRIPT, Form, Spec, link, preprocess
-from tests.mini_module.build import LINKER_SCRIPT as MODULE_SCRIPT
-from tests.mini_module.build import link_module
+from tests.mini_kernel.build import BUILDTIME_PROLOGUE, LINKER_SCRIPT, Form, Spec, preprocess
+from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_mini_kernel_tools
 
@@ -149,96 +147,16 @@ def test_every_assert_of_the_fragment_has_a_test_and_its_semicolon() -> None:
 
 # The mini kernel
 
-RECORD = f"{RECORDS} .balign 8\n .quad 0\n"
-THROUGH_GOT = ".text\n adrp x0, :got:outside\n ldr x0, [x0, :got_lo12:outside]\n"
-TOO_LARGE = "mini kernel: larger than its Image header says"
-NOT_WHOLE = "mini kernel: record table is cut"
-NO_RECORDS = "mini kernel: no records"
-
-
-def link_mini(directory: Path, source: str, spec: Spec) -> ElfEdit:
-    link(spec, [str(assembled(directory, source))], directory / "out")
-    return ElfEdit(directory / "out")
-
 
 @pytest.mark.parametrize("form", ["static", "rela", "rela-applied", "relr"])
-def test_the_mini_kernel_has_the_marker_if_it_is_native(tmp_path: Path, form: Form) -> None:
-    native = link_mini(tmp_path, RECORD, Spec(form=form))
-    at = native.offset(native.value(MARKER))
-    assert native.value(MARKER) == native.value("__stop_mcount_loc")
-    assert native.data[at : at + 24] == CLEAR
-    assert MARKER not in link_mini(tmp_path, RECORD, Spec(form=form, contract="stock")).symbols
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("form", ["rela", "relr"])  # one for each linker
-@pytest.mark.parametrize(
-    ("source", "contract", "message"),
-    [
-        (f"{RECORD} .bss\n .skip 0x40000\n", "native", TOO_LARGE),
-        (RECORD + THROUGH_GOT, "native", "mini kernel: unexpected .got entries"),
-        (f"{RECORD} .text\n bl outside\n", "native", "mini kernel: unexpected .got.plt entries"),
-        (f"{RECORD} .text\n bl outside\n", "native", "mini kernel: unexpected PLT entries"),
-        (f"{RECORD} .byte 1\n", "native", f"ftrace: {CUT}"),
-        (f"{RECORD} .byte 1\n", "stock", NOT_WHOLE),
-        (".text\n nop\n", "native", f"ftrace: {NONE}"),
-        (".text\n nop\n", "stock", NO_RECORDS),
-    ],
-)
-def test_each_assert_of_the_mini_kernel_fires(
-    tmp_path: Path, form: Form, source: str, contract: str, message: str
-) -> None:
-    with pytest.raises(RuntimeError, match=message):
-        link_mini(tmp_path, source, Spec(form=form, contract="stock" if contract == "stock" else "native"))
-
-
-@pytest.mark.parametrize("form", ["static", "rela", "rela-applied", "relr"])
-def test_the_marker_is_found_and_named(tmp_path: Path, form: Form) -> None:
+def test_the_marker_of_the_mini_kernel_is_found_and_named(mini: Mini, form: Form) -> None:
     """The end of the records is at the same address; which of the two comes last in .symtab is up to the linker."""
-    link_mini(tmp_path, RECORD, Spec(form=form))
-    image = ElfImage(tmp_path / "out")
+    image = ElfImage(mini(Spec(form=form)))
     symbols = Symbols(image)
     marker = find_marker(image, symbols)
     assert marker is not None
     assert (marker.flags, marker.sites) == (0, 0)
+    assert marker.vaddr == symbols.require("__stop_mcount_loc").vaddr
     assert symbols.locate(marker.vaddr).symbol == MARKER
     assert symbols.locate(marker.vaddr + 16).symbol == MARKER
-
-
-def test_the_mini_kernel_may_be_as_large_as_its_header_says(tmp_path: Path) -> None:
-    source, spec = f"{RECORD} .bss\n .skip %#x\n", Spec(form="static")
-    elf = link_mini(tmp_path, source % 16, spec)
-    room = 0x40000 - (elf.value("_end") - elf.value("_text"))
-    elf = link_mini(tmp_path, source % (16 + room), spec)
-    assert elf.value("_end") - elf.value("_text") == 0x40000
-    with pytest.raises(RuntimeError, match=TOO_LARGE):
-        link_mini(tmp_path, source % (32 + room), spec)
-
-
-# The mini module
-
-
-def test_the_mini_module_links_with_records(tmp_path: Path) -> None:
-    link_module(assembled(tmp_path, RECORD + RECORD), tmp_path / "mini.ko")
-    elf = ElfEdit(tmp_path / "mini.ko")
-    assert len(section_bytes(elf, "__patchable_function_entries")) == 16
-    for prefix, name in product(("", ".init"), (".plt", ".text.ftrace_trampoline")):
-        assert section_bytes(elf, prefix + name) == b"\0"
-
-
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        (f"{RECORD} .long 1\n", "mini module: record table is cut"),
-        (".text\n nop\n", "mini module: no records"),
-    ],
-)
-def test_each_assert_of_the_mini_module_fires(tmp_path: Path, source: str, message: str) -> None:
-    with pytest.raises(RuntimeError, match=message):
-        link_module(assembled(tmp_path, source), tmp_path / "mini.ko")
-
-
-def test_no_assert_is_without_a_test() -> None:
-    """Who adds an ASSERT sees this, and adds its test."""
-    assert LINKER_SCRIPT.read_text().count("\tASSERT(") == 6
-    assert MODULE_SCRIPT.read_text().count("\tASSERT(") == 2
+    assert Symbols(ElfImage(mini(Spec(form=form, contract="stock")))).find(MARKER) is None
