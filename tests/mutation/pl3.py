@@ -11,7 +11,6 @@ from prologue.arrays import U64
 from prologue.insn import a64
 from prologue.kernel import tables
 from prologue.kernel.module import Module
-from prologue.rules.pl301_site_in_untraceable_code import TRACERS
 from tests.mutation.mutation import ALL, BOTH, OFF_LIST, mutation
 from tests.mutation.world import World
 
@@ -28,17 +27,6 @@ def renamed(world: World) -> int:
     return int(world.sites.entry[site])
 
 
-@mutation("PL301", BOTH, "bounds of a section")
-def moved_bounds(world: World) -> int:
-    """A section that is said to begin and end around a site."""
-    bounds = [("__idmap_text_start", "__idmap_text_end"), ("__entry_text_start", "__entry_text_end")]
-    low, high = world.seed.choice([b for b in bounds if world.original.symbols.find(b[0])])
-    entry = int(world.sites.entry[world.site()])
-    for name, value in ((low, entry), (high, entry + 8)):
-        world.set_symbol(world.row(name), value=value)
-    return entry
-
-
 @mutation("PL301", BOTH, "a record in a section")
 def traced_in_section(world: World) -> int:
     """Make a function of such a section traced: the NOPs, and some other function's record."""
@@ -52,16 +40,6 @@ def traced_in_section(world: World) -> int:
     prefix = 8 if world.sites.layout == "4,2" else 0
     world.move_record(record, place - prefix - int(world.records.values[record]))
     return place
-
-
-@mutation("PL301", BOTH, "a function of ftrace's own")
-def traced_tracer(world: World) -> int:
-    """Let one of ftrace's own functions be where a traced one is."""
-    site, _ = world.lone_function()
-    name = world.seed.choice([name for name in TRACERS if world.original.symbols.find(name)])
-    entry = int(world.sites.entry[site])
-    world.set_symbol(world.row(name), value=entry)
-    return entry
 
 
 # name -> (word without its offset, lowest bit and width of the offset)
@@ -88,15 +66,6 @@ def branch(world: World) -> int:
         if same and -(1 << (width - 1)) <= distance < 1 << (width - 1):
             world.set_word(place, base | (distance & (1 << width) - 1) << low)
             return place
-
-
-# Tables of 32-bit distances: the symbols that bound them, and bytes of an entry. No Debian kernel has static calls.
-RELATIVE = {
-    "an export": ("__start___ksymtab", "__stop___ksymtab", 12),
-    "an export (GPL)": ("__start___ksymtab_gpl", "__stop___ksymtab_gpl", 12),
-    "an initcall": ("__initcall_start", "__initcall_end", 4),
-    "a tracepoint": ("__start___tracepoints_ptrs", "__stop___tracepoints_ptrs", 4),
-}
 
 
 def _target(world: World) -> int:
@@ -132,15 +101,13 @@ def _pointer_in_module(world: World) -> int:
             return place
 
 
-def _distance(world: World, start: str, stop: str, size: int) -> int:
-    low, high = (world.symbol(name).vaddr for name in (start, stop))
-    place = low + size * world.seed.randrange((high - low) // size)
-    world.write(world.offset(place), struct.pack("<i", _target(world) - place))
+@mutation("PL303", BOTH, "an export")
+def export(world: World) -> int:
+    """An entry of a table of 32-bit distances."""
+    low, high = (world.symbol(f"__{end}___ksymtab").vaddr for end in ("start", "stop"))
+    place = low + 12 * world.seed.randrange((high - low) // 12)
+    _aim(world, place, _target(world))
     return place
-
-
-for _name, (_start, _stop, _size) in RELATIVE.items():
-    mutation("PL303", BOTH, _name)(partial(_distance, start=_start, stop=_stop, size=_size))
 
 
 @mutation("PL303", BOTH, "ADR")
@@ -151,11 +118,6 @@ def adr(world: World) -> int:
     register = world.seed.randrange(28)
     world.set_word(place, 0x10000000 | (distance & 3) << 29 | (distance >> 2 & 0x7FFFF) << 5 | register)
     return place
-
-
-def _adrp(world: World, place: int, target: int, register: int) -> None:
-    pages = (target >> 12) - (place >> 12)
-    world.set_word(place, 0x90000000 | (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5 | register)
 
 
 @mutation("PL303", BOTH, "ADRP, ADD")
@@ -171,7 +133,8 @@ def adrp_add(world: World) -> int:
             continue
         if all(_is_room(world, vaddr) for vaddr in range(place, last + 4, 4)):
             break
-    _adrp(world, place, target, register)
+    pages = (target >> 12) - (place >> 12)
+    world.set_word(place, 0x90000000 | (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5 | register)
     for k in range(between):
         world.set_word(place + 4 * (k + 1), a64.NOP)
     rest = 0
@@ -184,43 +147,9 @@ def adrp_add(world: World) -> int:
     return last + rest
 
 
-@mutation("PL303", BOTH, "ADRP, ADD far apart")
-def adrp_far(world: World) -> int:
-    """ADRP and ADD with 30 to 900 real instructions between them, none of which names the register."""
-    target, symbols, text = _target(world), world.original.symbols, world.original.text
-    while True:
-        place = world.pick(world.code)
-        last = place + 4 * world.seed.randrange(31, 900)
-        raw = text.read_at(place, last + 4 - place)
-        if raw is None or symbols.locate(place).symbol != symbols.locate(last).symbol or not _is_room(world, last):
-            continue
-        words = np.frombuffer(raw, "<u4")[1:-1]
-        named = {number for low in (0, 5, 10, 16) for number in (words >> low & 31).tolist()}
-        free = sorted(set(range(19, 29)) - named)
-        if free:
-            break
-    register = world.seed.choice(free)
-    _adrp(world, place, target, register)
-    world.set_word(last, 0x91000000 | (target & 0xFFF) << 10 | register << 5 | world.seed.randrange(30))
-    return last
-
-
 def _is_room(world: World, vaddr: int) -> bool:
     at = int(np.searchsorted(world.code, np.uint64(vaddr)))
     return at < len(world.code) and int(world.code[at]) == vaddr
-
-
-@mutation("PL303", BOTH, "a literal")
-def literal(world: World) -> int:
-    """A load from a literal pool in the text, which is within 1 MiB."""
-    while True:
-        pool = world.pick(world.code) & ~7
-        place = pool - 4 * world.seed.randrange(1, 1 << 18)
-        if all(_is_room(world, vaddr) for vaddr in (pool, pool + 4, place)):
-            break
-    world.write(world.offset(pool), struct.pack("<Q", _target(world)))
-    world.set_word(place, 0x58000000 | (pool - place >> 2 & 0x7FFFF) << 5 | world.seed.randrange(30))
-    return place
 
 
 READS_X9 = (0x8B090000, 0xF9400120, 0xF9000009, 0xF90003E9, 0xA90127E8, 0xEB00013F, 0xB4000049, 0xD61F0120, 0x9B097C00)
@@ -274,9 +203,9 @@ TABLES = {
 }  # fmt: skip
 
 
-def _aim(world: World, field: int, place: int, back: int = 0) -> int:
-    """Let a field that holds a distance lead to a place, or so many bytes before it."""
-    world.write(world.offset(field), struct.pack("<i", place - back - field))
+def _aim(world: World, field: int, place: int) -> int:
+    """Let a field that holds a distance lead to a place."""
+    world.write(world.offset(field), struct.pack("<i", place - field))
     return place
 
 
@@ -312,18 +241,6 @@ def blacklist(world: World) -> int:
     )
     world.write(world.pointer_at(slot), struct.pack("<Q", second))  # kernels with RELR have some in RELA
     return second
-
-
-def _constant(world: World, prefix: str, count: int) -> int:
-    """One of the words that a runtime constant has."""
-    sections = [section for section in world.original.image.sections if section.name.startswith(prefix)]
-    section = world.seed.choice(sections)
-    field = section.addr + 4 * world.seed.randrange(section.size // 4)
-    return _aim(world, field, _slot(world), 4 * world.seed.randrange(count))
-
-
-mutation("PL305", ("6.12",), "a runtime pointer")(partial(_constant, prefix="runtime_ptr_", count=4))
-mutation("PL305", ("6.12",), "a runtime shift")(partial(_constant, prefix="runtime_shift_", count=1))
 
 
 @mutation("PL306", BOTH)

@@ -8,10 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from prologue.elf.dynrelocs import RELA, relr_section
-from prologue.elf.symbols import Symbol
 from prologue.insn import a64
 from prologue.insn.decode import ADRP
-from prologue.kernel.marker import BUILT, SYMBOL
+from prologue.kernel.marker import SYMBOL
 from prologue.kernel.marker_reader import FLAGS, loaded
 from tests.mutation.contract2 import plant_marker, process
 from tests.mutation.mutation import ALL, BOTH, NONE, mutation
@@ -51,15 +50,6 @@ def count_sites(world: World) -> int:
     assert marker is not None
     other = world.seed.choice((0, marker.sites - 1, marker.sites + 1, world.seed.randrange(1 << 20)))
     world.write(marker.offset + 16, struct.pack("<Q", other))
-    return marker.vaddr
-
-
-@mutation("PL402", BOTH, "flag, version 2")
-def clear_flag(world: World) -> int:
-    """Version 2: processed, and the marker says that it is not."""
-    marker = process(world).marker
-    assert marker is not None
-    world.write(marker.offset + 12, struct.pack("<I", marker.flags & ~BUILT))
     return marker.vaddr
 
 
@@ -141,24 +131,6 @@ def another_page(world: World) -> None:
         world.set_word(place, word & ~(0x7FFFF << 5) | pages << 5)
 
 
-def another_base(world: World) -> None:
-    """The load is by a register that holds something else."""
-    place = _load(world)
-    world.set_word(place, world.word(place) & ~(31 << 5) | 31 << 5)
-
-
-def not_loaded(world: World) -> None:
-    """The load is gone, or a store is in its place."""
-    place = _load(world)
-    world.set_word(place, world.seed.choice((a64.NOP, world.word(place) & ~(3 << 22))))
-
-
-def returns_before(world: World) -> None:
-    """The reader returns before its load."""
-    before = [place for place in _body(world, READER) if place <= _load(world)]
-    world.set_word(world.seed.choice(before), a64.RET)
-
-
 def not_called(world: World) -> None:
     """The boot does not call the reader."""
     (target, *_) = _body(world, READER)
@@ -177,9 +149,7 @@ def elsewhere(world: World) -> None:
     world.set_symbol(world.row(SYMBOL), value=new)
 
 
-WAYS: tuple[Callable[[World], None], ...] = (
-    another_word, another_page, another_base, not_loaded, returns_before, not_called, elsewhere,
-)  # fmt: skip
+WAYS: tuple[Callable[[World], None], ...] = (another_word, another_page, not_called, elsewhere)
 
 
 @mutation("PL407", ("native 6.1", "native 6.12"))
@@ -195,37 +165,21 @@ def marker_not_read(world: World) -> int:
 CHAIN = ("ftrace_init", "ftrace_process_locs")
 
 
-def _function(world: World) -> tuple[Symbol, Symbol]:
-    """One function on the way from ftrace_init to ftrace_init_nop, and the first."""
-    return world.symbol(world.seed.choice(CHAIN)), world.symbol(CHAIN[0])
-
-
-@mutation("PL408", BOTH, "no call")
+@mutation("PL408", BOTH)
 def no_call(world: World) -> int:
-    """The calls of the next function in the chain are NOPs; where it is inlined, the function does nothing."""
-    function, entry = _function(world)
+    """The calls of the next function on the way to ftrace_init_nop are NOPs; where it is inlined, none is reached."""
+    function, entry = world.symbol(world.seed.choice(CHAIN)), world.symbol(CHAIN[0])
     callee = world.symbol(CHAIN[1] if function.name == CHAIN[0] else "ftrace_init_nop")
+    words = range(function.vaddr, function.vaddr + function.size, 4)
     calls = [
         vaddr
-        for vaddr in range(function.vaddr, function.vaddr + function.size, 4)
+        for vaddr in words
         if a64.classify(world.word(vaddr)) == "BL" and a64.branch_target(world.word(vaddr), vaddr) == callee.vaddr
     ]
-    if not calls:
-        return _return(world, function, entry)
     for vaddr in calls:
         world.set_word(vaddr, a64.NOP)
-    return entry.vaddr
-
-
-@mutation("PL408", BOTH, "an early return")
-def early_return(world: World) -> int:
-    return _return(world, *_function(world))
-
-
-def _return(world: World, function: Symbol, entry: Symbol) -> int:
-    """The function returns at once, past the pair of a traced function, which is another rule's."""
-    start = next(v for v in range(function.vaddr, function.vaddr + 16, 4) if world.word(v) != a64.NOP)
-    world.set_word(start, a64.RET)
+    if not calls:  # it returns at once, past the pair of a traced function, which is another rule's
+        world.set_word(next(vaddr for vaddr in words if world.word(vaddr) != a64.NOP), a64.RET)
     return entry.vaddr
 
 

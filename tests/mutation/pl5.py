@@ -53,17 +53,10 @@ def restless(world: BootedWorld) -> int:
     return vaddr
 
 
-@mutation("PL505", BOOTED, "another build")
+@mutation("PL505", BOOTED)
 def another_build(world: BootedWorld) -> int:
     """The memory of another build."""
     world.kernel.info = replace(world.kernel.info, build_id=f"{world.seed.randrange(1 << 160):040x}")
-    return NONE
-
-
-@mutation("PL505", BOOTED, "another slide")
-def another_slide(world: BootedWorld) -> int:
-    """The memory of another place."""
-    world.kernel.info = replace(world.kernel.info, slide=0x1000 * world.seed.randrange(1, 100))
     return NONE
 
 
