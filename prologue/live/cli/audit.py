@@ -1,4 +1,4 @@
-"""``prologue live audit``: of one machine, of an example, or of several machines on one page."""
+"""``prologue live audit``: of a machine, or of an example."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from prologue.cli.arguments import (
 )
 from prologue.cli.parallel import print_errors
 from prologue.elf.image import ElfImage
-from prologue.errors import UNDECIDED, PrologueError, UsageError
+from prologue.errors import UsageError
 from prologue.examples import PREFIX
 from prologue.gate.settings import Config, combine
 from prologue.kernel.load import open_judged
@@ -30,7 +30,7 @@ from prologue.live.audit.outcome import Audit
 from prologue.live.audit.run import LIVE_RULES, live_rules
 from prologue.live.hooks.run import audit
 from prologue.live.memory.sources import open_memory
-from prologue.live.pages.audit import audit_page, boards_page, counted_outcomes
+from prologue.live.pages.audit import audit_page
 from prologue.live.report.audit import closing, render_audit
 from prologue.live.system.running_system import RunningSystem, module_files
 from prologue.outputs import require_distinct, require_other
@@ -78,54 +78,11 @@ def place_memory(vmlinux: Path, listing: KernelListing) -> Path:
     return path
 
 
-_WORST_FIRST: Final = (2, 1, UNDECIDED, 0)
-
-
-def _print_errors(done: Audit) -> None:
-    """Print what could not be audited, and that memory is another kernel's."""
-    print_errors([(error.message, str(error)) for error in done.all_errors])
-    if done.mismatch:
-        print_errors([(done.mismatch, f"{done.mismatch} (PL505)")])
-
-
-def _audit_boards(
-    args: Namespace,
-    image: ElfImage,
-    modules: dict[str, list[Path]] | None,
-    rules: tuple[Rule, ...],
-    left_out: dict[str, str],
-) -> int:
-    """Audit one machine after the other; return the worst exit code. One that cannot be read is named.
-
-    ``left_out`` says why each of the other rules did not run.
-    """
-    audits: list[Audit] = []
-    unread: list[PrologueError] = []
-    ssh, allowed = shell_words("--ssh-options", args.ssh_options), args.allow_undecided
-    for source in (args.source, *args.board):
-        try:
-            done = audit(RunningSystem(image, open_memory(source, ssh, args.timeout), modules), rules)
-        except PrologueError as error:
-            print_errors([(error.message, str(error))])
-            unread.append(error)
-            continue
-        _print_errors(done)
-        audits.append(replace(done, left_out={**done.left_out, **left_out}))
-    codes = {*(error.exit_code for error in unread), *(each.exit_code(lacking_allowed=allowed) for each in audits)}
-    passes = codes == {0}
-    if is_wanted(args, passes=passes):
-        page = boards_page(audits, unread, args.command_line, lacking_allowed=allowed)
-        put_report(args, render_page(page), counted_outcomes(audits, unread, lacking_allowed=allowed), passes=passes)
-    return next(code for code in (*_WORST_FIRST, *codes) if code in codes)
-
-
 def run(args: Namespace) -> int:
     """Audit the text of a kernel that runs or ran: 1 if a word is wrong, 5 if some could not be decided."""
     require_html(args.format)
     use_example_system(args)
-    if args.board and (args.format != "html" or args.later or args.plot):
-        raise UsageError("--board makes one page of several machines: give --format html -o FILE, no SOURCE2 or --plot")
-    sources = [args.source, *([args.later] if args.later else []), *args.board]
+    sources = [args.source, *([args.later] if args.later else [])]
     modules = None if args.modules is None else module_files(args.modules)
     for out in (args.output, args.plot):
         require_other(out, args.vmlinux, *map(Path, sources), *chain.from_iterable((modules or {}).values()))
@@ -138,16 +95,16 @@ def run(args: Namespace) -> int:
         require_distinct(args.plot, args.output)
     rules, left_out = _rules(args)
     options = shell_words("--ssh-options", args.ssh_options)
-    memories = [] if args.board else [open_memory(source, options, args.timeout) for source in sources]
+    memories = [open_memory(source, options, args.timeout) for source in sources]
     image = ElfImage(args.vmlinux)
     if not image.relocatable:
         open_judged(image)
-    if args.board:
-        return _audit_boards(args, image, modules, rules, left_out)
     systems = [RunningSystem(image, memory, modules) for memory in memories]
     done = audit(systems[-1], rules, since=systems[0] if args.later else None)
     done = replace(done, left_out={**done.left_out, **left_out})
-    _print_errors(done)
+    print_errors([(error.message, str(error)) for error in done.all_errors])
+    if done.mismatch:
+        print_errors([(done.mismatch, f"{done.mismatch} (PL505)")])
     passes = not done.failed and not done.is_open(lacking_allowed=args.allow_undecided)
     if is_wanted(args, passes=passes) and (not done.mismatch or args.output or args.format != "text"):
         put_report(args, _rendered(args, done), closing(done), passes=passes)

@@ -69,16 +69,13 @@ def _audit(actions: Commands) -> None:
         "  prologue live audit vmlinux board.capture.zst --modules /lib/modules/6.12.0\n"
         "  prologue live audit vmlinux before.capture after.capture\n"
         "  prologue live audit example:hooked                        # a small kernel that somebody changed\n"
-        "  prologue live audit vmlinux vmcore --format sarif -o report.sarif\n"
-        "  prologue live audit vmlinux ssh:root@one --board ssh:root@two --format html -o boards.html",
+        "  prologue live audit vmlinux vmcore --format sarif -o report.sarif",
     )  # fmt: skip
     vmlinux = audit.add_argument("vmlinux", action=OrExample, type=Path, metavar="VMLINUX",
                                  help="unstripped, of exactly that build; example:NAME has its SOURCE")  # fmt: skip
     vmlinux.const = (audit.add_argument("source", metavar="SOURCE", help=_SOURCES),)
     audit.add_argument("later", nargs="?", metavar="SOURCE2",
                        help="later memory of the same boot: what changed in between, and was it allowed?")  # fmt: skip
-    audit.add_argument("--board", action="append", default=[], metavar="SOURCE",
-                       help="another machine with this kernel: one page for all (HTML); repeatable")  # fmt: skip
     audit.add_argument("--plot", type=Path, metavar="FILE", help="a picture of the text: where each mechanism patches")
     audit.add_argument("--modules", type=Path, metavar="DIR", help="also the loaded modules, from files in DIR")
     add_rules(audit, "PL5")

@@ -1,13 +1,10 @@
-"""Audits of running text as a page: one, or several machines that run one kernel."""
+"""An audit of running text as a page."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 
-from prologue.errors import PrologueError
 from prologue.gate.identity import verification_date
 from prologue.live.audit.outcome import KERNEL, Audit, MemoryFinding
 from prologue.live.report.audit import MECHANISM_HEAD, closing, file_notes, mechanism_rows, not_looked_at
@@ -15,14 +12,13 @@ from prologue.live.report.undecided import agreement_lines, unknown_lines, why_u
 from prologue.report.html.causes import causes_part
 from prologue.report.html.page import Badge, BulletList, Page, PagePart, Table
 from prologue.rules.base import Finding
-from prologue.words import counted
 
 _MANY = 12  # files from which on their table is folded
 
 
 def audit_page(audit: Audit, command: Sequence[str], *, lacking_allowed: bool) -> Page:
     """Make the page; ``command`` has the words that make it again."""
-    parts: list[PagePart] = [causes_part(findings_of(audit))]
+    parts: list[PagePart] = [causes_part(_findings(audit))]
     if audit.transitions:
         parts.append(_transitions(audit))
     undecided = [*why_undecided(audit), *unknown_lines(audit, show_all=False)]
@@ -42,7 +38,7 @@ def audit_page(audit: Audit, command: Sequence[str], *, lacking_allowed: bool) -
         subject=audit.source,
         facts=_facts(audit),
         date=verification_date(),
-        outcome=outcome_of(audit, lacking_allowed=lacking_allowed),
+        outcome=_outcome(audit, lacking_allowed=lacking_allowed),
         summary=closing(audit),
         parts=parts,
         command=command,
@@ -56,7 +52,7 @@ def _facts(audit: Audit) -> list[tuple[str, str]]:
     return [*sources, *kernels, ("kernel", audit.release or "release unknown"), *slide]
 
 
-def findings_of(audit: Audit) -> Iterator[Finding]:
+def _findings(audit: Audit) -> Iterator[Finding]:
     """Yield all findings, the earlier memory's first; literals are data, and all other words are instructions."""
     for look in audit.looks:
         for file in look.files:
@@ -67,8 +63,7 @@ def findings_of(audit: Audit) -> Iterator[Finding]:
                 yield replace(named, finds_insns=finding.finds_insns or is_insn)
 
 
-def outcome_of(audit: Audit, *, lacking_allowed: bool) -> Badge:
-    """Return the word that a page has for the outcome."""
+def _outcome(audit: Audit, *, lacking_allowed: bool) -> Badge:
     if audit.failed or audit.mismatch:
         return "failed"
     return "passed" if audit.passes(lacking_allowed=lacking_allowed) else "not decided"
@@ -89,48 +84,3 @@ def _files(audit: Audit) -> Table:
     ]  # fmt: skip
     head = ("name", "file", "memory", "words of text", "changed", "findings")
     return Table(title="Files", head=head, rows=rows, numbers=(3, 4, 5), folded=len(rows) > _MANY)
-
-
-def boards_page(
-    audits: Sequence[Audit], unread: Sequence[PrologueError], command: Sequence[str], *, lacking_allowed: bool
-) -> Page:
-    """Make the page; ``unread`` are errors of machines that could not be audited."""
-    outcomes = [outcome_of(audit, lacking_allowed=lacking_allowed) for audit in audits]
-    rows: list[tuple[str, str, str]] = [
-        (audit.source, outcome, closing(audit).removeprefix(f"{audit.source}: "))
-        for audit, outcome in zip(audits, outcomes, strict=True)
-    ]
-    rows += [(str(error.path or ""), "not audited", error.message) for error in unread]
-    parts: list[PagePart] = [Table(title="Machines", head=("memory", "outcome", "report"), rows=rows)]
-    parts.append(causes_part(finding for audit in audits for finding in findings_of(audit)))
-    undecided = [[*why_undecided(audit), *unknown_lines(audit, show_all=False)] for audit in audits]
-    unchecked = [[*map(str, audit.all_errors), *not_looked_at(audit)] for audit in audits]
-    for title, of_audits in (("Not decided", undecided), ("What was not checked", unchecked)):
-        lines = Counter(chain.from_iterable(of_audits))
-        if lines:
-            parts.append(
-                BulletList(title=title, lines=[f"{line} ({counted(n, 'machine')})" for line, n in lines.items()])
-            )
-    badness: tuple[Badge, ...] = ("failed", "not decided", "passed")
-    worst: Badge = "failed" if unread else next((outcome for outcome in badness if outcome in outcomes), "passed")
-    return Page(
-        title="prologue live audit",
-        subject=counted(len(rows), "machine"),
-        facts=[
-            ("vmlinux", path)
-            for path in dict.fromkeys(str(f.path) for a in audits for f in a.files if f.name == KERNEL)
-        ],
-        date=verification_date(),
-        outcome=worst,
-        summary=counted_outcomes(audits, unread, lacking_allowed=lacking_allowed),
-        parts=parts,
-        command=command,
-    )
-
-
-def counted_outcomes(audits: Sequence[Audit], unread: Sequence[PrologueError], *, lacking_allowed: bool) -> str:
-    """Return a line such as ``10 machines: 1 failed, 2 not decided, 7 passed``."""
-    counts: Counter[str] = Counter(outcome_of(audit, lacking_allowed=lacking_allowed) for audit in audits)
-    counts["not audited"] = len(unread)
-    parts = [f"{counts[what]:,} {what}" for what in ("not audited", "failed", "not decided", "passed") if counts[what]]
-    return f"{counted(len(audits) + len(unread), 'machine')}: {', '.join(parts)}"
