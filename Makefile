@@ -24,7 +24,7 @@ help:
 	@echo 'make plugins build the QEMU plugins that count instructions'
 	@echo 'make fuzz    damaged inputs, guided by coverage, for half an hour (SECONDS=1800)'
 	@echo 'make kernels builds and boots kernels with unusual configurations, for hours; writes docs/kernels.md'
-	@echo 'make docs    write docs/rules from the rules, docs/schemas from the types of documents'
+	@echo 'make docs    write docs/rules from the rules'
 	@echo 'make man     write a man page for each command into build/man/man1'
 	@echo 'make site    build the pages as a site in build/site/html, and check their links'
 	@echo 'make setup   only install what these need'
@@ -98,7 +98,6 @@ kernels: setup-kernels
 
 docs: setup-test
 	$(python) -m tests.support.rule_pages
-	$(python) -m tests.documents
 
 # `man -M build/man prologue-verify` reads one.
 man: setup-test

@@ -1,27 +1,37 @@
-"""Schemas are up to date, valid, and there for every document that has a name in the code."""
+"""Schemas are valid, agree with each other, and are there for every document that has a name in the code."""
 
 from __future__ import annotations
 
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
 import prologue
-from tests.documents.__main__ import DIRECTORY, DOCUMENTS, schema_files
-from tests.documents.build import name_of
-from tests.support.documents import require_described
+from tests.support.documents import BY_NAME, SCHEMAS, require_described
 from tests.support.tool import Tool
 
 OWN = {"journal", "writes", "exact-counts", "bench-figures"}  # files of prologue's own, which it alone reads
 
 
-def test_the_files_are_up_to_date() -> None:
-    assert {path.name: path.read_text() for path in DIRECTORY.iterdir()} == dict(schema_files())  # `make docs`
-    for _, text in schema_files():
-        Draft202012Validator.check_schema(json.loads(text))
+def test_each_file_is_a_schema_of_its_name() -> None:
+    for path in SCHEMAS.iterdir():
+        form = json.loads(path.read_text())
+        Draft202012Validator.check_schema(form)
+        assert path.read_text() == json.dumps(form, indent=1) + "\n"
+        name, _, version = form["title"].removeprefix("prologue.").partition("/")
+        assert (path.name, version.isdecimal()) == (f"{name}.json", True)
+        assert form["properties"]["schema"] == {"const": form["title"]}
+
+
+def test_objects_of_one_name_have_one_form() -> None:
+    forms: dict[str, Any] = {}
+    for schema in BY_NAME.values():
+        for name, form in schema.get("$defs", {}).items():
+            assert forms.setdefault(name, form) == form, name
 
 
 def test_every_document_has_a_schema() -> None:
@@ -30,7 +40,7 @@ def test_every_document_has_a_schema() -> None:
         name for path in package.rglob("*.py") for name in re.findall(r'"(prologue\.[a-z-]+/\d+)"', path.read_text())
     }
     named = {name for name in named if name.partition(".")[2].partition("/")[0] not in OWN}
-    assert named <= set(map(name_of, DOCUMENTS))
+    assert named <= BY_NAME.keys()
 
 
 @pytest.mark.parametrize(
@@ -50,5 +60,5 @@ def test_a_document_of_another_form_fails_its_test(change: dict[str, object], sa
 
 def test_the_command_prints_a_schema(tool: Tool) -> None:
     assert tool("schema", "verify").json["title"] == "prologue.verify/1"
-    assert tool("schema").out.split() == sorted(path.stem for path in DIRECTORY.iterdir())
+    assert tool("schema").out.split() == sorted(path.stem for path in SCHEMAS.iterdir())
     assert tool("schema", "verfy", status=2).err == "prologue: no schema 'verfy': did you mean verify?\n"

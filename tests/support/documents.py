@@ -7,15 +7,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
 import pytest
 
-from tests.documents.__main__ import DOCUMENTS
-from tests.documents.build import name_of, schema_of
+import prologue
 
-_BY_NAME: Final = {name_of(document): document for document in DOCUMENTS}
+SCHEMAS: Final = Path(prologue.__file__).parents[1] / "docs" / "schemas"
+BY_NAME: Final = {form["title"]: form for form in (json.loads(path.read_text()) for path in SCHEMAS.iterdir())}
 _ROWS: Final = 50  # of a list: a kernel has 40,000 findings that are alike
 
 
@@ -26,7 +27,7 @@ def checked_documents() -> Iterator[None]:
 
     def dumps(data: Any, *arguments: Any, **named: Any) -> str:
         maker = str(sys._getframe(1).f_globals.get("__name__"))
-        if maker.startswith("prologue") and isinstance(data, dict) and str(data.get("schema")) in _BY_NAME:
+        if maker.startswith("prologue") and isinstance(data, dict) and str(data.get("schema")) in BY_NAME:
             require_described(data)
         return real(data, *arguments, **named)
 
@@ -38,14 +39,14 @@ def require_described(data: dict[str, Any]) -> None:
     """Fail if a document lacks a field, has one more, or another type than its schema says."""
     name = data["schema"]
     for error in _validator(name).iter_errors(_shortened(data)):
-        pytest.fail(f"{name} is not as tests/documents has it: {error.json_path}: {error.message[:300]}")
+        pytest.fail(f"{name} is not as docs/schemas has it: {error.json_path}: {error.message[:300]}")
 
 
 @cache
 def _validator(name: str) -> Any:
     from jsonschema import Draft202012Validator
 
-    return Draft202012Validator(_closed(schema_of(_BY_NAME[name])))
+    return Draft202012Validator(_closed(BY_NAME[name]))
 
 
 def _closed(form: Any) -> Any:
