@@ -162,7 +162,7 @@ def open_trace(source: FileName, kernel: File | System, *, slide: int | None = N
     """Open a trace of what a kernel executed, to read it with the kernel's text.
 
     Args:
-        source: a recording, perf.data with CoreSight, the text of ``perf script`` or of OpenCSD, or a snapshot
+        source: a recording, perf.data with CoreSight, the text of ``perf script``, or a snapshot
             directory.
         kernel: a ``System``, whose text is what memory has; or a vmlinux, whose text is what was linked, or
             what perf.data has of it (``perf record --kcore``).

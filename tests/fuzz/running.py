@@ -18,9 +18,10 @@ from tests.fuzz.edits import Edit, Target, edit_elf, edit_json, edit_numbers, ed
 from tests.live.pokes.made import ORIGIN, recording_of, write_recording
 from tests.perf.made import ARM64
 from tests.support.cores import RAM, SLIDE, core, image_of, machine, running, vmcoreinfo
+from tests.support.cs_etm import write
+from tests.support.cs_recording import trace
 from tests.support.kdump import kdump
 from tests.trace.made import BASE, KERNEL, MadeKernel, perf_text, recording
-from tests.trace.test_opencsd import CONTEXT, element, range_
 
 RECORDED: Final = Path(__file__).parents[1] / "live" / "pokes" / "debian-6.12.txt"
 _KDUMP_BLOCK: Final = 4096
@@ -50,7 +51,7 @@ def running_inputs(directory: Path) -> tuple[Target, ...]:
         Target(healthy=_perf_data(directory), change=edit_numbers, commands=writes),
         Target(healthy=RECORDED.read_bytes(), change=edit_text, commands=writes[:2]),
         Target(healthy=_branches().encode(), change=edit_text, commands=traces),
-        Target(healthy=_decoded().encode(), change=edit_text, commands=traces),
+        Target(healthy=_core_sight(directory), change=edit_numbers, commands=traces),
         Target(healthy=rows, change=edit_numbers, commands=(*traces, "trace etm x --vmlinux traced -o out")),
     )
 
@@ -138,9 +139,11 @@ def _branches() -> str:
     return perf_text(_ROUND * 3)
 
 
-def _decoded() -> str:
-    parts = (range_(BASE, 3), element("TRACE_ON( [overflow])"), range_(BASE + 64, 2), element("EXCEPTION_RET()"))
-    return CONTEXT + "".join(parts) * 3
+def _core_sight(directory: Path) -> bytes:
+    path = write(directory / "perf.data", trace(3, comms={77: "cat"}))
+    data = path.read_bytes()
+    path.unlink()
+    return data
 
 
 def _recording(kernel: MadeKernel) -> bytes:

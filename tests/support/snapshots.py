@@ -52,17 +52,6 @@ def snapshot_directories() -> dict[str, Path]:
     return {f"{directory.parent.name}/{directory.name}": directory for directory in found}
 
 
-def needs_snapshot(snapshot: str) -> Path:
-    """The directory of a snapshot."""
-    needs_decoded_snapshots()
-    return cache.root() / "snapshots" / f"{_PACKAGE}_{_version()}" / snapshot
-
-
-def needs_kernel_dump(snapshot: str) -> Path:
-    """The text of the kernel that ran, as far as the snapshot has it."""
-    return needs_snapshot(snapshot) / "kernel_dump.bin"
-
-
 def _version() -> str:
     """The version that the suite has, by lists that are a day old at most; older ones, without a network."""
     home = cache.root() / "apt" / f"{_SUITE}-sources"

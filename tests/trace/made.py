@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from prologue.trace.readers.recording import RECORD, RecordingHeader
 from tests.support.assembler import assemble
 from tests.support.cs_etm import CsTrace, write
 from tests.support.tool import Printed, Tool
+from tests.trace.elements import ElementTrace
 
 BASE = 0xFFFF800080010000
 
@@ -93,16 +95,17 @@ class Run:
         self.vmlinux, self.trace = directory / "vmlinux", directory / "trace"
 
     def __call__(
-        self, command: str, trace: str | bytes | CsTrace, *options: object, changed: dict[str, int] | None = None,
-        status: int | None = 0,
+        self, command: str, trace: str | bytes | CsTrace | ElementTrace, *options: object,
+        changed: dict[str, int] | None = None, status: int | None = 0,
     ) -> Printed:  # fmt: skip
         """One command on such a file; ``changed`` words stand in the vmlinux."""
         self._kernel.write(self.vmlinux, changed)
         if isinstance(trace, CsTrace):
             write(self.trace, trace)
-        else:
+        elif not isinstance(trace, ElementTrace):
             self.trace.write_bytes(trace.encode() if isinstance(trace, str) else trace)
-        return self._tool("trace", command, self.trace, "--vmlinux", self.vmlinux, *options, status=status)
+        with trace.in_place() if isinstance(trace, ElementTrace) else nullcontext():
+            return self._tool("trace", command, self.trace, "--vmlinux", self.vmlinux, *options, status=status)
 
     def folded(self, trace: str | bytes, *options: object) -> Counter[str]:
         """Instructions by stack, as an export in that form has them."""

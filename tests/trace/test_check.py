@@ -10,8 +10,8 @@ from prologue.insn.a64 import encode_b
 from prologue.trace.ranges import EXCEPTION, GAP
 from tests.support.assembler import assemble
 from tests.support.tool import Tool
+from tests.trace.elements import ON, ElementTrace, context, range_
 from tests.trace.made import KERNEL, MadeKernel, Run, perf_line, perf_text, recording
-from tests.trace.test_opencsd import element, range_
 
 NOP = 0xD503201F
 # From read_zero's return to the end of vfs_read, through an exception and back, and to user space.
@@ -132,22 +132,33 @@ def test_a_kernel_that_is_somewhere_else_decides_nothing_and_is_not_clean(run: R
     assert "ranges are not in" in said.err
 
 
-_CONTEXT = "PE_CONTEXT((ISA=A64) {}; 64-bit; )"
 WORLDS = {
-    "user programs": ("EL0N", 0x10000, "2 ranges of user programs or firmware; no kernel of the normal world ran"),
-    "Secure": ("EL1S", KERNEL.at("vfs_read"), "2 ranges of Secure, Realm or Root state; no kernel of the normal"),
-    "hypervisor": ("EL2N", 0x10000, "2 ranges of a hypervisor (EL2, below kernel addresses); no kernel of the normal"),
-    "elsewhere": ("EL1N", KERNEL.at("vfs_read") + 0x100000, "2 ranges outside of the image: is this the kernel that"),
-    "gaps": ("EL1N", KERNEL.at("vfs_read"), "no two ranges of the image follow each other without a gap"),
+    "user programs": (context(0), 0x10000, "2 ranges of user programs or firmware; no kernel of the normal world ran"),
+    "Secure": (
+        context(1, security=0),
+        KERNEL.at("vfs_read"),
+        "2 ranges of Secure, Realm or Root state; no kernel of the normal",
+    ),
+    "hypervisor": (
+        context(2),
+        0x10000,
+        "2 ranges of a hypervisor (EL2, below kernel addresses); no kernel of the normal",
+    ),
+    "elsewhere": (
+        context(1),
+        KERNEL.at("vfs_read") + 0x100000,
+        "2 ranges outside of the image: is this the kernel that",
+    ),
+    "gaps": (context(1), KERNEL.at("vfs_read"), "no two ranges of the image follow each other without a gap"),
 }
 
 
 @pytest.mark.parametrize("which", WORLDS)
 def test_what_ran_is_said_where_no_step_could_be_judged(run: Run, which: str) -> None:
-    context, start, message = WORLDS[which]
-    begin = element("TRACE_ON( [begin or filter])") + element(_CONTEXT.format(context))
-    text = begin + range_(start, 3) + (begin if which == "gaps" else "") + range_(start + 12, 2)
-    assert f"no step could be judged: {message}" in run("check", text, status=5).err
+    where, start, message = WORLDS[which]
+    begin = ON + where
+    ran = begin + range_(start, 3) + (begin if which == "gaps" else []) + range_(start + 12, 2)
+    assert f"no step could be judged: {message}" in run("check", ElementTrace(ran), status=5).err
 
 
 def test_samples_between_branches_are_no_steps(run: Run) -> None:

@@ -22,12 +22,10 @@ from tests.support.cs_etm import write
 from tests.support.cs_recording import trace
 from tests.trace.made import KERNEL, Run, perf_text, recording
 from tests.trace.test_check import STEPS
-from tests.trace.test_opencsd import CONTEXT, element, range_
 
 A = KERNEL.at("vfs_read")
 WHOLE = {
     "perf": perf_text(STEPS * 8).encode(),
-    "opencsd": (CONTEXT + (range_(A, 5) + element("EXCEPTION_RET()") + range_(A + 32, 2)) * 30).encode(),
     "recording": recording([{"start": A + 16 * (k % 3), "count": 1 + k % 2, "cpu": k % 2} for k in range(60)]),
 }
 
@@ -128,7 +126,7 @@ COMPRESSED: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]]
 }
 
 
-@pytest.mark.parametrize("kind", one_quick("perf", "opencsd", "recording"))
+@pytest.mark.parametrize("kind", one_quick("perf", "recording"))
 @pytest.mark.parametrize("ending", one_quick(*COMPRESSED))
 def test_all_that_a_cut_file_still_has_is_read_before_the_error(kind: str, ending: str, tmp_path: Path) -> None:
     def collect(name: str, rows: list[tuple[int, ...]]) -> None:

@@ -11,8 +11,8 @@ import pytest
 from prologue.live.system.programs import linked_program
 from prologue.trace.path.listing import instructions
 from prologue.trace.readers.recording import RecordingHeader
+from tests.trace.elements import ON, ElementTrace, Message, context, range_
 from tests.trace.made import KERNEL, Run, perf_text, recording
-from tests.trace.test_opencsd import element, range_
 
 STEPS: list[tuple[str | int, str | int]] = [
     ("read_zero+0x18", "vfs_read"), ("vfs_read+0x10", "read_zero"), ("read_zero+0x10", "read_zero+0x18"),
@@ -172,25 +172,17 @@ def test_the_hosts_mode_is_what_the_trace_shows(run: Run, tmp_path: Path) -> Non
     assert names((place, 1, -1), (place, 2, -1), (place, 1, 5)) == [host, host, own]  # VHE's boot begins at EL1
 
 
-def test_without_vmids_a_guest_under_vhe_is_not_the_host(run: Run, tmp_path: Path) -> None:
-    """Decoded hardware trace; no image of the guest is given, and nobody says that the host has VHE."""
-    context = "Idx:2; ID:10; OCSD_GEN_TRC_ELEM_PE_CONTEXT((ISA=A64) {}; 64-bit; {}CTXTID=0x4d2; )\n"
+def test_without_vmids_a_guest_under_vhe_is_not_the_host(run: Run) -> None:
+    """Decoded hardware trace; nobody says that the host has VHE."""
     ran = range_(KERNEL.at("vfs_read"), 1)
-    begin = element("TRACE_ON( [begin or filter])")
-    host, guest, own = context.format("EL2N", ""), context.format("EL1N", ""), context.format("EL1N", "VMID=0x0; ")
+    host, guest = context(2, process=1234), context(1, process=1234)
 
-    def names(text: str, *options: object) -> list[str | None]:
-        trace = begin + text
-        out = run("disasm", trace, "--format", "jsonl", *options).out
+    def names(messages: list[Message]) -> list[str | None]:
+        out = run("disasm", ElementTrace(ON + messages), "--format", "jsonl").out
         return [json.loads(line).get("image") for line in out.splitlines()[1:]]
 
     assert names(guest + ran + host + ran) == [None, str(run.vmlinux)]
     assert names(guest + ran) == [str(run.vmlinux)]
-    image = KERNEL.write(tmp_path / "guest")
-    assert names(guest + ran + own + ran + host + ran, "--guest-vmlinux", image) == [
-        str(image),
-        *[str(run.vmlinux)] * 2,
-    ]
 
 
 def test_what_the_kernel_made_is_the_kernels(run: Run, tmp_path: Path) -> None:
@@ -233,30 +225,18 @@ def test_bad_input_is_one_line(run: Run, args: list[str], said: str) -> None:
     assert error.count("\n") == 1
 
 
-OTHER_STATES = {
-    "Secure": "EL1S",
-    "Realm": "EL2Realm",
-    "Root": "EL3Root",
-    "old firmware": "EL3S",
-    "a Secure process": "EL0S",
-}
-
-
-@pytest.mark.parametrize("state", OTHER_STATES)
-def test_text_of_another_world_is_no_kernels(run: Run, state: str) -> None:
+@pytest.mark.parametrize(("level", "security"), [(0, 0), (1, 0), (2, 3), (3, 2)])  # a Secure process, OP-TEE, RMM, Root
+def test_text_of_another_world_is_no_kernels(run: Run, level: int, security: int) -> None:
     """OP-TEE and an RMM have text at addresses of the kernel's."""
-    context = element(f"PE_CONTEXT((ISA=A64) {OTHER_STATES[state]}; 64-bit; )")
-    said = run("disasm", context + range_(KERNEL.at("vfs_read"), 3))
+    said = run("disasm", ElementTrace(context(level, security=security) + range_(KERNEL.at("vfs_read"), 3)))
     assert "vfs_read" not in said.out
     assert "1 range is of Secure, Realm or Root state: not disassembled" in said.err
 
 
-@pytest.mark.parametrize(
-    ("context", "process"), [("EL2N; 64-bit; VMID=0x4d2; ", " 1234/1234 "), ("EL2N; 64-bit; ", "   -1/-1   ")]
-)
-def test_a_process_that_is_not_said_has_no_number(run: Run, context: str, process: str) -> None:
-    out = run("disasm", element(f"PE_CONTEXT((ISA=A64) {context})") + range_(KERNEL.at("vfs_read"), 3)).out
-    assert process in out
+@pytest.mark.parametrize(("process", "text"), [(1234, " 1234/1234 "), (None, "   -1/-1   ")])
+def test_a_process_that_is_not_said_has_no_number(run: Run, process: int | None, text: str) -> None:
+    out = run("disasm", ElementTrace(context(2, process=process) + range_(KERNEL.at("vfs_read"), 3))).out
+    assert text in out
     assert "4294967295" not in out
 
 

@@ -13,13 +13,14 @@ import pytest
 from prologue.insn.a64 import encode_b
 from prologue.live.pokes.recording import Flag, Loss, Recording, Trailer
 from prologue.trace.cli import inputs
+from prologue.trace.coresight.elements import ElementKind
 from prologue.trace.path import instants
 from prologue.trace.path.instants import settled
 from prologue.trace.readers.sources import open_trace
 from tests.live.pokes.made import ORIGIN, rows_of, write_recording
 from tests.support.tool import Tool
+from tests.trace.elements import ON, ElementTrace, context, element, range_
 from tests.trace.made import KERNEL, MadeKernel, Run, perf_line, perf_text, recording
-from tests.trace.test_opencsd import CONTEXT, element, range_
 
 NOP, MOV = 0xD503201F, 0xAA1E03E9
 PLACE = KERNEL.at("read_zero+0x8")
@@ -235,11 +236,11 @@ def test_a_trace_without_times(run: Run, tmp_path: Path) -> None:
 def test_times_that_begin_late(run: Run, tmp_path: Path) -> None:
     """OpenCSD's first timestamp comes after the first ranges: these ran before it, by any word of until then."""
     ranges = [("read_zero", 5), ("read_zero+0x18", 1), ("vfs_read+0x14", 2), ("vfs_read+0x20", 2)]
-    first, second, *rest = (range_(KERNEL.at(place), count) for place, count in ranges)
-    begin = element("TRACE_ON( [begin or filter])") + CONTEXT.replace("EL2N", "EL1N").replace("VMID=0x7", "VMID=0x0")
-    text = "".join([begin, first, second, element("TIMESTAMP( [ TS=0x77359400]; )"), *rest])
+    first, second, third, fourth = (range_(KERNEL.at(place), count) for place, count in ranges)
+    stamp = element(ElementKind.TIMESTAMP, timestamp=2000 * MS)
+    trace = ElementTrace(ON + context(1, vmid=0) + first + second + stamp + third + fourth)
     writes = writes_file(tmp_path, write(3000 * MS, BRANCH, NOP))
-    out, err, _ = run("check", text, "--writes", writes)
+    out, err, _ = run("check", trace, "--writes", writes)
     assert out == "3 steps, none impossible\n"
     assert "1 write, not within the trace's times: these are 2.000 to 2.000 s" in err
 

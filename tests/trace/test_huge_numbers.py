@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from tests.support.tool import Printed
 from tests.trace.made import KERNEL, Run, perf_line, perf_text
 from tests.trace.test_check import STEPS
-from tests.trace.test_opencsd import CONTEXT, element, range_
 
 TEXT = perf_text(STEPS)
 LAST = (1 << 64) - 4
@@ -65,39 +63,6 @@ def test_the_last_word_of_all_addresses(run: Run) -> None:
         assert '"0x0"' not in said.out
         assert "1 range (1 distinct), 5 instructions" in said.err
         assert "1 range that ends before it begins" in said.err
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        range_(A, 2).replace("ID:10;", "ID:80;"),
-        range_(A, 2).replace("ID:10;", "ID:ffffffff;"),
-        range_(A, 2).replace("ID:10;", "ID:ffffffffffffffffffff;"),
-        range_(A, 2).replace("num_i(2)", f"num_i({'9' * 5000})"),
-        range_(A + 2, 2),
-        range_(A - (1 << 60), (1 << 58) + 2),
-        range_(0, (1 << 60)).replace("A64", "A32"),
-    ],
-)
-def test_no_number_of_opencsd_either(run: Run, wrong: str) -> None:
-    said = disasm(run, CONTEXT + range_(A, 2) + wrong + range_(A, 2))
-    assert "2 ranges (1 distinct), 4 instructions, 1 CPU, 1 gap\n" in said.err
-    assert "1 line that cannot be read: a gap on every CPU" in said.err
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [("VMID=0x7", "VMID=0x80000007"), ("CTXTID=0x4d2", "CTXTID=0x1000004d2"), ("TS=0x64", "TS=0x10000000000000064")],
-)
-def test_no_context_of_opencsd_is_read_as_another(run: Run, old: str, new: str) -> None:
-    said = CONTEXT + element("TIMESTAMP( [ TS=0x64]; )")
-    assert old in said
-    text = range_(A, 2) + said.replace(old, new) + range_(A, 2)
-    found = disasm(run, text, "--format", "jsonl")
-    assert "1 line that cannot be read: a gap on every CPU" in found.err
-    (row,) = (json.loads(line) for line in found.out.splitlines()[2:])
-    assert row["gap"] is True
-    assert not row["time"] if old.startswith("TS") else not {"vmid", "pid", "level"} & set(row)
 
 
 @pytest.mark.parametrize("cpu", ["000", "4095"])

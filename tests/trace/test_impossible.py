@@ -13,19 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prologue.insn.a64 import encode_b
+from prologue.perf.coresight import TraceProtocol
 from prologue.trace.path.impossible import FirstImpossible
 from prologue.trace.path.steps import Sequences
 from prologue.trace.ranges import GAP, NO_TASK, Batch, new_ranges
 from tests.support.assembler import assemble
 from tests.support.tool import Tool
+from tests.trace.elements import ON, ElementTrace, Message, range_
 from tests.trace.made import MadeKernel, perf_text, recording
-from tests.trace.test_opencsd import element, range_
+from tests.trace.made import Run as MadeRun
 
 NOP = 0xD503201F
 RETAASPPC, RETABSPPCR, BC_EQ, CBGT, TEXIT, RETAA, ERETAA = (
     0x5500021F, 0xD65F0FE3, 0x54000050, 0xF4080209, 0xD6FF03E0, 0xD65F0BFF, 0xD69F0BFF,
 )  # fmt: skip
-ON = element("TRACE_ON( [begin or filter])")
 # Two callers, and what they call.
 KERNEL = MadeKernel(
     {
@@ -41,34 +42,38 @@ CALLS: list[tuple[str | int, str | int]] = [
 ]  # fmt: skip
 LOSS = "             cat    77/77    [000]     1.000003: PERF_RECORD_LOST lost 12\n"
 STALE = {"first+0x4": NOP, "second+0x4": NOP}
+THROUGH = ON + [
+    message
+    for place, count in (("first", 2), ("callee", 3), ("first+0x8", 4))
+    for message in range_(KERNEL.at(place), count)
+]
 
 
-def banner(version: str, protocol: str = "ETE") -> str:
-    return (
-        f"Trace Packet Lister: CS Decode library testing\n\n** Library Version : {version}\n\n"
-        f"Trace Packet Lister : Protocol printer {protocol} on Trace ID 0x10\n"
-    )
+def at(place: str, count: int) -> list[Message]:
+    return range_(KERNEL.at(place), count)
 
 
-def at(place: str, count: int, number: str = "10") -> str:
-    return range_(KERNEL.at(place), count, number)
+def decoded(version: str, messages: list[Message], protocol: TraceProtocol = TraceProtocol.ETE) -> ElementTrace:
+    """The same by a version of OpenCSD."""
+    major, minor, patch = map(int, version.split("."))
+    return ElementTrace(messages, (major, minor, patch), protocol)
 
 
 class Run:
     """The commands of ``prologue trace`` on one trace and one image."""
 
-    def __init__(self, directory: Path, tool: Tool, trace: str | bytes, changed: dict[str, int]) -> None:
-        self.tool = tool
-        self.vmlinux, self.trace = KERNEL.write(directory / "vmlinux", changed), directory / "trace"
-        self.trace.write_bytes(trace if isinstance(trace, bytes) else trace.encode())
+    def __init__(
+        self, directory: Path, tool: Tool, trace: str | bytes | ElementTrace, changed: dict[str, int],
+        kernel: MadeKernel = KERNEL,
+    ) -> None:  # fmt: skip
+        self._run, self._trace, self._changed = MadeRun(directory, tool, kernel), trace, changed
 
-    def __call__(self, command: str, *options: object, code: int = 0) -> tuple[str, str]:
-        printed = self.tool("trace", command, self.trace, "--vmlinux", self.vmlinux, *options, status=code)
+    def __call__(self, command: str, *options: object, code: int | None = 0) -> tuple[str, str]:
+        printed = self._run(command, self._trace, *options, changed=self._changed, status=code)
         return printed.out, printed.err
 
     def check(self) -> dict[str, Any]:
-        printed = self.tool("trace", "check", self.trace, "--vmlinux", self.vmlinux, "--json", status=None)
-        data: dict[str, Any] = printed.json
+        data: dict[str, Any] = json.loads(self("check", "--json", code=None)[0])
         return data
 
     def places(self, kind: str) -> list[str]:
@@ -164,10 +169,10 @@ def word(line: str | int) -> int:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("stop", STOPS)
-@pytest.mark.parametrize("kind", ["opencsd", "perf", "recording"])
+@pytest.mark.parametrize("kind", ["elements", "perf", "recording"])
 def test_a_range_through_a_branch_is_left_out(tmp_path: Path, tool: Tool, kind: str, stop: str) -> None:
     """``callee`` is called, then a range runs through the word at first+0x10."""
-    trace: str | bytes = banner("1.8.0") + ON + at("first", 2) + at("callee", 3) + at("first+0x8", 4) + at("second", 2)
+    trace: str | bytes | ElementTrace = decoded("1.8.0", THROUGH + at("second", 2))
     if kind == "perf":
         trace = perf_text(CALLS[:5], KERNEL)
     elif kind == "recording":
@@ -197,11 +202,11 @@ def test_a_range_through_a_branch_is_left_out(tmp_path: Path, tool: Tool, kind: 
 @pytest.mark.parametrize(
     "line", ["b.eq #8", "cbz x0, #-4", "tbnz w1, #3, #8", "isb", "wfe", "svc #0", "hvc #0", "b #4"]
 )
-@pytest.mark.parametrize("kind", ["opencsd", "perf"])
+@pytest.mark.parametrize("kind", ["elements", "perf"])
 def test_what_may_go_on_is_not_left_out(tmp_path: Path, tool: Tool, kind: str, line: str) -> None:
     """A conditional branch that was not taken: in ranges of perf, and of an ETE with source addresses."""
-    trace = banner("1.5.5") + ON + at("first", 2) + at("callee", 3) + at("first+0x8", 4) + at("second", 2)
-    run = Run(tmp_path, tool, trace if kind == "opencsd" else perf_text(CALLS[:5], KERNEL), {"first+0x10": word(line)})
+    trace = ElementTrace(THROUGH + at("second", 2)) if kind == "elements" else perf_text(CALLS[:5], KERNEL)
+    run = Run(tmp_path, tool, trace, {"first+0x10": word(line)})
     data = run.check()
     assert (data["stale"], data["follow"], data["decoder"]) == ([], [], [])
     assert (data["instructions"], data["left_out"]) == (11, {"ranges": 0, "instructions": 0})
@@ -217,10 +222,10 @@ def test_a_branch_of_a_later_architecture_may_go_anywhere(tmp_path: Path, tool: 
 def test_a_long_range_that_did_not_run_costs_nothing(tmp_path: Path, tool: Tool) -> None:
     """A range is looked up in the stops of its text, not word by word."""
     kernel = MadeKernel({"long": ["nop", "ret", *["nop"] * 20_000], "callee": ["ret"]})
-    vmlinux, trace = kernel.write(tmp_path / "vmlinux"), tmp_path / "trace"
-    ranges = [range_(kernel.at("long"), count) + range_(kernel.at("callee"), 1) for count in range(10_000, 12_000)]
-    trace.write_text(banner("1.5.5") + ON + "".join(ranges))
-    data = tool("trace", "stats", trace, "--vmlinux", vmlinux, "--json").json
+    trace = list(ON)
+    for count in range(10_000, 12_000):
+        trace += range_(kernel.at("long"), count) + range_(kernel.at("callee"), 1)
+    data = Run(tmp_path, tool, ElementTrace(trace), {}, kernel).stats()
     assert data["instructions"] == 2000
     assert data["left_out"] == {"ranges": 2000, "instructions": sum(range(10_000, 12_000))}
 
@@ -228,19 +233,15 @@ def test_a_long_range_that_did_not_run_costs_nothing(tmp_path: Path, tool: Tool)
 def test_a_decoder_that_ran_away_is_damage(tmp_path: Path, tool: Tool) -> None:
     """As OpenCSD does that looks for the return address of an exception after it (its snapshot q_elem)."""
     kernel = MadeKernel({"called": ["nop", "ret"], **{f"f{k}": ["nop", "ret", "b #-4"] for k in range(9)}})
-    vmlinux, trace = kernel.write(tmp_path / "vmlinux"), tmp_path / "trace"
-    far = range_(kernel.at("f0"), (kernel.at("f8") - kernel.at("f0")) // 4)
-    trace.write_text(banner("1.3.3") + ON + range_(kernel.at("called"), 2) + far)
-    command = ["trace", "check", str(trace), "--vmlinux", str(vmlinux)]
-    said = tool(*command, status=1).out
-    assert said.splitlines() == [
+    far = ON + range_(kernel.at("called"), 2) + range_(kernel.at("f0"), (kernel.at("f8") - kernel.at("f0")) // 4)
+    out, _ = Run(tmp_path, tool, ElementTrace(far), {}, kernel)("check", code=1)
+    assert out.splitlines() == [
         f"decoder astray at f0+0x4 ({kernel.at('f0+0x4'):#x}): it ran through 16 branches in one range: damage in the "
         "trace (once, first on cpu 16)",
         "the decoder went astray at 1 place",
     ]
-    near = range_(kernel.at("f0"), 3)
-    trace.write_text(trace.read_text() + ON + near)
-    assert "image stale at f0+0x4" in tool(*command, status=1).out
+    near = ON + range_(kernel.at("f0"), 3)
+    assert "image stale at f0+0x4" in Run(tmp_path, tool, ElementTrace(far + near), {}, kernel)("check", code=1)[0]
 
 
 # what the decoder did not know
@@ -254,8 +255,8 @@ UNKNOWN = {
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_a_decoder_that_is_too_old_is_blamed(tmp_path: Path, tool: Tool, name: str) -> None:
     unknown, before, since = UNKNOWN[name]
-    text = ON + at("first", 2) + at("callee", 3) + at("first+0x8", 4) + at("callee", 3)
-    run = Run(tmp_path, tool, banner(before) + text, {"first+0x10": unknown})
+    trace = THROUGH + at("callee", 3)
+    run = Run(tmp_path, tool, decoded(before, trace), {"first+0x10": unknown})
     out, _ = run("check", code=1)
     assert out.splitlines() == [
         f"decoder astray at first+0x10 ({KERNEL.at('first+0x10'):#x}): OpenCSD {before} does not know {name}: decode "
@@ -264,16 +265,9 @@ def test_a_decoder_that_is_too_old_is_blamed(tmp_path: Path, tool: Tool, name: s
     ]
     assert "stale" not in out
     assert f"decode with {since} or later" in run("disasm")[1]
-    assert Run(tmp_path, tool, banner(since) + text, {"first+0x10": unknown}).places("stale") == ["first+0x10"]
-    assert Run(tmp_path, tool, text, {"first+0x10": unknown}).places("decoder") == ["first+0x10"]
-
-
-def test_a_second_version_far_behind_the_first_is_refused(tmp_path: Path, tool: Tool) -> None:
-    """Which one followed which part decides whom an impossible step accuses."""
-    run = Run(
-        tmp_path, tool, banner("1.5.1") + (ON + at("callee", 3)) * 1000 + banner("1.5.0") + ON + at("first", 2), {}
-    )
-    assert "has runs of several versions of OpenCSD: read them one by one" in run("check", code=2)[1]
+    assert Run(tmp_path, tool, decoded(since, trace), {"first+0x10": unknown}).places("stale") == ["first+0x10"]
+    by_perf = perf_text([*CALLS[:3], ("first+0x14", "callee")], KERNEL)  # by a version that perf does not name
+    assert Run(tmp_path, tool, by_perf, {"first+0x10": unknown}).places("decoder") == ["first+0x10"]
 
 
 @pytest.mark.parametrize(("unknown", "before", "since"), [(BC_EQ, "1.2.1", "1.3.0"), (CBGT, "1.5.6", "1.6.0")])
@@ -283,29 +277,29 @@ def test_a_conditional_branch_that_the_decoder_did_not_know(
     """The range that runs through it can be; what comes after it has the atoms of other branches: nothing is said."""
     text = ON + at("first", 6) + at("second", 2) + at("second+0x8", 4) + at("callee", 3) + at("first", 6)
     changed = {"first+0x4": NOP, "first+0x8": unknown}
-    run = Run(tmp_path, tool, banner(before) + text, changed)
+    run = Run(tmp_path, tool, decoded(before, text), changed)
     data = run.check()
     assert (data["decoder"], data["stale"], data["follow"]) == ([], [], [])
     assert [(count, f"from {since} on" in why) for why, count in data["steps_not_judged"].items()] == [(1, True)]
     assert run("check", code=5)[0].endswith("none impossible; 1 could not be judged: not decided\n")
     assert f"from {since} on" in next(line for line in run("stats")[1].splitlines() if line.startswith("warning: "))
-    run = Run(tmp_path, tool, banner(since) + text, changed)
+    run = Run(tmp_path, tool, decoded(since, text), changed)
     assert (run.places("decoder"), run.places("stale")) == ([], ["second+0x4"])
     before_it = ON + at("second", 2) + at("second+0x8", 4) + at("callee", 3)
-    run = Run(tmp_path, tool, banner(before) + before_it + text, changed)
+    run = Run(tmp_path, tool, decoded(before, before_it + text), changed)
     assert (run.places("decoder"), run.places("stale")) == ([], ["second+0x4"])
     assert "1 word of the image cannot be what ran" in run("check", code=1)[0]
-    run = Run(tmp_path, tool, banner(before) + ON + at("first", 6), {"first+0x8": unknown})
+    run = Run(tmp_path, tool, decoded(before, ON + at("first", 6)), {"first+0x8": unknown})
     assert run.places("stale") == ["first+0x4"]  # it had run through that before
 
 
-@pytest.mark.parametrize(("protocol", "blamed"), [("ETE", "stale"), ("ETMV4I", "decoder")])
+@pytest.mark.parametrize(("protocol", "blamed"), [(TraceProtocol.ETE, "stale"), (TraceProtocol.ETM4, "decoder")])
 @pytest.mark.parametrize("unknown", [RETAA, ERETAA])
 def test_pointer_authentication_needs_to_be_told(
-    tmp_path: Path, tool: Tool, protocol: str, blamed: str, unknown: int
+    tmp_path: Path, tool: Tool, protocol: TraceProtocol, blamed: str, unknown: int
 ) -> None:
-    text = banner("1.5.5", protocol) + ON + at("first", 2) + at("callee", 3) + at("first+0x8", 4)
-    assert Run(tmp_path, tool, text, {"first+0x10": unknown}).places(blamed) == ["first+0x10"]
+    trace = decoded("1.5.5", THROUGH, protocol)
+    assert Run(tmp_path, tool, trace, {"first+0x10": unknown}).places(blamed) == ["first+0x10"]
 
 
 def test_a_recording_has_no_decoder(tmp_path: Path, tool: Tool) -> None:

@@ -133,7 +133,15 @@ def test_open_trace_tells_kinds_apart(tmp_path_factory: pytest.TempPathFactory) 
         assert trace.kind == "recording"
         assert trace.header is not None
         assert trace.header.slide == 64
-    for content, said in ((b"PERFILE2 and more", "damaged perf.data"), (b"\x7fELF\0\0", "is not a trace")):
+    listed = (
+        "is text of OpenCSD's trc_pkt_lister, which is not read: give what it was made from, the snapshot directory"
+    )
+    for content, said in (
+        (b"PERFILE2 and more", "damaged perf.data"),
+        (b"\x7fELF\0\0", "is not a trace"),
+        (b"Trace Packet Lister: CS Decode library testing\n", listed),
+        (b"Idx:9; ID:10; OCSD_GEN_TRC_ELEM_TRACE_ON( [begin or filter])\n", listed),
+    ):
         path.write_bytes(content)
         with pytest.raises(InputError, match=said), open_trace(str(path)):
             pass

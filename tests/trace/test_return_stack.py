@@ -7,33 +7,30 @@ from typing import Any
 
 import pytest
 
+from prologue.trace.coresight.elements import ElementKind
 from tests.support.tool import Tool
+from tests.trace.elements import BAD_IMAGE, CALL, ON, OTHER, RET, ElementTrace, Message, element, error, range_
 from tests.trace.test_impossible import KERNEL, Run
-from tests.trace.test_opencsd import element
 
-ON = element("TRACE_ON( [begin or filter])")
-NO_MEMORY = element("ADDR_NACC( 0xffff000008894654 )")
-ENTER_VECTOR = element("EXCEPTION(pref ret addr:0xffff800080010800; excep num (0x0e) )")
-CALL, RET, GOES_ON = "E BR  b+link ", "E iBR A64:ret ", "E --- "
+NO_MEMORY = element(ElementKind.ADDR_NACC, start=0xFFFF000008894654)
 
 
-def ran(first: str, last: str, tail: str) -> str:
-    start, end = KERNEL.at(first), KERNEL.at(last) + 4
-    count = f"num_i({(end - start) // 4}) last_sz(4) (ISA=A64) {tail}"
-    return element(f"INSTR_RANGE(exec range={start:#x}:[{end:#x}] {count})")
+def ran(first: str, end: str, last: tuple[int, int, int]) -> list[Message]:
+    """The range from one place to the instruction at another one."""
+    return range_(KERNEL.at(first), (KERNEL.at(end) - KERNEL.at(first)) // 4 + 1, last=last)
 
 
 CALLED = ran("first", "first+0x4", CALL)  # the callee itself has no memory
 RETURNS = ran("callee", "callee+0x8", RET)
 FOLLOWED = ran("first", "first+0x4", CALL) + RETURNS + ran("first+0x8", "first+0x14", RET)
 # Where the decoder went on from the older call, and the address that the trace gave then.
-ASTRAY = ran("first+0x8", "first+0xc", GOES_ON) + ran("second+0x8", "second+0x14", RET)
+ASTRAY = ran("first+0x8", "first+0xc", OTHER) + ran("second+0x8", "second+0x14", RET)
 UNSURE = "steps that cannot be, after a return which the decoder may have followed wrongly"
 
 
-def check(directory: Path, tool: Tool, text: str) -> tuple[list[str], int]:
+def check(directory: Path, tool: Tool, messages: list[Message]) -> tuple[list[str], int]:
     """The accused words, and how many steps were not judged."""
-    run = Run(directory, tool, text, {})
+    run = Run(directory, tool, ElementTrace(messages), {})
     data: dict[str, Any] = run.check()
     places = [f"{word['symbol']}+{word['symbol_offset']:#x}" for word in data["stale"] + data["follow"]]
     return places, data["steps_not_judged"].get(UNSURE, 0)
@@ -51,28 +48,28 @@ def check(directory: Path, tool: Tool, text: str) -> tuple[list[str], int]:
     ],
 )
 def test_a_return_beyond_the_calls_that_were_followed_accuses_no_word(
-    between: str, sure: bool, tmp_path: Path, tool: Tool
+    between: list[Message], sure: bool, tmp_path: Path, tool: Tool
 ) -> None:
     found, left = check(tmp_path, tool, ON + between + ASTRAY)
     assert (found, left > 0) == (["first+0xc"] if sure else [], not sure)
 
 
 def test_an_exception_ends_the_doubt(tmp_path: Path, tool: Tool) -> None:
-    text = ON + CALLED + NO_MEMORY + RETURNS + ran("first+0x8", "first+0xc", GOES_ON) + ENTER_VECTOR
-    text += ran("vectors", "vectors", GOES_ON) + ran("second", "second", GOES_ON)
+    text = ON + CALLED + NO_MEMORY + RETURNS + ran("first+0x8", "first+0xc", OTHER) + element(ElementKind.EXCEPTION)
+    text += ran("vectors", "vectors", OTHER) + ran("second", "second", OTHER)
     assert check(tmp_path, tool, text) == (["vectors+0x0"], 0)
 
 
 def test_an_exception_return_on_a_way_that_did_not_run(tmp_path: Path, tool: Tool) -> None:
     """Only an ERET returns from an exception; where the decoder is astray, it may have met any instruction."""
-    text = ON + CALLED + NO_MEMORY + RETURNS + ran("first+0x8", "first+0xc", GOES_ON)
-    text += element("EXCEPTION_RET()") + ran("second", "second", GOES_ON)
+    text = ON + CALLED + NO_MEMORY + RETURNS + ran("first+0x8", "first+0xc", OTHER)
+    text += element(ElementKind.EXCEPTION_RET) + ran("second", "second", OTHER)
     assert check(tmp_path, tool, text) == ([], 1)
 
 
 def test_a_range_that_did_not_run_is_left_out_and_accuses_no_word(tmp_path: Path, tool: Tool) -> None:
-    text = ON + CALLED + NO_MEMORY + RETURNS + ran("first", "first+0x8", GOES_ON)
-    run = Run(tmp_path, tool, text, {})
+    text = ON + CALLED + NO_MEMORY + RETURNS + ran("first", "first+0x8", OTHER)
+    run = Run(tmp_path, tool, ElementTrace(text), {})
     out, err = run("check")
     assert "none impossible; 1 could not be judged" in out
     assert f"1 step {UNSURE.removeprefix('steps ')}: not judged" in err
@@ -80,10 +77,9 @@ def test_a_range_that_did_not_run_is_left_out_and_accuses_no_word(tmp_path: Path
 
 
 def test_what_the_decoder_reports_of_its_image_there_is_not_judged(tmp_path: Path, tool: Tool) -> None:
-    text, bad = ON + CALLED + NO_MEMORY, element("NO_SYNC( [bad-program-image])")
-    path, vmlinux = tmp_path / "text", KERNEL.write(tmp_path / "vmlinux")
+    begin = ON + CALLED + NO_MEMORY
+    bad = error("OCSD_ERR_BAD_DECODE_IMAGE", "Bad program image - N Atom on unconditional direct BR.") + BAD_IMAGE
     for way, report in ((CALLED + RETURNS, 1), (FOLLOWED, 0)):
-        path.write_text(text + way + bad)
-        data = tool("trace", "check", path, "--vmlinux", vmlinux, "--json", status=None).json
+        data = Run(tmp_path, tool, ElementTrace(begin + way + bad), {}).check()
         assert len(data["reported"]) == report
         assert any("may have followed wrongly: not judged" in what for what in data["not_used"]) == (not report)

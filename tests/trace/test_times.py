@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from prologue.trace.coresight.elements import ElementKind
 from prologue.trace.path.kernel_images import HostImage, open_kernels
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.readers.recording import RecordingHeader
 from prologue.trace.readers.sources import open_trace
 from prologue.trace.views.times import FunctionTimes
+from tests.trace.elements import ON, RET, ElementTrace, Message, context, element, range_
 from tests.trace.made import KERNEL, Run, recording
 
 
-def functions(run: Run, content: bytes, *options: str) -> dict[str, dict[str, Any]]:
+def functions(run: Run, content: bytes | ElementTrace, *options: str) -> dict[str, dict[str, Any]]:
     (image,) = run("stats", content, "--times", "--json", *options).json["images"]
     return {one["name"]: one for one in image["functions"]}
 
@@ -86,29 +87,23 @@ def test_a_range_without_a_time_is_of_no_time(run: Run) -> None:
     assert {name: one["instructions"] for name, one in use.items()} == {"read_zero": 6}
 
 
-ELEMENT = "Idx:%d; ID:10; OCSD_GEN_TRC_ELEM_%s"
 COUNTED = (
-    ("CYCLE_COUNT( [CC=40]; )", "vfs_read", 1, ""),
-    ("CYCLE_COUNT( [CC=0]; )", "vfs_read+4", 4, ""),  # not known
-    ("", "read_zero", 4, " [CC=600]; "),  # as ETMv3 and PTM count: at the end of a range
-    ("", "read_zero+16", 3, ""),
-    ("CYCLE_COUNT( [CC=50]; )", "vfs_read+20", 2, ""),
-    ("CYCLE_COUNT( [CC=40]; )", "vfs_read+28", 1, ""),
-)
+    (40, "vfs_read", 1), (0, "vfs_read+4", 4),  # 0: not known
+    (None, "read_zero", 4), (600, "read_zero+16", 3), (50, "vfs_read+20", 2), (40, "vfs_read+28", 1),
+)  # fmt: skip
 
 
-def elements(counted: Sequence[tuple[str, str, int, str]]) -> str:
-    lines = ["TRACE_ON( [begin or filter])", "PE_CONTEXT((ISA=A64) EL1N; 64-bit; )"]
-    for element, place, count, cycles in counted:
-        start = KERNEL.at(place)
-        lines += [element] if element else []
-        span = f"0x{start:x}:[0x{start + 4 * count:x}] num_i({count})"
-        lines.append(f"INSTR_RANGE(exec range={span} last_sz(4) (ISA=A64) E iBR {cycles})")
-    return "".join(f"{ELEMENT % (number, line)}\n" for number, line in enumerate(lines, 1))
+def counted(*ranges: tuple[int | None, str, int]) -> list[Message]:
+    """Ranges, each after a count of cycles or none."""
+    messages = list[Message]()
+    for cycles, place, count in ranges:
+        messages += [] if cycles is None else element(ElementKind.CYCLE_COUNT, cycles=cycles)
+        messages += range_(KERNEL.at(place), count, last=RET)
+    return messages
 
 
 def test_cycles(run: Run) -> None:
-    use = functions(run, elements(COUNTED).encode())
+    use = functions(run, ElementTrace(ON + context(1) + counted(*COUNTED)))
     # 600 for four instructions of each, 50 before the return and 40 after it.
     assert {name: one["cycles"] for name, one in use.items()} == {"vfs_read": 340, "read_zero": 350}
     assert "ns" not in use["vfs_read"]
@@ -131,6 +126,6 @@ def test_the_first_count_is_of_all_batches_before_it(tmp_path: Path) -> None:
 
 
 def test_no_cycles_over_a_gap(run: Run) -> None:
-    lost = (*COUNTED[:4], ("TRACE_ON( [begin or filter])", "vfs_read+32", 1, ""), *COUNTED[4:])
-    use = functions(run, elements(lost).encode())
+    lost = counted(*COUNTED[:4]) + ON + counted((None, "vfs_read+32", 1), *COUNTED[4:])
+    use = functions(run, ElementTrace(ON + context(1) + lost))
     assert {name: one["cycles"] for name, one in use.items()} == {"vfs_read": 390, "read_zero": 300}

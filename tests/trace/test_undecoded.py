@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from prologue.trace.etm.snapshot import write_snapshot
 from prologue.trace.etm.stream import ProgramText
 from tests.support.cs_etm import CsTrace
 from tests.support.cs_recording import ROUND, stream, walk
-from tests.support.needs import needs_tools
 from tests.support.tool import Tool
 from tests.trace.made import KERNEL, Run
 
@@ -74,23 +72,6 @@ def test_after_an_error_until_the_next_a_sync(run: Run, raw: bool) -> None:
     lost = int(out.split("; ")[1].split(" of ")[0].replace(",", ""))
     assert until - at <= lost <= until - at + 20
     assert "error of the decoder" in err
-
-
-def test_text_of_the_packet_lister(tmp_path: Path, tool: Tool) -> None:
-    needs_tools("trc_pkt_lister")
-    text = ProgramText([(KERNEL.base, np.array(KERNEL.words, np.uint32))])
-    vmlinux = KERNEL.write(tmp_path / "vmlinux")
-    for cut in (0, 20, 30000):
-        directory = tmp_path / f"cut{cut}"
-        write_snapshot(walk(ROUNDS), text, directory, levels=(1,))
-        data = (directory / "cpu0.bin").read_bytes()
-        (directory / "cpu0.bin").write_bytes(data[cut:])
-        command = ["trc_pkt_lister", "-ss_dir", str(directory), "-decode", "-logfilename", str(directory / "text")]
-        subprocess.run([*command, "-src_name", "buffer0"], check=True, capture_output=True)
-        by_text = tool("trace", "check", directory / "text", "--vmlinux", vmlinux).out
-        by_library = tool("trace", "check", directory, "--vmlinux", vmlinux).out
-        assert by_text.split()[0] == by_library.split()[0]
-        assert ("were not decoded" in by_text) == ("were not decoded" in by_library) == (cut > 0)
 
 
 @FRAMED

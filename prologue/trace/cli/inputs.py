@@ -107,15 +107,6 @@ def _without_id(text: str) -> str:
     return path if at else text
 
 
-@contextmanager
-def open_the_trace(args: Namespace) -> Iterator[Trace]:
-    """Open the trace that the options name; errors as ``sources.open_trace``."""
-    with open_trace(args.trace) as trace:
-        if args.writes is not None and trace.kind == "opencsd":
-            trace.account.add("trace of OpenCSD whose timestamps are taken as ns of the clock of --writes")
-        yield trace
-
-
 def open_kernels(args: Namespace, trace: Trace, explained: int | None = None) -> Kernels:
     """Open the kernels that the options name; ``explained`` is the host's slide in the memory of ``--explain``.
 
@@ -277,7 +268,7 @@ class TraceReading:
 @contextmanager
 def begin_reading(args: Namespace, explained: int | None = None) -> Iterator[TraceReading]:
     """Open the trace and the kernels that the options name; errors as of what opens them, ``explained`` as there."""
-    with open_the_trace(args) as trace:
+    with open_trace(args.trace) as trace:
         kernels = open_kernels(args, trace, explained)
         known = KnownRanges(kernels, open_history(args, trace, kernels))
         check, summary = ImageCheck(known, trace), TraceSummary(known)

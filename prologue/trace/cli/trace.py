@@ -95,7 +95,7 @@ def _disasm(command: Subcommand) -> None:
 def add_images(command: Subcommand) -> None:
     """Add the trace, and what ran."""
     command.add_argument("trace", action=OrExample, metavar="TRACE",
-                         help="perf.data, a snapshot directory, text of perf script or trc_pkt_lister -decode, "
+                         help="perf.data, a snapshot directory, text of perf script, "
                               "a recording, - (stdin), or example:NAME, which needs no --vmlinux")  # fmt: skip
     command.add_argument("--vmlinux", type=Path, metavar="VMLINUX",
                          help="unstripped; best the output of live overlay. Without it: text and symbols of kcore_dir, "

@@ -33,7 +33,7 @@ TICKS: Final = slice(48, 56)  # of a timestamp, in bytes
 
 
 class ElementKind(IntEnum):
-    """``ocsd_gen_trc_elem_t``; the text of ``trc_pkt_lister`` has the same names."""
+    """``ocsd_gen_trc_elem_t``."""
 
     UNKNOWN = 0
     NO_SYNC = 1
@@ -52,7 +52,7 @@ class ElementKind(IntEnum):
 
 
 EMPTIES_STACKS: Final = (ElementKind.NO_SYNC, ElementKind.TRACE_ON, ElementKind.EO_TRACE)
-"""After these the return stacks of decoder and trace unit are empty; a trace ID begins with one of them."""
+"""After these the return stacks of decoder and trace unit are empty."""
 UNKNOWN_CODE: Final = (ElementKind.UNKNOWN, ElementKind.I_RANGE_NOPATH, ElementKind.ADDR_NACC, ElementKind.ADDR_UNKNOWN)
 
 OVERFLOW: Final = 1  # trace_on_reason_t

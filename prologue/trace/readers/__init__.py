@@ -1,1 +1,1 @@
-"""Readers of traces of any kind into ranges: perf.data, text of perf and OpenCSD, snapshots, recordings."""
+"""Readers of traces of any kind into ranges: perf.data, snapshots, text of perf, recordings."""

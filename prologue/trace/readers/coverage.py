@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -11,14 +9,9 @@ from prologue.trace.coresight.frames import count_sources, count_to_sync
 from prologue.trace.coresight.library import ALIGNED
 from prologue.trace.coresight.process import ByteCounts, DecodeJob, TracePart
 from prologue.trace.ranges import NO_CPU, Tally
-from prologue.trace.readers.opencsd_lines import BANNER
 
 _A_SYNC: Final = 12  # bytes
 _FRAME: Final = 16
-_START: Final = 64
-"""Bytes that a decoder may need before its first element: A-Sync, Trace Info, an address with context, in frames."""
-_NO_SYNC: Final = re.compile(rb"^Idx:(\d{1,19}); ID:([0-9a-f]{1,2}); OCSD_GEN_TRC_ELEM_NO_SYNC\(", re.MULTILINE)
-_RUN: Final = re.compile(b"(?=%s)" % re.escape(BANNER))
 
 
 class PartCoverage:
@@ -76,49 +69,3 @@ class PartCoverage:
     @property
     def _is_aligned(self) -> bool:
         return self._source.framed and self._source.flags == ALIGNED
-
-
-class TextCoverage:
-    """The coverage of a text of trc_pkt_lister, by the offsets in it: from NO_SYNC to the next element of that ID."""
-
-    def __init__(self, account: Tally) -> None:
-        self._account = account
-        self._open: dict[bytes, int] = {}  # by trace ID: where its decoder lost synchronisation
-        self._ends: dict[bytes, int] = {}
-        self._lost: Counter[bytes] = Counter()
-
-    def take(self, block: bytes) -> None:
-        """Take a block of whole lines; the text may hold several runs."""
-        for run in _RUN.split(block):
-            if run.startswith(BANNER):
-                self.end()
-            for name in list(self._open):
-                self._close(run, 0, name)
-            for match in _NO_SYNC.finditer(run):
-                self._ends.setdefault(match[2], 0)
-                if match[2] not in self._open:
-                    self._open[match[2]] = int(match[1])
-                    self._close(run, match.end(), match[2])
-            for name in self._ends:
-                index = run[: max(run.rfind(b"; ID:%s; OCSD_GEN" % name), 0)].rpartition(b"Idx:")[2]
-                self._ends[name] = int(index) if index.isdigit() and len(index) < 20 else self._ends[name]
-
-    def _close(self, run: bytes, at: int, name: bytes) -> None:
-        match = re.compile(
-            rb"^Idx:(\d{1,19}); ID:%s; OCSD_GEN_TRC_ELEM_(?!NO_SYNC|EO_TRACE)" % name, re.MULTILINE
-        ).search(run, at)
-        if match:
-            self._count(name, int(match[1]) - self._open.pop(name))
-
-    def _count(self, name: bytes, size: int) -> None:
-        self._lost[name] += size if size > _START else 0
-
-    def end(self) -> None:
-        """Count a run that came to its end."""
-        for name, start in self._open.items():
-            self._count(name, self._ends.get(name, start) - start)
-        for name, size in self._ends.items():
-            self._account.count_bytes(int(name, 16), size, min(self._lost[name], size))
-        self._open.clear()
-        self._ends.clear()
-        self._lost.clear()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from prologue.trace.ranges import GAP, NO_CPU, NO_LEVEL, NO_VMID, Tally, TracedTask
+from prologue.trace.ranges import GAP, NO_LEVEL, NO_VMID, Tally, TracedTask
 from prologue.trace.readers.return_stack import ReturnStack
 
 HIGHEST_VMID: Final = (1 << 31) - 1
@@ -15,6 +16,11 @@ OF_IMAGE: Final = frozenset(("OCSD_ERR_BAD_DECODE_IMAGE", "OCSD_ERR_INVALID_OPCO
 """Errors that blame the program image: trace packets do not fit its branches, or its words are no instructions."""
 _MOST_KINDS: Final = 64  # of errors and unknown elements that are named
 _MOST_NAMED: Final = 4  # trace IDs
+_ERROR: Final = re.compile(
+    rb"(?:(\w+) : )?(?:ERROR:|WARN :|INFO :)?0x[0-9a-f]{4} \((\w+)\)(?: \[[^\]\n]*\])?; "
+    rb"(?:TrcIdx=(\d+); )?(?:CS ID=([0-9a-f]{2}); )?([^\n]*)"
+)
+"""A message of the library: ``ocsd_error.cpp`` and ``ocsd_error_logger.cpp``, 1.3.3 to 1.5.5."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,14 +65,26 @@ class ElementNaming:
     names_idle: bool = False
 
 
-def plain_task(process: int, _time: int) -> TracedTask:
-    """Return the task of a process of which the trace has the number only."""
-    return TracedTask("", process, process)
+class DecoderError(NamedTuple):
+    """An error that OpenCSD reports: its name, message, and, if printed, its offset in the trace and the trace ID."""
+
+    name: str
+    message: str
+    offset: int | None
+    source: int | None
 
 
-def same_number(number: int) -> int:
-    """Return the CPU of a trace ID, which stands for it."""
-    return number if number >= 0 else NO_CPU
+def read_error(line: bytes) -> DecoderError | None:
+    """Read a message of the library; return None if it is no error."""
+    error = _ERROR.fullmatch(line)
+    if error is None:
+        return None
+    component, name, index, source, message = error.groups()
+    # Components of one source have its ID in their name, in decimal digits.
+    digits = component.rpartition(b"_")[2] if component else b""
+    number = int(source, 16) if source else int(digits) if digits.isdigit() and len(digits) == 4 else None
+    text = message.decode("ascii", "backslashreplace").strip()
+    return DecoderError(name.decode("ascii"), text, int(index) if index else None, number)
 
 
 class DecoderReports:

@@ -5,7 +5,6 @@ Each version's ``trc_idec_arminst.cpp`` and the list of versions in OpenCSD's RE
 
 from __future__ import annotations
 
-import re
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -31,13 +30,10 @@ _AUTHENTICATED: Final = tuple(
 )
 """Instructions that every version follows if it was told that the core has Armv8.3."""
 _NAMES: Final = {0xD6FF03E0: "texit", 0xD6FF07E0: "texit nb"}
-_BANNER: Final = re.compile(rb"\*\* Library Version : (\d+)\.(\d+)\.(\d+)")
-_ETE: Final = b"Protocol printer ETE on"  # its decoder always knows Armv8.3 and more
-_ETM: Final = b"Protocol printer ETMV4I on"
 
 
 class Decoder(NamedTuple):
-    """The OpenCSD that followed a program; ``version`` is None if a text does not name it, as perf's does not."""
+    """The OpenCSD that followed a program; ``version`` is None for perf's text, which does not name it."""
 
     version: DecoderVersion | None = None
     authenticates: bool = False
@@ -64,13 +60,6 @@ class Decoder(NamedTuple):
             return f"the decoder may not know {name}: OpenCSD knows it from {known} on; decode with such a version"
         own = ".".join(map(str, self.version))
         return f"OpenCSD {own} does not know {name}: decode with {known} or later"
-
-
-def decoder_of(head: bytes) -> Decoder:
-    """Read which decoder made a text of trc_pkt_lister from the first bytes of it."""
-    match = _BANNER.search(head)
-    version = None if match is None else tuple(int(digits[-6:]) for digits in match.groups())
-    return Decoder(version, _ETE in head and _ETM not in head)
 
 
 def name_of(word: int) -> str:

@@ -36,7 +36,7 @@ from prologue.trace.coresight.process import (
 from prologue.trace.coresight.snapshot import SnapshotBuffer, read_snapshot
 from prologue.trace.ranges import NO_CPU, Batch, BatchNames, Tally, TracedTask
 from prologue.trace.readers.coverage import PartCoverage
-from prologue.trace.readers.decoder_reports import ElementNaming, plain_task, same_number
+from prologue.trace.readers.decoder_reports import ElementNaming
 from prologue.trace.readers.elements import ElementReader
 
 _CHECKING: Final = (1, 5, 4)
@@ -167,13 +167,17 @@ def open_snapshot(directory: Path, account: Tally) -> DecodedTrace:
         reason = f": its trace units are {', '.join(units)}" if units else ""
         raise InputError(f"has no trace of an ETMv4 or ETE of an A-profile core{reason}", path=directory)
     version = require_library()
-    naming = ElementNaming(cpu=same_number, time=int, task=plain_task, checks_images=version >= _CHECKING)
     jobs = []
     for buffer in usable:
-        has_stack = any(unit.has_return_stack for unit in buffer.source.units)
-        in_vmid = any(unit.process_in_vmid for unit in buffer.source.units)
-        own = replace(naming, return_stack=has_stack, process_in_vmid=in_vmid)
-        jobs.append((_snapshot_job(buffer), (own,)))
+        naming = ElementNaming(
+            cpu=int,  # a trace ID stands for its CPU
+            time=int,
+            task=lambda process, _: TracedTask("", process, process),  # the trace has the number only
+            process_in_vmid=any(unit.process_in_vmid for unit in buffer.source.units),
+            checks_images=version >= _CHECKING,
+            return_stack=any(unit.has_return_stack for unit in buffer.source.units),
+        )
+        jobs.append((_snapshot_job(buffer), (naming,)))
     return DecodedTrace(version=version, jobs=tuple(jobs), account=account, own_memory=True)
 
 

@@ -1,4 +1,4 @@
-"""The reader of elements of OpenCSD into ranges: of its library, and of its text (``opencsd``)."""
+"""The reader of elements of OpenCSD into ranges."""
 
 from __future__ import annotations
 
@@ -33,8 +33,14 @@ from prologue.trace.ranges import (
     add_cycles,
 )
 from prologue.trace.readers.coverage import PartCoverage
-from prologue.trace.readers.decoder_reports import HIGHEST_VMID, OF_IMAGE, DecoderReports, ElementNaming, SourceState
-from prologue.trace.readers.opencsd_lines import DecoderError, read_error
+from prologue.trace.readers.decoder_reports import (
+    HIGHEST_VMID,
+    OF_IMAGE,
+    DecoderReports,
+    ElementNaming,
+    SourceState,
+    read_error,
+)
 from prologue.trace.readers.return_stack import find_unsure
 
 _BREAKS: Final = {
@@ -76,12 +82,12 @@ class ElementReader:
         """Start without elements. ``why_not`` explains why code of a thread is not known, at an address."""
         self._account, self.naming, self._why_not = account, naming, why_not
         self._sources: dict[int, SourceState] = {}
-        self.reports = DecoderReports(account)
+        self._reports = DecoderReports(account)
         self._coverage: PartCoverage | None = None
-        self.names = names
+        self._names = names
 
-    def begin(self, coverage: PartCoverage | None) -> None:
-        """Start a recording, or a run of a text: nothing is known of what ran before it, nor when."""
+    def begin(self, coverage: PartCoverage) -> None:
+        """Start a recording: nothing is known of what ran before it, nor when."""
         self.end()
         self._sources.clear()
         self._coverage = coverage
@@ -93,30 +99,27 @@ class ElementReader:
 
     def failed(self, failure: Failed) -> None:
         """Note that decoding of a recording ended in the middle: a gap on each of its CPUs."""
-        self.reports.count_kind("recordings whose decoding ended early", f": {failure.why}")
+        self._reports.count_kind("recordings whose decoding ended early", f": {failure.why}")
         self.end(failed=True)
-        self.forget()
+        self._forget()
 
     def end(self, *, failed: bool = False) -> None:
         """End a recording, if one was begun; ``failed``: before its end."""
         if self._coverage is not None:
-            self.reports.count_undescribed(self._coverage.end(self._account, failed=failed))
+            self._reports.count_undescribed(self._coverage.end(self._account, failed=failed))
         self._coverage = None
 
     def text(self, text: DecoderText) -> None:
-        """Take a message of the library."""
+        """Take a message of the library: an error leaves a gap on its CPU, or on all if it names no trace ID."""
         error = read_error(text.line.strip())
-        if error is not None:
-            self.error(error)
-
-    def error(self, error: DecoderError) -> None:
-        """Take an error, which leaves a gap on its CPU, or on every one if it names no trace ID."""
+        if error is None:
+            return
         source = None if error.source is None else self._sources.get(self.naming.cpu(error.source))
         line = f"{error.name}, {error.message}" if error.message else error.name
         where = "" if error.source is None else f" on trace ID {error.source:#x}"
-        self.reports.count_kind("errors of the decoder", f"{where}: {line}")
+        self._reports.count_kind("errors of the decoder", f"{where}: {line}")
         if error.source is None:
-            self.forget()
+            self._forget()
             return
         if self._coverage is not None and error.offset is not None:
             self._coverage.lost_sync(error.source, error.offset)
@@ -223,10 +226,10 @@ class ElementReader:
             level, _, task, _ = self._context(fields, source.time)
         if level != 0:
             return
-        own = self.names.tasks[task]
+        own = self._names.tasks[task]
         name = own.comm or "that the trace does not name"
         why = self._why_not(own.tid, vaddr) if self._why_not and task else ""
-        self.reports.count_kind("of these in processes", f": {name}{why and f' ({why})'}")
+        self._reports.count_kind("of these in processes", f": {name}{why and f' ({why})'}")
 
     def _break(self, row: npt.NDArray[Any], source: SourceState, cpu: int, *, had_range: bool) -> int:
         """Count an element that leaves a gap; return ``LOST`` if data were lost, otherwise 0."""
@@ -300,7 +303,7 @@ class ElementReader:
         return (
             level if valid & ocsd.HAS_LEVEL and 0 <= level <= 3 else NO_LEVEL,
             own_vmid,
-            self.names.task(self.naming.task(process, time)) if is_known else 0,
+            self._names.task(self.naming.task(process, time)) if is_known else 0,
             0 if security == ocsd.NONSECURE else OTHER_WORLD,
         )
 
@@ -333,7 +336,7 @@ class ElementReader:
         )
         self._account.report(bad, cpu, source.time)
 
-    def forget(self) -> None:
+    def _forget(self) -> None:
         """Drop what is known of each CPU, which lost input may have changed."""
         for source in self._sources.values():
             source.forget()

@@ -14,15 +14,14 @@ from prologue.errors import InputError
 from prologue.perf.container import is_perf_data
 from prologue.trace.coresight.snapshot import is_snapshot
 from prologue.trace.ranges import Batch, Tally
-from prologue.trace.readers.decoders import Decoder, decoder_of
+from prologue.trace.readers.decoders import Decoder
 from prologue.trace.readers.decoding import DecodedTrace, open_perf_trace, open_snapshot
-from prologue.trace.readers.opencsd import read_opencsd
-from prologue.trace.readers.opencsd_lines import MARK
 from prologue.trace.readers.perf_script import read_perf_script
 from prologue.trace.readers.recording import MAGIC, RecordingHeader, read_header, read_records
 from prologue.trace.readers.streams import STDIN, Peekable, open_stream
 
 _LOOK = 1 << 16
+_LISTED = (b"OCSD_GEN_TRC_ELEM_", b"Trace Packet Lister")  # an element, the heading
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,10 +60,6 @@ def open_trace(source: str) -> Iterator[Trace]:
             header = read_header(cast(BinaryIO, stream), stream.name)
             batches = read_records(cast(BinaryIO, stream), account, header.cpus, stream.name)
             yield Trace(name=stream.name, kind="recording", batches=batches, account=account, header=header)
-        elif MARK in head or b"Trace Packet Lister" in head:
-            batches = read_opencsd(stream, account)
-            decoder = decoder_of(head)
-            yield Trace(name=stream.name, kind="opencsd", batches=batches, account=account, decoder=decoder)
         else:
             _require_text(stream, head)
             batches = read_perf_script(stream, account)
@@ -91,9 +86,13 @@ def _require_text(stream: Peekable, head: bytes) -> None:
             "is perf's data, compressed or from a pipe: name the file itself, for its parts refer to each other",
             path=stream.name,
         )
+    if any(mark in head for mark in _LISTED):
+        raise InputError(
+            "is text of OpenCSD's trc_pkt_lister, which is not read: give what it was made from, the snapshot "
+            "directory or perf.data",
+            path=stream.name,
+        )
     if not head:
         raise InputError("is empty", path=stream.name)
     if b"\0" in head:
-        raise InputError(
-            "is not a trace: neither a recording nor text of perf script or trc_pkt_lister", path=stream.name
-        )
+        raise InputError("is not a trace: neither a recording nor text of perf script", path=stream.name)

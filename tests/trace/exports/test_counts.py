@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from prologue.cli.main import main
+from prologue.trace.coresight.elements import T32
 from prologue.trace.readers import recording as recording_reader
 from prologue.trace.views.stacks import fold
 from tests.support.cs_recording import ROUND
 from tests.support.needs import needs_module
 from tests.support.tool import Tool
+from tests.trace.elements import ON, ElementTrace, context, range_
 from tests.trace.exports.exporting import TRACES, Traced, by_function, function_counts, traced
 from tests.trace.made import BASE, KERNEL, recording
 
@@ -151,14 +153,11 @@ def test_a_run_ends_where_the_image_does(tmp_path: Path, capsys: Capture) -> Non
 
 def test_instructions_of_t32_that_are_left_out(tmp_path: Path, tool: Tool, capsys: Capture) -> None:
     """They are counted as ``stats`` counts them: some have two bytes."""
-    lines = ["TRACE_ON( [begin or filter])", "PE_CONTEXT((ISA=T32) EL0N; 32-bit; )"]
-    for start, end, count in ((0x10000, 0x1000A, 4), (0x10020, 0x10026, 3)):
-        lines.append(f"INSTR_RANGE(exec range=0x{start:x}:[0x{end:x}] num_i({count}) last_sz(2) (ISA=T32) E BR )")
-    trace = tmp_path / "trace"
-    trace.write_text("".join(f"Idx:{k}; ID:10; OCSD_GEN_TRC_ELEM_{line}\n" for k, line in enumerate(lines)))
-    traced = Traced(trace, KERNEL.write(tmp_path / "vmlinux"))
-    assert traced.stats(tool)["instructions"] == 7
-    assert autofdo(traced.export("autofdo")) == [[], []]
+    ran = range_(0x10000, 4, isa=T32, size=10) + range_(0x10020, 3, isa=T32, size=6)
+    traced = Traced(tmp_path / "trace", KERNEL.write(tmp_path / "vmlinux"))
+    with ElementTrace(ON + context(0) + ran).in_place():
+        assert traced.stats(tool)["instructions"] == 7
+        assert autofdo(traced.export("autofdo")) == [[], []]
     assert "7 instructions not of" in capsys.readouterr().err
 
 
