@@ -49,7 +49,7 @@ def compared(suite: str, args: argparse.Namespace) -> int:
     print(f"| {row} | {len(result.disagreements)} |", flush=True)
     for place in result.disagreements:
         print(place, file=sys.stderr)
-    slots = [(len(b.vaddrs), a.pages) for b, a in zip(asked, answers, strict=False) if b.count_pages]
+    slots = [(len(b.vaddrs), a.pages) for b, a in zip(asked, answers, strict=True) if b.count_pages]
     simulated = sum(size for size, pages in slots if not pages)
     telling = ((size, pages) for size, pages in slots if size % SLOTS_IN_PAGE == 1)
     stepped = sum(size for size, pages in telling if pages == -(-size // SLOTS_IN_PAGE))

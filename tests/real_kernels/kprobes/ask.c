@@ -8,7 +8,6 @@
  *	n EINVAL, and the kernel says that ftrace cannot trace the function
  *	e EINVAL for another reason
  *	? another error
- * Then every line of /events is written as it is, and answered in the same way.
  *
  * No event is enabled, so no text is written. A batch is removed before the next one.
  *
@@ -169,23 +168,18 @@ static unsigned long count_pages(void)
 	return count;
 }
 
-static char ask_line(long events, long log, const char *line, long size)
+static char ask(long events, long log, unsigned long number, uint32_t offset)
 {
-	long done = call(__NR_write, events, (long)line, size, 0, 0);
+	char line[64], *end = append_number(append(line, "p:k/p"), number);
+	long done;
 
-	if (done == size)
+	end = append(append_number(append(end, " _stext+"), offset), "\n");
+	done = call(__NR_write, events, (long)line, end - line, 0, 0);
+	if (done == end - line)
 		return '+';
 	if (done != -EINVAL)
 		return '?';
 	return blamed_ftrace(log) ? 'n' : 'e';
-}
-
-static char ask(long events, long log, unsigned long number, uint32_t offset)
-{
-	char line[64], *end = append_number(append(line, "p:k/p"), number);
-
-	end = append(append_number(append(end, " _stext+"), offset), "\n");
-	return ask_line(events, log, line, end - line);
 }
 
 static void read_token(void)
@@ -231,23 +225,6 @@ static void ask_batch(const uint32_t *places, uint32_t count, int pages, long lo
 	call(__NR_close, open_file(EVENTS, O_WRONLY | O_TRUNC), 0, 0, 0, 0); /* removes all events */
 }
 
-static void ask_lines(long log)
-{
-	static char text[65536], members[LARGEST + 128];
-	long size = read_all(open_file("/events", O_RDONLY), text, sizeof(text));
-	long events = open_file(EVENTS, O_WRONLY | O_APPEND), start = 0, at;
-	char *end = append(members, "\"event\": \"lines\", \"answers\": \"");
-
-	for (at = 0; at < size; at++) {
-		if (text[at] == '\n') {
-			*end++ = ask_line(events, log, text + start, at + 1 - start);
-			start = at + 1;
-		}
-	}
-	append(end, "\"");
-	emit(members);
-}
-
 void _start(void)
 {
 	static uint32_t places[LARGEST];
@@ -269,6 +246,5 @@ void _start(void)
 			finish("/places is damaged");
 		ask_batch(places, count, !!(head & PAGES), log);
 	}
-	ask_lines(log);
 	finish(NULL);
 }

@@ -50,28 +50,25 @@ def ask(
     directory: Path,
     *,
     cpu: str = "cortex-a57",
-    lines: Sequence[str] = (),
     bare: bool = False,
 ) -> list[Answer]:
     """Boot the kernel on one CPU, where removing an event waits for nobody, and ask; the log stays in the directory.
 
-    The last answer is the one to ``lines``, which are written to kprobe_events as they are. A ``bare`` kernel does not
-    ask whether ftrace can trace a function: only the rules of ``register_kprobe()`` are left.
+    A ``bare`` kernel does not ask whether ftrace can trace a function: the rules of ``register_kprobe()`` are left.
     """
     image = directory / "Image"
     write_flat(judge.kernel.image, image)
     if bare:
         _ask_no_ftrace(judge, image)
     initramfs = directory / "initramfs"
-    events = "".join(f"{line}\n" for line in lines).encode()
-    content = {"init": _program(), "places": _places(judge, batches), "events": events}
+    content = {"init": _program(), "places": _places(judge, batches)}
     initramfs.write_bytes(pack(content, ("proc", "sys", "dev")))
     job = Job(append="rcupdate.rcu_expedited=1", timeout=600)
     run = boot(image, initramfs, directory / "console.log", job, machine=Machine(cpu=cpu, cpus=1))
     assert not run.all("error"), run.all("error")
     answers = [Answer(event.data["answers"], event.data.get("pages", -1)) for event in run.all("batch")]
     assert [len(answer.places) for answer in answers] == [len(batch.vaddrs) for batch in batches]
-    return [*answers, Answer(run.one("lines").data["answers"], -1)]
+    return answers
 
 
 def _ask_no_ftrace(judge: Judge, image: Path) -> None:
@@ -116,7 +113,7 @@ class Comparison:
 def compare(judge: Judge, batches: Sequence[Batch], answers: Sequence[Answer], *, bare: bool = False) -> Comparison:
     """Compare place by place; ``bare`` is as in guest.ask."""
     result = Comparison()
-    for batch, answer in zip(batches, answers[: len(batches)], strict=True):
+    for batch, answer in zip(batches, answers, strict=True):
         reasons, outcomes = judge.judge(batch.vaddrs)
         found = zip(batch.vaddrs.tolist(), reasons.tolist(), outcomes.tolist(), answer.places, strict=True)
         for vaddr, reason, outcome, answered in found:
