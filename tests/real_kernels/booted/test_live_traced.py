@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from prologue.cli.main import main
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.insn import a64
+from prologue.insn.cmodx import word_name
 from prologue.kernel.kernel import Kernel
 from prologue.live.hooks.inventory import take_inventory
 from prologue.live.hooks.probe_hooks import kprobe_structs
@@ -37,9 +39,10 @@ pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A guest whose functions are all traced, with one kprobe: its capture, its dump, and the overlay."""
+    """A guest whose functions are all traced, with one kprobe: its capture, dumps before and then, and the overlay."""
 
     guest: Guest
+    before: Path
     captured: Path
     dumped: Path
     out: Path
@@ -48,11 +51,12 @@ class Traced:
 @pytest.fixture(scope="module")
 def traced(guest: Guest) -> Traced:
     """It stays so for the tests that follow."""
+    before = guest.dump().rename(guest.directory / "before.dump")
     guest.shell(f"echo function >{TRACING}/current_tracer; echo p:place vfs_read+0x10 >{TRACING}/kprobe_events;"
                 f"echo 1 >{TRACING}/events/kprobes/enable; echo 0 >{TRACING}/tracing_on")  # fmt: skip
     captured = guest.capture("traced")
     out = guest.overlay(captured, "traced.live", "--modules", str(guest.modules))
-    return Traced(guest, captured, guest.dump(), out)
+    return Traced(guest, before, captured, guest.dump(), out)
 
 
 def test_a_traced_kernel(traced: Traced) -> None:
@@ -80,6 +84,42 @@ def test_every_word_of_a_traced_kernel_is_explained(traced: Traced, tool: Tool) 
         assert words == changed > 36_000
         assert unsure == 0
         assert counted(data, "breakpoints") == (1, 1, 0)
+
+
+def kind(word: int) -> str:
+    """The class that a comparison of two sources names."""
+    name = word_name(word)
+    return (a64.classify(word) or "another") if name == f"{word:08x}" else name
+
+
+def test_two_dumps_say_what_changed_in_between(traced: Traced, tool: Tool) -> None:
+    """Each word that is another one in memory, and no more, by the kinds of both; literals are data."""
+    kernel = Kernel(traced.guest.vmlinux)
+    assert kernel.sites is not None
+    text = kernel.image.section(".text")
+    assert text is not None
+    old, new = (words_there(dump, text.addr, text.size) for dump in (traced.before, traced.dumped))
+    index, has_literals = np.flatnonzero(old != new), kernel.sites.layout == "4,2"
+    if has_literals:
+        pairs = np.uint64(text.addr) + np.uint64(8) * (index // 2).astype(np.uint64)
+        index = index[~np.isin(pairs, kernel.sites.entry - np.uint64(8))]
+    changed = Counter(zip(map(kind, old[index].tolist()), map(kind, new[index].tolist()), strict=True))
+    data = tool("live", "audit", traced.guest.vmlinux, traced.before, traced.dumped, "--json").json
+    assert [row for row in data["transitions"] if not row["allowed"]] == []
+    named: Counter[tuple[str, str]] = Counter()
+    for row in data["transitions"]:
+        named[row["old"], row["new"]] += row["words"]
+    assert (named.pop(("data", "data"), 0) > 0) == has_literals
+    assert named == changed
+    assert named["NOP", "BL"] > 36_000
+    assert named["another", "BRK"] == 1
+
+
+def words_there(dump: Path, vaddr: int, size: int) -> U32:
+    """Words of memory, at the address where the kernel was linked."""
+    memory = open_memory(str(dump))
+    assert memory.info.slide is not None
+    return np.frombuffer(memory.read(vaddr + memory.info.slide & (1 << 64) - 1, size), "<u4")
 
 
 @pytest.mark.parametrize("seed", [1, 2])
