@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Writes kernel text itself, through a mapping of its own: a branch to the next
- * instruction where a NOP was, and back, with and without what has to follow.
+ * instruction where a NOP was, and back, with and without what has to follow;
+ * and the prologue of a function that everybody calls, as a boot would.
  */
 #include <linux/cache.h>
+#include <linux/file.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/reboot.h>
@@ -37,6 +39,8 @@ static int __init own_init(void)
 	own_poke(at, 0xd503201f, 0);
 	own_poke(at, 0x14000001, at + 256);
 	own_poke(at, 0xd503201f, at);
+	own_poke((unsigned long)fput, 0xd503201f, (unsigned long)fput);
+	own_poke((unsigned long)fput, 0xaa1e03e9, (unsigned long)fput);
 	return 0;
 }
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pytest
 
 from prologue.cli.main import main
 from prologue.insn import a64
-from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import open_binary
 from prologue.live.pokes.recorder_output import script
 from prologue.live.pokes.recording import Flag, Recording
@@ -20,7 +18,8 @@ from prologue.live.pokes.sources import read_any
 from prologue_bench.guest.initramfs import fetch_programs, pack
 from tests.real_kernels.native import MACHINES, RECIPES
 from tests.support.cases import one_tested
-from tests.support.debian.kbuild import BuiltKernel, make
+from tests.support.debian.kbuild import BuiltKernel
+from tests.support.debian_modules import build_modules
 from tests.support.needs import needs_built_kernel, needs_kernel, needs_modules, needs_tools
 from tests.support.scripted_guest import guest_init
 from tests.support.tool import Tool
@@ -46,15 +45,6 @@ echo 1 >events/kprobes/place/enable
 echo 0 >events/kprobes/place/enable
 """
 OWN: Final = Path(__file__).with_name("own.c")
-# The MOV is not written at boot, but when a function is traced for the first time.
-LATE_MOV: Final = {
-    "		WRITE_ONCE(*insn, mov);\n": "",
-    "	if (first != save_lr && !aarch64_insn_is_brk(first)) {\n": "	if (0) {\n",
-    '		pr_err("ftrace: no MOV X9, LR before %pS\\n", (void *)pc);\n		return -EINVAL;\n':
-        "		if (ftrace_modify_code(pc - AARCH64_INSN_SIZE, aarch64_insn_gen_nop(),\n"
-        "				       ftrace_gen_save_lr(), true))\n"
-        "			return -EINVAL;\n",
-}  # fmt: skip
 
 
 def run(
@@ -73,13 +63,11 @@ def run(
     return read_any(directory / "all.writes.log"), read_any(out)
 
 
-def run_built(
-    built: BuiltKernel, vmlinux: Path, module: Path, directory: Path, own: bytes = b""
-) -> tuple[Recording, Recording]:
+def run_built(built: BuiltKernel, vmlinux: Path, module: Path, directory: Path) -> tuple[Recording, Recording]:
     (machine,) = (MACHINES[name] for name, recipe in RECIPES.items() if recipe == built.recipe)
     # With times, the kernel's own messages are told from the recorder's lines.
     options = ("--cpu-model", machine.cpu, "--append", "printk.time=1")
-    recorded, seen = run(vmlinux, (module.stem, module.read_bytes()), directory, *options, own=own)
+    recorded, seen = run(vmlinux, (module.stem, module.read_bytes()), directory, *options)
     # This kernel lets one probe the writers that are not traced: every word was recorded twice.
     assert any("copy_to_kernel_nofault was probed, too" in note for note in recorded.trailer.notes)
     require_same(recorded, seen, 200)
@@ -103,14 +91,32 @@ def require_same(recorded: Recording, seen: Recording, least: int) -> None:
     assert ours in [theirs[start : start + len(ours)] for start in starts]
 
 
-@pytest.mark.extended  # as the next, with a stock kernel, which is larger
-def test_a_stock_kernel(tmp_path: Path) -> None:
-    kernel = needs_kernel("trixie")
+@pytest.mark.extended  # as the next, with a kernel that is larger
+def test_a_stock_kernel_and_a_module_that_writes_its_text(tmp_path: Path, tool: Tool) -> None:
+    """The module is named, with its functions; what has to follow a write is judged by the line that was written."""
+    kernel, source = needs_kernel("bookworm"), tmp_path / "module"
+    source.mkdir()
+    shutil.copy(OWN, source)
+    (source / "Kbuild").write_text("obj-m := own.o\n")
+    build_modules(kernel, source)
     (module,) = needs_modules(kernel).rglob("brd.ko*")
-    content = bytes(open_binary(module).image.content)
-    recorded, seen = run(kernel.vmlinux, ("brd", content), tmp_path, more="-n")
+    content, own = bytes(open_binary(module).image.content), (source / "own.ko").read_bytes()
+    recorded, seen = run(kernel.vmlinux, ("brd", content), tmp_path, more="-n", own=own)
     require_same(recorded, seen, 300)
     assert np.unique(recorded.rows["address"]).size > 100
+    findings = tool("writes", "judge", tmp_path / "all.writes", "--json", status=1).json["findings"]
+    assert all("own_poke+0x" in finding["message"] for finding in findings)
+    strangers = [finding for finding in findings if finding["code"] == "PL507"]
+    assert [(f["symbol"], f["symbol_offset"]) for f in strangers] == [("kernel_halt", 4)] * 4 + [("fput", 0)] * 2
+    assert all("init_module+0x" in finding["message"] for finding in strangers)
+    without, elsewhere = (finding for finding in findings if finding["code"] == "PL506")
+    assert "no DC to the point of unification before" in without["message"]
+    assert "no DC to the point of unification (for its line)" in elsewhere["message"]
+    assert "DC of another line" in elsewhere["message"]
+    # A prologue that is taken away and written while others run, of a function that they execute.
+    late = [finding for finding in findings if finding["code"] == "PL308"]
+    assert [(f["symbol"], f["found"]) for f in late] == [("fput", [hex(a64.NOP)]), ("fput", [hex(a64.MOV_X9_X30)])]
+    assert len(findings) == 10
 
 
 def overlay(built: BuiltKernel) -> Path:
@@ -132,50 +138,3 @@ def test_a_processed_kernel(release: str, tmp_path: Path, tool: Tool) -> None:
     writers = {row["writer"] for row in said["table"] if row["live"]}
     assert writers >= {"ftrace", "jump label"}
     assert [row["verdict"] for row in said["table"] if row["live"] and row["transition"] == "NOP -> BL"] == ["allowed"]
-
-
-@pytest.fixture
-def planted(tmp_path: Path) -> Iterator[tuple[BuiltKernel, Path, Path]]:
-    """6.1 whose ftrace_make_call writes the MOV, and a module that writes text: only these are compiled."""
-    built = needs_built_kernel(RECIPES["6.1"])
-    source = tmp_path / "module"
-    source.mkdir()
-    shutil.copy(OWN, source)
-    (source / "Makefile").write_text("obj-m := own.o\n")
-    with built.copied() as tree:  # make writes into the build's directory
-        path = tree / "arch/arm64/kernel/ftrace.c"
-        text = path.read_text()
-        for old, new in LATE_MOV.items():
-            assert text.count(old) == 1
-            text = text.replace(old, new)
-        path.unlink()  # a hard link into the cache
-        path.write_text(text)
-        for arguments in (("-j2", "vmlinux"), (f"M={source}", "modules")):
-            done = make(tree, built.recipe, "PROLOGUE=true", *arguments)
-            assert done.returncode == 0, done.stdout
-        yield built, Path(shutil.copy(tree / "out/vmlinux", tmp_path)), source / "own.ko"
-
-
-@pytest.mark.extended  # it links a kernel; test_writes plants the same faults in an Image
-def test_planted_writers(planted: tuple[BuiltKernel, Path, Path], tmp_path: Path, tool: Tool) -> None:
-    built, vmlinux, own = planted
-    recorded, _ = run_built(built, vmlinux, overlay(built), tmp_path, own.read_bytes())
-    findings = tool("writes", "judge", tmp_path / "all.writes", "--json", status=1).json["findings"]
-    of: Callable[[str], list[dict[str, Any]]] = lambda code: [f for f in findings if f["code"] == code]  # noqa: E731
-    assert {finding["code"] for finding in findings} - {"PL513"} == {"PL308", "PL506", "PL507"}
-    # Every function that was traced got its MOV while others ran; of some, nothing had executed anything until then.
-    late, kernel = of("PL308") + of("PL513"), Kernel(vmlinux)
-    assert kernel.sites is not None
-    assert {word for finding in late for word in finding["found"]} == {hex(a64.MOV_X9_X30)}
-    assert all("ftrace_make_call" in finding["message"] for finding in late)
-    slide = recorded.trailer.slide or 0
-    assert {int(finding["vaddr"], 16) - slide for finding in late} <= set(kernel.sites.first.tolist())
-    assert len(late) > 20
-    # The module is named, with its functions; what has to follow a write is judged by the line that was written.
-    strangers = of("PL507")
-    assert [(f["symbol"], f["symbol_offset"]) for f in strangers] == [("kernel_halt", 4)] * 4
-    assert all("own_poke+0x" in f["message"] and "init_module+0x" in f["message"] for f in strangers)
-    without, elsewhere = (f for f in of("PL506") if "own_poke+0x" in f["message"])
-    assert "no DC to the point of unification before" in without["message"]
-    assert "no DC to the point of unification (for its line)" in elsewhere["message"]
-    assert "DC of another line" in elsewhere["message"]
