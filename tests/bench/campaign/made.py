@@ -66,8 +66,6 @@ class Machine(MadeTarget):
             raise GuestLostError("guest lost: no answer for 10 s; console in log, its end:\nlast lines")
         if what == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
-        if what == "interrupted":
-            raise KeyboardInterrupt
         mov = 64 if (attempt.label == "build") != (what == "wrong kernel") else 0
         values = tuple(float(k + 1) for k in range(task.runs))
         stub = LINK.stub if (attempt.label == "build") != (what == "not processed") else {64: 1, 68: 2}

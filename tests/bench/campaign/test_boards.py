@@ -80,9 +80,3 @@ def test_the_last_board_dies_and_the_campaign_is_resumed(tmp_path: Path) -> None
     assert (tmp_path / RESULTS).read_bytes().startswith(before)
     assert blocks_of(results) == {(0, "a"): 1, (1, "b"): 3, (2, "b"): 3, (3, "b"): 3}
     assert blocks_of(record_on(tmp_path, Farm("a"))) == blocks_of(results)  # there is nothing left to do
-
-
-def test_its_own_board_finishes_a_block(tmp_path: Path) -> None:
-    with pytest.raises(GuestLostError):
-        record_on(tmp_path, Farm("a", lambda n: "lost" if n >= 6 else None))
-    assert blocks_of(record_on(tmp_path, Farm("a"))) == {(0, "a"): 3, (1, "a"): 3, (2, "a"): 3}

@@ -60,14 +60,6 @@ def test_a_campaign_is_recorded(tmp_path: Path) -> None:
     assert len(machine.attempts) == 9
 
 
-def test_a_lost_machine_is_tried_again(tmp_path: Path) -> None:
-    finished = record(tmp_path, Machine(lambda n: "lost" if n == 4 else None))
-    assert [each.boot.void for each in finished if each.boot.void] == ["lost: no answer for 10 s"]
-    results = read_results(tmp_path)
-    assert len(results.boots) == 10
-    assert [len(results.valid(label)) for label in LABELS] == [3, 3, 3]
-
-
 def test_a_dead_machine_ends_the_campaign_and_loses_nothing(tmp_path: Path) -> None:
     with pytest.raises(GuestLostError, match="given up after 2 tries") as lost:
         record(tmp_path, Machine(lambda n: "lost" if n >= 4 else None))
@@ -89,32 +81,36 @@ def test_another_kernel_than_was_asked_for_is_void_and_not_forever(tmp_path: Pat
     assert [len(read_results(tmp_path).valid(label)) for label in LABELS] == [3, 3, 3]
 
 
-def test_boot_in_place_of_build_is_void(tmp_path: Path) -> None:
-    """The sites of both are the same; the kernel's own prologue writing tells them apart."""
-    finished = record(tmp_path, Machine(lambda n: "not processed" if n == 1 else None))
-    assert "read-back: this kernel " in str(finished[0].boot.void)
-    assert [each.boot.void for each in finished[1:]] == [None] * 9
-
-
-def test_another_kernel_is_void_although_its_sites_cannot_be_read(tmp_path: Path) -> None:
-    """Without /proc/kcore the running kernel still says which build it is."""
-    finished = record(tmp_path, Machine(lambda n: "other build-id" if n == 1 else None))
-    assert [each.boot.void for each in finished] == ["runs build-id 0dd, not 5eed", *[None] * 9]
-
-
-def test_a_boot_whose_settings_differ_is_void_at_once(tmp_path: Path) -> None:
-    """Readers would leave it out: it is repeated while the campaign runs."""
-    finished = record(tmp_path, Machine(lambda n: "other governor" if n == 3 else None))
-    assert [each.boot.void for each in finished if each.boot.void] == [
-        "settings differ from earlier boots: governors: powersave, but performance in them"
-    ]
-    assert [len(read_results(tmp_path).valid(label)) for label in LABELS] == [3, 3, 3]
+@pytest.mark.parametrize(
+    ("what", "number", "void"),
+    [
+        ("lost", 4, "lost: no answer for 10 s"),
+        # The sites of both are the same; the kernel's own prologue writing tells a boot from a build.
+        ("not processed", 1, "read-back: this kernel "),
+        # Without /proc/kcore the running kernel still says which build it is.
+        ("other build-id", 1, "runs build-id 0dd, not 5eed"),
+        # Readers would leave it out.
+        ("other governor", 3, "settings differ from earlier boots: governors: powersave, but performance in them"),
+    ],
+)
+def test_a_void_boot_is_made_again_while_the_campaign_runs(tmp_path: Path, what: str, number: int, void: str) -> None:
+    finished = record(tmp_path, Machine(lambda n: what if n == number else None))
+    assert [each.boot.number for each in finished if each.boot.void] == [number]
+    assert str(finished[number - 1].boot.void).startswith(void)
+    results = read_results(tmp_path)
+    assert len(results.boots) == 10
+    assert [len(results.valid(label)) for label in LABELS] == [3, 3, 3]
 
 
 @pytest.mark.parametrize("tail", [b'{"schema": "prologue.bench-bo', b"\xff\xfe"])
-def test_a_torn_line_is_cut_and_its_boot_made_again(tmp_path: Path, tail: bytes) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        record(tmp_path, Machine(lambda n: "interrupted" if n == 5 else None))
+def test_killed_in_a_boot_and_in_a_line(tmp_path: Path, tail: bytes) -> None:
+    """The torn line is cut, and its boot is made again."""
+    code = (
+        "import sys; from pathlib import Path; from tests.bench.campaign.made import Machine, record\n"
+        "record(Path(sys.argv[1]), Machine(lambda n: 'killed' if n == 5 else None))"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    assert killed.returncode == -signal.SIGKILL
     whole = (tmp_path / RESULTS).read_bytes()
     with (tmp_path / RESULTS).open("ab") as stream:
         stream.write(tail)
@@ -124,31 +120,6 @@ def test_a_torn_line_is_cut_and_its_boot_made_again(tmp_path: Path, tail: bytes)
     assert (tmp_path / RESULTS).read_bytes().startswith(whole)
     results = read_results(tmp_path)
     assert (len(results.boots), results.notes) == (9, ())
-
-
-@pytest.mark.thorough
-def test_killed_at_every_boot_in_turn(tmp_path: Path) -> None:
-    """Nine boots, each of which kills the recorder once: all are there in the end, none twice."""
-    code = (
-        "import sys\nfrom pathlib import Path\nfrom tests.bench.campaign.made import Machine, record\n"
-        "directory = Path(sys.argv[1])\n"
-        "done = len(list(directory.glob('died-*')))\n"
-        "def failing(n):\n"
-        "    if n == 2 or done == 0:\n"
-        "        (directory / f'died-{done}').touch()\n"
-        "        return 'killed'\n"
-        "record(directory, Machine(failing))\n"
-    )
-    for _ in range(10):
-        done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
-        if done.returncode == 0:
-            break
-        assert done.returncode == -signal.SIGKILL
-    assert done.returncode == 0
-    results = read_results(tmp_path)
-    assert len(list(tmp_path.glob("died-*"))) == 9
-    assert len(results.boots) == 9
-    assert not results.notes
 
 
 @pytest.mark.parametrize(
@@ -169,15 +140,6 @@ def test_another_plan_is_refused(tmp_path: Path, change: dict[str, object], said
         record(tmp_path, machine, replace(PLAN, **change))  # type: ignore[arg-type] # a table of fields
     assert not machine.attempts
     assert ((tmp_path / RESULTS).read_bytes(), (tmp_path / CAMPAIGN).read_bytes()) == before
-
-
-def test_the_governor_is_part_of_the_plan(tmp_path: Path) -> None:
-    plan = replace(PLAN, task=replace(PLAN.task, governor="performance"))
-    record(tmp_path, Machine(), plan)
-    assert read_results(tmp_path).campaign.machine == {"target": "made up", "governor": "performance"}
-    assert record(tmp_path, Machine(), plan) == []
-    with pytest.raises(BenchError, match=r"machine governor: performance and \(nothing\)"):
-        record(tmp_path, Machine())
 
 
 def test_numbers_that_another_pattern_finds_are_of_another_plan(tmp_path: Path) -> None:
@@ -292,31 +254,19 @@ def test_a_full_disk_is_one_clear_error(tmp_path: Path) -> None:
 
 
 def test_a_line_for_each_boot_with_the_time_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    machine = Machine(lambda n: "lost" if n == 2 else time.sleep(0.01))
+    """None is left after the last try: its place stays empty, and nothing boots there any more."""
+    machine = Machine(lambda n: {2: "lost", 10: "wrong kernel", 11: "wrong kernel"}.get(n) or time.sleep(0.01))
     campaign = plan_campaign(PLAN, LINK, machine)
     with open_journal(tmp_path, campaign) as journal, watching(0, 9) as watch:
         Execution(plan=PLAN, campaign=campaign, link=LINK, target=machine, journal=journal).run(watch)
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 10
+    assert len(lines) == 11
     assert "void: lost: no answer for 10 s" in lines[1]
-    assert "9/9" in lines[-1]
-    assert "left" not in lines[-1]
+    assert lines[-1].startswith("boot 11, 8/9: ")
     assert all(" s left" in line for line in lines[:-1])
     assert "work: 1 2" in lines[0]
     first = json.loads((tmp_path / RESULTS).read_text().splitlines()[0])
     assert lines[0].split(": ")[1] == first["variant"]
-
-
-def test_no_time_is_left_after_the_last_try(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Void boots leave their places empty, and nothing boots there any more."""
-    machine = Machine(lambda n: "wrong kernel" if n > 2 else None)
-    campaign = plan_campaign(PLAN, LINK, machine)
-    with open_journal(tmp_path, campaign) as journal, watching(0, 9) as watch:
-        Execution(plan=PLAN, campaign=campaign, link=LINK, target=machine, journal=journal).run(watch)
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 16  # two that count, and seven places twice
-    assert lines[-1].startswith("boot 16, 2/9: ")
-    assert all(" s left: " in line for line in lines[:-1])
 
 
 def test_a_boot_without_a_sign_of_life_shows_its_seconds(

@@ -8,22 +8,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from prologue.errors import OutputError
 from prologue_bench.errors import BenchError
-from prologue_bench.exact.emulator import run_plugin
-from prologue_bench.guest.initramfs import build_initramfs
 from prologue_bench.guest.vm import run_console
-from prologue_bench.recorder.task import Task
 from prologue_bench.results.journal import hold
 from prologue_bench.results.store import read_results
-from prologue_bench.targets.base import Attempt
-from prologue_bench.targets.qemu import QemuTarget
 from prologue_bench.targets.remote import Transcript, execute
 from tests.bench.campaign.made import PLAN, Machine, record
-from tests.support.needs import missing, needs_tools, or_missing
+from tests.support.needs import missing
 
 FULL = "No space left on device: free some space, then run it again"
 Disk = Callable[[str], Path]
@@ -75,18 +69,6 @@ def test_no_room_for_the_plan(disk: Disk) -> None:
 
 
 @pytest.mark.thorough
-def test_no_room_for_what_a_guest_boots_with(disk: Disk, tmp_path: Path) -> None:
-    with or_missing():
-        build_initramfs()
-    directory = disk("64k")
-    with pytest.raises(BenchError, match=FULL), hold(directory):
-        QemuTarget().boot(
-            Attempt(tmp_path / "Image", directory / "boot-0001.log", 10, "boot"), Task(workloads=(), runs=1)
-        )
-    assert [path.name for path in directory.iterdir()] == ["lock"]
-
-
-@pytest.mark.thorough
 def test_no_room_for_the_console(disk: Disk, tmp_path: Path) -> None:
     """The machine runs to its end: it must not wait for ever for a reader."""
     directory = disk("64k")
@@ -106,11 +88,3 @@ def test_no_room_for_the_log_of_a_board(disk: Disk) -> None:
     with pytest.raises(BenchError, match=FULL), hold(directory):
         work()
     assert [(said.status, len(said.lines)) for said in whole] == [(0, 100_000)]
-
-
-def test_no_room_for_what_a_plugin_reads(disk: Disk) -> None:
-    needs_tools("qemu-system-aarch64", "gcc")
-    directory = disk("64k")
-    with pytest.raises(BenchError, match=FULL), hold(directory):
-        run_plugin(["true"], {}, np.zeros(100_000, np.uint8), stem=directory / "run", timeout=600)
-    assert [path.name for path in directory.iterdir()] == ["lock"]

@@ -89,18 +89,6 @@ def test_the_parts_of_the_proof_add_up(mini: Mini, tmp_path: Path) -> None:
     assert total == sum(parts) == np.count_nonzero(before != after)
 
 
-def test_both_halves_of_eight_bytes_count() -> None:
-    from prologue.plan.edits import edit
-
-    stage = edit("record", 8, "moved", (0, 0x100), (0x1_0000_0000, 0x2_0000_0004))
-    olds, news = np.array([8, 8], np.uint64), np.array([12, 8], np.uint64)
-    twice = replace(stage, offsets=np.array([0x100, 0x108]), old=olds, new=news)
-    plan = PatchPlan(contract="native", build_id="", file_size=0, goal="processed", stages=(stage,))
-    assert plan.changed_words() == {0x100: 4, 0x104: 2}
-    assert plan.changed_words("site") == {}
-    assert replace(plan, stages=(twice,)).changed_words() == {0x100: 12}
-
-
 def test_no_vmlinux_to_make_variants_of(mini: Mini, tmp_path: Path) -> None:
     vmlinux = mini(SPEC)
     assert main(["patch", str(vmlinux), "--in-place"]) == 0
