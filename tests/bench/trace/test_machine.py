@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from prologue.live.memory.core import open_core
 from prologue_bench.errors import GuestLostError
 from prologue_bench.trace.guest import setup_script
 from prologue_bench.trace.monitor import finish
-from tests.support.needs import needs_tools
+from tests.support.cores import core
 
 MODULES = ("modules/00-a.ko", "modules/01-b $(c).ko")
 LOADS = [f"insmod /{name}" for name in MODULES]
@@ -48,59 +47,39 @@ def test_no_modules_and_no_script() -> None:
 
 
 EVENT = b'{"timestamp": {"seconds": 1, "microseconds": 1}, "event": "STOP"}\r\n'
+GREETING = b'{"QMP": {"version": {}, "capabilities": []}}\r\n'
 
 
-@contextmanager
-def machine(monitor: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A machine that was not started, with little memory."""
-    needs_tools("qemu-system-aarch64")
-    command = ["qemu-system-aarch64", "-M", "virt", "-cpu", "cortex-a57", "-m", "1", "-S", "-display", "none"]
-    with subprocess.Popen([*command, "-nodefaults", "-qmp", f"unix:{monitor},server=on,wait=on"]) as qemu:
-        yield qemu
-
-
-def relay(server: socket.socket, monitor: Path, early: int) -> None:
-    """Send an event in place of the greeting to so many clients; give the next one the monitor."""
-    for _ in range(early):
+def monitor(server: socket.socket, said: list[Any]) -> None:
+    """Send two clients an event in place of the greeting; do what the third one asks for, without a machine."""
+    for _ in range(2):
         client, _address = server.accept()
         with client:
             client.sendall(EVENT)
             while client.recv(4096):
                 pass
     client, _address = server.accept()
-    with client, socket.socket(socket.AF_UNIX) as real:
-        while real.connect_ex(str(monitor)):
-            pass
-        thread = threading.Thread(target=copy, args=(client, real))
-        thread.start()
-        copy(real, client)
-        thread.join()
+    with client:
+        client.sendall(GREETING)
+        while asked := client.recv(4096):  # a client waits for the answer before it asks again
+            said.append(json.loads(asked))
+            answer = {"return": {}} | {name: value for name, value in said[-1].items() if name == "id"}
+            client.sendall(json.dumps(answer).encode() + b"\r\n")
 
 
-def copy(source: socket.socket, target: socket.socket) -> None:
-    """Copy until the source ends."""
-    try:
-        while data := source.recv(4096):
-            target.sendall(data)
-        target.shutdown(socket.SHUT_WR)
-    except OSError:
-        return  # the other side has left
-
-
-@pytest.mark.qemu
 def test_an_event_before_the_greeting(tmp_path: Path) -> None:
     """Seen in one of thirty boots of the demo's small kernel at a load of 8: it ended while the monitor was opened."""
-    with machine(tmp_path / "real") as qemu, socket.socket(socket.AF_UNIX) as server:
+    said: list[Any] = []
+    (tmp_path / "dump").write_bytes(core([(0, 0, bytes(8))]))
+    with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "monitor"))
         server.listen()
-        thread = threading.Thread(target=relay, args=(server, tmp_path / "real", 2))
+        thread = threading.Thread(target=monitor, args=(server, said), daemon=True)
         thread.start()
-        try:
-            finish(tmp_path / "monitor", tmp_path / "dump")
-        finally:
-            qemu.terminate()
+        finish(tmp_path / "monitor", tmp_path / "dump")
         thread.join()
-    assert sum(load.filesz for load in open_core(tmp_path / "dump").loads) >= 1 << 20
+    assert [command["execute"] for command in said] == ["qmp_capabilities", "stop", "dump-guest-memory", "quit"]
+    assert said[2]["arguments"]["protocol"] == f"file:{tmp_path}/dump"
 
 
 def test_a_machine_that_is_gone(tmp_path: Path) -> None:
