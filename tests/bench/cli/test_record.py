@@ -156,9 +156,9 @@ def test_a_script_for_a_board(machine: Path, tmp_path: Path, tool: Tool) -> None
     assert "LABEL='it'\"'\"'s nop' sh SCRIPT >> boots.log" in hint
     path.write_text(text)
     log = tmp_path / "boots.log"
-    for k, label in enumerate(({}, {"LABEL": "mov"})):
+    for k, label in enumerate(({}, {"LABEL": "mov $(id)"})):
         (machine / "proc/sys/kernel/random/boot_id").write_text(f"boot-{k}\n")
         with log.open("a") as stream:
             subprocess.run(["sh", str(path)], stdout=stream, check=True, env={**os.environ, **label})
     rows = tool("bench", "table", log, "--json").json["rows"]
-    assert [row["variant"] for row in rows] == ["it's nop", "mov"]
+    assert [row["variant"] for row in rows] == ["it's nop", "mov $(id)"]

@@ -35,9 +35,6 @@ def test_paragraphs_of_show() -> None:
     assert (package.name, package.version, package.size) == ("linux-image-cloud-arm64-dbg", "6.1.192-2", 1324)
     fixed = ("linux-image-6.1.0-56-cloud-arm64-dbg", "6.1.192-2")
     assert package.depends == (fixed, ("python3", None), ("libc6", None))
-
-
-def test_nothing_is_no_package() -> None:
     assert apt.parse_packages("") == apt.parse_packages("\n") == []
 
 

@@ -16,7 +16,6 @@ from prologue_bench.errors import BenchError, MissingToolError
 from prologue_bench.host import cache, programs
 from prologue_bench.host.child import run_lines
 from prologue_bench.host.events import Event, console_end, parse, parse_line
-from tests.support.debian.kbuild import Recipe
 from tests.support.processes import until_gone
 
 # Each run appends a line to a file, so that the test can count how often the work was done.
@@ -143,15 +142,6 @@ def test_the_package_of_a_missing_program(name: str, package: str, monkeypatch: 
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(MissingToolError, match=rf"^{name} is not installed \(Debian package {package}\)$"):
         programs.find(name)
-
-
-def test_a_toolchain_with_a_version() -> None:
-    recipe = Recipe(suite="trixie", source="linux-source-6.12", toolchain="llvm-19")
-    assert recipe.compilers[:2] == ("clang-19", "ld.lld-19")
-    assert recipe.make_arguments == ("LLVM=-19",)
-    plain = Recipe(suite="trixie", source="linux-source-6.12", toolchain="llvm")
-    assert plain.compilers[:2] == ("clang", "ld.lld")
-    assert plain.make_arguments == ("LLVM=1",)
 
 
 def test_an_arm64_machine_has_a_compiler_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from prologue_bench.errors import BenchError, GuestLostError
-from prologue_bench.recorder.gate import evidence, void_reason
+from prologue_bench.recorder.gate import void_reason
 from prologue_bench.recorder.output import Recorded, read_recorded
 from prologue_bench.recorder.script import script
 from prologue_bench.recorder.task import Task
@@ -323,13 +323,6 @@ def test_new_warnings_are_seen_without_times(shell: str, first: str, tmp_path: P
 
 
 @pytest.mark.thorough
-def test_evidence_of_this_very_machine(tmp_path: Path) -> None:
-    seen = record("dash", Task(workloads=(measured("true"),), runs=1), tmp_path)
-    expected = "timing" if os.uname().machine == "aarch64" else "smoke"
-    assert evidence(seen.machine) == expected
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize("shown", ["1763712000%N", "1763712000"])  # as busybox does without and with musl
 def test_without_nanoseconds_the_uptime_serves(shown: str, tmp_path: Path) -> None:
     programs = tmp_path / "programs"
@@ -367,14 +360,6 @@ def test_torn_and_foreign_lines(tmp_path: Path) -> None:
         assert lost.value.exit_code == 4
     with pytest.raises(GuestLostError, match="no begin; its end:\n  \\(nothing\\)"):
         read_recorded([], task)
-
-
-@pytest.mark.thorough
-def test_the_label_can_be_given_later(tmp_path: Path) -> None:
-    tree = make_tree(tmp_path / "machine")
-    for given, label in (({}, "it's"), ({"LABEL": "nop;nop $(id)"}, "nop;nop $(id)")):
-        done = run_script("dash", script(Task(workloads=(), runs=0), "it's"), tree, tmp_path / "programs", given)
-        assert read_recorded(done.stdout.splitlines(), Task(workloads=(), runs=0)).machine["label"] == label
 
 
 @pytest.mark.parametrize("pattern", ["no group", r"\(a\)\(b\)", "\\(a\nb\\)", r"\(.\)/|,;#!@%~"])
