@@ -2,12 +2,11 @@
 
     .venv/bin/python -m tests.speed.tool [--runs 10] [--running VMLINUX DUMP] [VMLINUX]
 
-VMLINUX may have the marker, and must not be processed. Without it, this program takes Debian's 6.12 cloud kernel,
-verifies 7.2's, too, and then shows on two more kernels, one of them small, that the cost of verifying is linear; the
-small one is built if it is not cached. Whole processes, warm page cache, runs interleaved so that a noisy neighbour
-hits all of them alike. What is not the tool's own work has a peer:
-`nm -S` reads the same symbols, `objdump -d` the same text. The tool runs as it is installed for users: in an editable
-installation, the hook of setuptools that finds it takes a tenth of the time of `prologue patch`.
+VMLINUX may have the marker, and must not be processed. Without it, this program takes Debian's 6.12 cloud kernel, and
+verifies 7.2's, too. Whole processes, warm page cache, runs interleaved so that a noisy neighbour hits all of them
+alike. What is not the tool's own work has a peer: `nm -S` reads the same symbols, `objdump -d` the same text. The tool
+runs as it is installed for users: in an editable installation, the hook of setuptools that finds it takes a tenth of
+the time of `prologue patch`.
 The capture of 7.2 that is audited is of a kernel without listeners; `--running` has a dump audited of one that runs.
 """
 
@@ -72,16 +71,11 @@ def main() -> int:
         others = [] if newest is None else _of_newest([python, "-m", "prologue"], newest, Path(directory))
         others += [] if args.running is None else _of_running([python, "-m", "prologue"], *args.running)
         tools = _measure(python, vmlinux, others, Path(directory), args.runs)
-        sizes = by_size(python, args.runs) if args.vmlinux is None else []
     rows = [(t.name, f"{t.median:.3f} s", f"{min(t.seconds):.3f} s", f"{t.peak:.0f} MB") for t in tools.values()]
     print(f"{vmlinux.name}, {vmlinux.stat().st_size / 1e6:.0f} MB, medians of {args.runs} runs, warm cache")
     print_table(rows, ("command", "median", "fastest", "peak"))
     print()
-    status = judge([(what, value, "<=", bound) for what, value, bound in _bounds(tools)])
-    if sizes:
-        print()
-        print_table(sizes, ("verify", "file, MB", "text, MB", "sites", "median, s", "peak, MB"))
-    return status
+    return judge([(what, value, "<=", bound) for what, value, bound in _bounds(tools)])
 
 
 def _as_installed(directory: Path) -> str:
@@ -250,30 +244,6 @@ def _bounds(tools: dict[str, Tool]) -> list[tuple[str, float, float]]:
     peaks = [("peak of " + name.removeprefix("prologue ") + ", MB", tool.peak, VERIFY_PEAK)
              for name, tool in tools.items() if name.startswith("prologue verify") and "--" not in name]  # fmt: skip
     return result + peaks
-
-
-def by_size(python: str, runs: int) -> list[tuple[str, ...]]:
-    """Time and memory of verifying kernels of three sizes: linear in the text."""
-    from tests.support.debian.kbuild import Recipe, build_kernel
-
-    # All runs come first: a child's peak begins with the memory of its parent, which grows when it reads kernels.
-    files = {
-        "6.12 minimal": build_kernel(Recipe(suite="trixie", source="linux-source-6.12")).vmlinux,
-        "Debian 6.1 cloud": fetch_kernel("bookworm").vmlinux,
-        "Debian 6.12 cloud": fetch_kernel("trixie").vmlinux,
-    }
-    tools = [Tool(name, [python, "-m", "prologue", "verify", str(path)]) for name, path in files.items()]
-    for verify in tools:
-        for _ in range(runs + 1):
-            verify.run()
-    rows: list[tuple[str, ...]] = []
-    for verify, kernel in zip(tools, map(Kernel, files.values()), strict=True):
-        text = sum(section.size for section in kernel.image.text_sections) / 1e6
-        sites = len(kernel.sites) if kernel.sites is not None else 0
-        median = statistics.median(verify.seconds[1:])
-        sizes = f"{kernel.image.size / 1e6:.0f}", f"{text:.1f}", f"{sites:,}"
-        rows.append((verify.name, *sizes, f"{median:.2f}", f"{verify.peak:.0f}"))
-    return rows
 
 
 if __name__ == "__main__":
