@@ -49,7 +49,7 @@ BUDGETS: Final = {
     "probe": 3950,
     "probe/cli": 400,
     "probe/report": 250,
-    "prologue": 56800,
+    "prologue": 56300,
     "prologue_bench": 14050,
     "protocol": 1150,
     "protocol/cli": 350,

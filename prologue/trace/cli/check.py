@@ -95,14 +95,20 @@ def run(args: Namespace) -> int:
 
 
 def _print_findings(done: _Checked) -> None:
-    programs = done.reading.kernels.programs
+    programs, check = done.reading.kernels.programs, done.reading.check
     for stale in done.findings.decoder:
-        times, why = _times(stale.count, stale.cpu, stale.time), done.reading.check.why_ignored(stale)
+        times, why = _times(stale.count, stale.cpu, stale.time), check.why_ignored(stale)
         print(f"decoder astray at {place_text(programs[stale.program], stale.vaddr)}: {why} ({times})")
     for stale in done.findings.stale:
-        print(_text(done.reading.check, stale, programs[stale.program], done.owners))
+        program, times = programs[stale.program], _times(stale.count, stale.cpu, stale.time)
+        writes = ""
+        if done.owners:
+            writes = f"; {_owner(stale, program, done.owners) or 'no mechanism that the audit knows'}"
+        print(f"image stale at {place_text(program, stale.vaddr)}: {check.describe(stale)} ({times}{writes})")
     for word in done.reported:
-        print(_reported_text(word, programs))
+        place = "" if word.vaddr is None else f" at {place_text(_image_of(word, programs), word.vaddr)}"
+        whose = "image" if word.fits else "decoder's image"
+        print(f"{whose} stale{place}: {word.describe()} ({_times(word.count, word.cpu, word.time)})")
     if done.diverged is not None:
         print("\n".join(divergence_lines(done.diverged, done.reading.kernels.host, done.owners)))
 
@@ -201,12 +207,6 @@ def _may_be_hidden(trace: Trace, summary: TraceSummary) -> list[str]:
     ]
 
 
-def _reported_text(word: ReportedWord, programs: list[Program]) -> str:
-    place = "" if word.vaddr is None else f" at {place_text(_image_of(word, programs), word.vaddr)}"
-    whose = "image" if word.fits else "decoder's image"
-    return f"{whose} stale{place}: {word.describe()} ({_times(word.count, word.cpu, word.time)})"
-
-
 def _reported_data(word: ReportedWord, programs: list[Program]) -> dict[str, Any]:
     image = _image_of(word, programs)
     return {
@@ -244,12 +244,6 @@ def _unjudged(check: ImageCheck) -> list[str]:
 def _owner(stale: StaleWord, program: Program, owners: Mechanisms | None) -> str:
     """Name who writes that word, of the host's kernel."""
     return owner_of(stale.vaddr, program, owners) if stale.program == 0 else ""
-
-
-def _text(check: ImageCheck, stale: StaleWord, program: Program, owners: Mechanisms | None) -> str:
-    writes = f"; {_owner(stale, program, owners) or 'no mechanism that the audit knows'}" if owners else ""
-    times = _times(stale.count, stale.cpu, stale.time)
-    return f"image stale at {place_text(program, stale.vaddr)}: {check.describe(stale)} ({times}{writes})"
 
 
 def _data(

@@ -101,13 +101,10 @@ def pack_frames(data: bytes | bytearray, trace_id: int) -> bytes:
     even = payload[:, 1::2]  # at places 2, 4, ... 14
     frames[:, 2:15:2] &= 0xFE
     frames[:, 15] = ((even & 1) << np.arange(1, 8, dtype=np.uint8)).sum(axis=1, dtype=np.uint8)
-    return b"".join((frames.tobytes(), *_pack_rest(bytes(data[whole * _DATA :]), trace_id), _IDLE))
-
-
-def _pack_rest(data: bytes, trace_id: int) -> list[bytes]:
-    """Pack fewer bytes than a frame holds: a change to no source follows them, and has to be at an even place."""
-    parts = [data] if len(data) % 2 or not data else [data[:-1], data[-1:]]
-    return [_short(part, trace_id) for part in parts if part]
+    # After fewer bytes than a frame holds comes a change to no source, which has to be at an even place.
+    rest = bytes(data[whole * _DATA :])
+    parts = [rest] if len(rest) % 2 or not rest else [rest[:-1], rest[-1:]]
+    return b"".join((frames.tobytes(), *(_short(part, trace_id) for part in parts if part), _IDLE))
 
 
 def _short(data: bytes, trace_id: int) -> bytes:

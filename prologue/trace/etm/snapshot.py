@@ -5,7 +5,6 @@ Form: OpenCSD, HOWTO "ARM CoreSight Snapshot File Format", versions 1.0 to 1.2; 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -63,19 +62,17 @@ def _write_memory(directory: Path, memory: ProgramText) -> str:
     )
 
 
-def _registers(unit: TraceUnit) -> Iterable[tuple[str, int]]:
-    yield from (("TRCCONFIGR(0x004)", unit.configr), ("TRCTRACEIDR(0x010)", unit.traceidr))
-    yield from (("TRCAUTHSTATUS(0x3EE)", AUTHSTATUS), ("TRCIDR0(0x078)", unit.idr0), ("TRCIDR1(0x079)", unit.idr1))
-    yield from (("TRCIDR2(0x07A)", unit.idr2), ("TRCIDR8(0x060)", unit.idr8))
-    yield from ((f"TRCIDR{9 + k}({0x061 + k:#05x})", 0) for k in range(5))
-
-
 def _write_settings(directory: Path, units: list[TraceUnit], dumps: str) -> None:
     """Write the ini files: each CPU with its trace unit, its buffer, and ``dumps`` of memory."""
     devices, buffers, sources, cores = [], [], [], []
     for k, unit in enumerate(units):
         cpu = unit.cpu
-        values = "".join(f"{name}={value:#x}\n" for name, value in _registers(unit))
+        registers = {
+            "TRCCONFIGR(0x004)": unit.configr, "TRCTRACEIDR(0x010)": unit.traceidr, "TRCAUTHSTATUS(0x3EE)": AUTHSTATUS,
+            "TRCIDR0(0x078)": unit.idr0, "TRCIDR1(0x079)": unit.idr1, "TRCIDR2(0x07A)": unit.idr2,
+            "TRCIDR8(0x060)": unit.idr8, **{f"TRCIDR{9 + k}({0x061 + k:#05x})": 0 for k in range(5)},
+        }  # fmt: skip
+        values = "".join(f"{name}={value:#x}\n" for name, value in registers.items())
         core = "[device]\nname=cpu_{0}\nclass=core\ntype=ARM-AA64\n\n[regs]\nPC(size:64)=0x0\nSP(size:64)=0x0\n\n{1}"
         (directory / f"cpu{cpu}.ini").write_text(core.format(cpu, dumps))
         source = f"[device]\nname=ETM_{cpu}\nclass=trace_source\ntype=ETM4\n\n[regs]\n{values}"

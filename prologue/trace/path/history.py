@@ -110,7 +110,11 @@ class TextHistory:
             InputError: the trace has no times.
 
         """
-        self._widen(batch, instants)
+        # Times of a batch may all be 0, before the first timestamp of its CPU.
+        times = np.concatenate([batch.ranges["time"], instants.latest])
+        times = times[(times > 0) & (times < np.uint64(UNBOUNDED))]
+        if len(times):
+            self._begin, self._end = min(self._begin, int(times.min())), max(self._end, int(times.max()))
         texts = np.full(len(batch.ranges), NO_TEXT, np.int64)
         starts, ends = batch.ranges["start"][own], batch.ranges["end"][own]
         low, high = np.searchsorted(self._addresses, starts), np.searchsorted(self._addresses, ends)
@@ -173,13 +177,6 @@ class TextHistory:
             return NO_TEXT
         whole, columns = self._spans[self._number(low, high)], slice(part_low - low, part_high - low)
         return self._state(self._number(part_low, part_high), whole.words[text, columns], whole.known[text, columns])
-
-    def _widen(self, batch: Batch, instants: Instants) -> None:
-        """Move the times of the trace apart. Times of a batch may all be 0, before the first timestamp of its CPU."""
-        times = np.concatenate([batch.ranges["time"], instants.latest])
-        times = times[(times > 0) & (times < np.uint64(UNBOUNDED))]
-        if len(times):
-            self._begin, self._end = min(self._begin, int(times.min())), max(self._end, int(times.max()))
 
     # spans
 

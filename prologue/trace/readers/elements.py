@@ -162,9 +162,10 @@ class ElementReader:
         self._apply_flags(between, flags, source, cpu)
         starts, ends, counts, isa = (rows[name][is_range] for name in ("start", "end", "value", "isa"))
         ranges["cpu"], ranges["start"], ranges["end"] = cpu, starts, ends
-        times = self._times(between, source)
-        self._fill_in_contexts(between, times, ranges, source)
         stamps = between.where(ElementKind.TIMESTAMP)
+        ticks = between.rows["timestamp"][stamps].tolist()
+        times = np.array([source.time, *map(self.naming.time, ticks)], np.uint64)  # ns; the first is of before
+        self._fill_in_contexts(between, times, ranges, source)
         ranges["time"] = between.spread(stamps, times)
         source.time = int(times[-1])
         self._fill_in_cycles(between, ranges, source)
@@ -306,11 +307,6 @@ class ElementReader:
             self._names.task(self.naming.task(process, time)) if is_known else 0,
             0 if security == ocsd.NONSECURE else OTHER_WORLD,
         )
-
-    def _times(self, between: _Between, source: SourceState) -> U64:
-        """Return the times (ns) of the timestamps, after the one before them."""
-        stamps = between.rows["timestamp"][between.where(ElementKind.TIMESTAMP)].tolist()
-        return np.array([source.time, *map(self.naming.time, stamps)], np.uint64)
 
     # reports
 

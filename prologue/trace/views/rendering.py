@@ -113,7 +113,9 @@ class PerfLines:
         if not len(ranges):
             return
         blocks, middles, tails = self._blocks.up_to(have), self._middles(batch), self._tails.up_to(have)
-        gaps, changes = gap_rows(ranges, self._seen), self._changes(batch)
+        gaps, dso = gap_rows(ranges, self._seen), ranges["dso"].astype(np.int64)
+        last = batch.dsos.index(self._dso) if self._dso in batch.dsos else -1
+        changes = np.flatnonzero(np.diff(dso, prepend=last) != 0)  # only these rows name their program
         for first in range(0, len(ranges), _AT_ONCE):
             some = numbers[first : first + _AT_ONCE]
             parts: list[bytes] = [b""] * (3 * len(some))
@@ -126,12 +128,6 @@ class PerfLines:
                 tail = parts[3 * (row - first) + 2]
                 parts[3 * (row - first) + 2] = tail[:-1] + self._dso.encode() + b"\n"
             yield b"".join(parts)
-
-    def _changes(self, batch: Batch) -> I64:
-        """Find rows whose program is not that of the row before: only these name it."""
-        dso = batch.ranges["dso"].astype(np.int64)
-        last = batch.dsos.index(self._dso) if self._dso in batch.dsos else -1
-        return np.flatnonzero(np.diff(dso, prepend=last) != 0)
 
     def _middles(self, batch: Batch) -> list[bytes]:
         """Write task, CPU and time of each row."""

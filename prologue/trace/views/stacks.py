@@ -15,7 +15,7 @@ from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.steps import lanes
 from prologue.trace.ranges import GAP, Batch, count_instructions
 from prologue.trace.views.split import SymbolSplit
-from prologue.trace.views.walk import FORGET, SWITCH, Frame, StackChange, Walk
+from prologue.trace.views.walk import FORGET, SWITCH, Frame, Walk
 
 ROOT: Final = 0
 """The node of the empty stack."""
@@ -148,7 +148,9 @@ class StackSegments:
             marks[lane] = place
             yield from _close(lane, state, int(columns.ends[place]))
             if change is not None:
-                self._follow(state.nodes, change)
+                del state.nodes[len(change.stack) :]  # of the frames that stay, only the top may be another function
+                for frame in change.stack[len(state.nodes) - 1 :]:
+                    state.nodes.append(self.tree.below(state.nodes[-1], frame))
             forgot = change is not None and change.kind in (FORGET, SWITCH)
             state.joined = not forgot and state.kept and (state.joined or state.instructions > 0)
             state.begin, state.instructions = int(columns.begins[place]), 0
@@ -207,11 +209,6 @@ class StackSegments:
             cut[head] = state.task != task[head] or state.kept != kept[head]
         places: list[int] = np.flatnonzero(cut).tolist()
         return places
-
-    def _follow(self, nodes: list[int], change: StackChange) -> None:
-        del nodes[len(change.stack) :]  # of the frames that stay, only the top may be another function
-        for frame in change.stack[len(nodes) - 1 :]:
-            nodes.append(self.tree.below(nodes[-1], frame))
 
 
 def _close(lane: int, state: _Lane, end: int) -> Iterator[StackSegment]:

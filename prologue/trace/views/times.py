@@ -91,7 +91,10 @@ class FunctionTimes:
             rows = np.flatnonzero(lane == own)
             kept = np.where(keep[rows], numbers[rows], -1)
             self._ns.add(own, kept, sizes[rows], self._time_marks(own, ranges[rows]))
-            self._cycles.add(own, kept, sizes[rows], _cycle_marks(ranges[rows]))
+            cycles, gap = ranges["cycles"][rows], ranges["flags"][rows] & np.uint8(GAP) != 0
+            marks = np.where(cycles != 0, cycles.astype(np.float64), np.nan)
+            marks[gap | (cycles == UNKNOWN_CYCLES)] = 0
+            self._cycles.add(own, kept, sizes[rows], marks)
 
     def _time_marks(self, lane: int, ranges: npt.NDArray[np.void]) -> npt.NDArray[np.float64]:
         """Return the ns since the time before, at each range that has another time than the one before it."""
@@ -140,11 +143,3 @@ class FunctionTimes:
                 shares.amounts = np.append(shares.amounts, np.zeros(new))
             self._first = np.append(self._first, np.full(new, _NEVER))
             self._last = np.append(self._last, np.zeros(new, np.uint64))
-
-
-def _cycle_marks(ranges: npt.NDArray[np.void]) -> npt.NDArray[np.float64]:
-    """Return the cycles since the count before, at each range that has a count."""
-    cycles, gap = ranges["cycles"], ranges["flags"] & np.uint8(GAP) != 0
-    marks = np.where(cycles != 0, cycles.astype(np.float64), np.nan)
-    marks[gap | (cycles == UNKNOWN_CYCLES)] = 0
-    return marks

@@ -22,7 +22,7 @@ from prologue.trace.path.assign import USER, WORLD
 from prologue.trace.path.branching import BL, CALL, CONDITIONAL, ERET, INDIRECT, RET, B
 from prologue.trace.path.known import KnownRanges, PerNumber
 from prologue.trace.path.steps import Steps, lanes
-from prologue.trace.ranges import EXCEPTION, Batch, TracedTask
+from prologue.trace.ranges import EXCEPTION, Batch
 
 STAY, PUSH, POP, REPLACE, ENTER, LEAVE, REENTER, FORGET, SWITCH = range(9)
 _SWITCHES: Final = ("cpu_switch_to",)
@@ -44,7 +44,10 @@ class TaskSwitches:
 
         A guest has tasks of its own: that the host's is another one is no switch.
         """
-        self._learn(batch.tasks)
+        # A task that only has another name now, by execve, is the same.
+        new = [("" if max(pid, tid) >= 0 else comm, pid, tid) for comm, pid, tid in batch.tasks[len(self._of_row) :]]
+        numbers = [self._numbers.setdefault(identity, len(self._numbers)) for identity in new]
+        self._of_row = np.append(self._of_row, np.array(numbers, np.int64))
         lane, task = lanes(batch.ranges), self._of_row[batch.ranges["task"]]
         switched = np.zeros(len(task), np.bool_)
         order = np.lexsort((programs, lane))
@@ -58,16 +61,6 @@ class TaskSwitches:
             switched[order[begin]] = self._last.get(key, task[begin]) != task[begin]
             self._last[key] = int(task[stop - 1])
         return switched
-
-    def _learn(self, tasks: list[TracedTask]) -> None:
-        """Give new tasks numbers: one that only has another name now, by ``execve``, is the same."""
-        new = [_identity(task) for task in tasks[len(self._of_row) :]]
-        numbers = [self._numbers.setdefault(identity, len(self._numbers)) for identity in new]
-        self._of_row = np.append(self._of_row, np.array(numbers, np.int64))
-
-
-def _identity(task: TracedTask) -> tuple[str, int, int]:
-    return ("" if task.tid >= 0 or task.pid >= 0 else task.comm, task.pid, task.tid)
 
 
 class Frame(NamedTuple):
