@@ -12,21 +12,18 @@ import numpy as np
 from prologue.arrays import U64
 
 
-def decode(snapshot: Path, source: str, log: Path) -> U64:
-    """The ranges of one buffer, those that follow one another joined: shape (n, 2), start and end."""
-    command = [
-        "trc_pkt_lister",
-        "-ss_dir",
-        str(snapshot),
-        "-src_name",
-        source,
-        "-decode_only",
-        "-logfilename",
-        str(log),
-    ]
+def listed(snapshot: Path, buffer: str, log: Path) -> bytes:
+    """What ``trc_pkt_lister`` says of one buffer."""
+    command = ["trc_pkt_lister", "-ss_dir", snapshot, "-src_name", buffer, "-decode_only", "-logfilename", log]
     subprocess.run(command, check=True, capture_output=True)
-    said = re.findall(rb"exec range=0x([0-9a-f]+):\[0x[0-9a-f]+\] num_i\((\d+)\)", log.read_bytes())
-    ranges: U64 = merged([int(start, 16) for start, _ in said], [int(count) for _, count in said])
+    return log.read_bytes()
+
+
+def decode(snapshot: Path, buffer: str, log: Path) -> U64:
+    """The ranges of one buffer, those that follow one another joined: shape (n, 2), start and end."""
+    text = listed(snapshot, buffer, log)
+    rows = re.findall(rb"exec range=0x([0-9a-f]+):\[0x[0-9a-f]+\] num_i\((\d+)\)", text)
+    ranges: U64 = merged([int(start, 16) for start, _ in rows], [int(count) for _, count in rows])
     return ranges
 
 

@@ -1,22 +1,18 @@
-"""The trace snapshots of OpenCSD's own tests, real hardware and models, and what ``trc_pkt_lister`` says of them.
+"""The trace snapshots of OpenCSD's own tests, real hardware and models.
 
 They are in the source package of libopencsd in Debian's sid (13 MB), which apt finds by its name. What was unpacked
-and decoded stays in the cache, by the versions of that package and of the decoder.
+stays in the cache, by the version of that package.
 """
 
 from __future__ import annotations
 
 import re
 import subprocess
-import tempfile
 import time
-from collections.abc import Iterator
 from functools import cache as remembered
 from functools import partial
 from pathlib import Path
 from typing import Final
-
-import zstandard
 
 from prologue_bench.errors import BenchError, MissingToolError
 from prologue_bench.guest import apt
@@ -25,31 +21,19 @@ from tests.support.needs import missing, needs_tools
 
 _SUITE: Final = "sid"
 _PACKAGE: Final = "libopencsd"
-_BUFFER: Final = re.compile(r"^\s*name\s*=\s*(\S+)", re.MULTILINE)  # of trace.ini
-_LAYOUT: Final = 1  # of what is decoded: raise it with every change of ``_decode``
 
 
-def needs_decoded_snapshots() -> dict[str, Path]:
-    """The text of ``trc_pkt_lister -decode`` (zstd) of each buffer, by ``SNAPSHOT/BUFFER``."""
+@remembered  # apt is asked for the version
+def needs_snapshots() -> dict[str, Path]:
+    """The directory of each snapshot, by its name and that of the set."""
     needs_tools("apt-get", "apt-cache", "tar", "trc_pkt_lister")
     try:
         version = _version()
         source = cache.produce(f"snapshots/{_PACKAGE}_{version}", partial(_unpack, version))
     except (MissingToolError, BenchError) as error:
         missing(f"the source package {_PACKAGE} of Debian {_SUITE}: {error}")
-    texts = cache.produce(
-        f"snapshots/{_PACKAGE}_{version}-decoded-by-{_decoder_version()}-{_LAYOUT}", partial(_decode, source)
-    )
-    return {path.name.removesuffix(".zst").replace("+", "/"): path for path in sorted(texts.glob("*.zst"))}
-
-
-@remembered  # apt is asked for the version
-def snapshot_directories() -> dict[str, Path]:
-    """The directory of each snapshot, by its name and that of the set; ``needs_decoded_snapshots`` comes first."""
-    version = _version()
-    source = cache.produce(f"snapshots/{_PACKAGE}_{version}", partial(_unpack, version))
-    found = (path.parent for path in source.glob("snapshots*/*/trace.ini"))
-    return {f"{directory.parent.name}/{directory.name}": directory for directory in found}
+    directories = (path.parent for path in source.glob("snapshots*/*/trace.ini"))
+    return {f"{directory.parent.name}/{directory.name}": directory for directory in directories}
 
 
 def _version() -> str:
@@ -92,28 +76,3 @@ def _unpack(version: str, directory: Path) -> None:
     command = ["tar", "-xf", str(tarballs[0]), "--strip-components=3", "--wildcards", "*/decoder/tests/snapshots*"]
     subprocess.run(command, cwd=directory, check=True, capture_output=True)
     tarballs[0].unlink()
-
-
-def _decoder_version() -> str:
-    """What the decoder says of itself; it prints that before all else."""
-    with tempfile.TemporaryDirectory() as scratch:
-        command = ["trc_pkt_lister", "-help", "-logfilename", f"{scratch}/log"]  # else it makes one where it runs
-        subprocess.run(command, capture_output=True, check=False)
-        found = re.search(r"Library Version : (\S+)", Path(scratch, "log").read_text(errors="replace"))
-    return found[1] if found else "unknown"
-
-
-def _decode(source: Path, directory: Path) -> None:
-    directory.mkdir()
-    for snapshot, buffer in _buffers(source):
-        log = directory / f"{snapshot.parent.name}+{snapshot.name}+{buffer}"
-        command = ["trc_pkt_lister", "-ss_dir", str(snapshot), "-src_name", buffer, "-decode", "-logfilename", str(log)]
-        subprocess.run(command, check=True, capture_output=True)
-        with log.open("rb") as text, log.with_name(f"{log.name}.zst").open("wb") as packed:
-            zstandard.ZstdCompressor(3).copy_stream(text, packed)
-        log.unlink()
-
-
-def _buffers(source: Path) -> Iterator[tuple[Path, str]]:
-    for settings in sorted(source.glob("snapshots*/*/trace.ini")):
-        yield from ((settings.parent, name) for name in _BUFFER.findall(settings.read_text(errors="replace")))

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.needs import needs_opencsd
-from tests.support.snapshots import needs_decoded_snapshots
 from tests.support.tool import Tool
 from tests.trace.made import Run
 
@@ -16,12 +15,6 @@ from tests.trace.made import Run
 def opencsd() -> None:
     """OpenCSD's library."""
     needs_opencsd()
-
-
-@pytest.fixture(scope="session")
-def texts() -> dict[str, Path]:
-    """What ``trc_pkt_lister`` says of OpenCSD's own snapshots, by name."""
-    return needs_decoded_snapshots()
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-import zstandard
 
 from prologue.errors import UNDECIDED, InputError
 from prologue.insn import a64
@@ -20,7 +19,8 @@ from prologue.trace.coresight.snapshot import SnapshotBuffer, read_snapshot
 from prologue.trace.ranges import NO_LEVEL, NO_VMID, OTHER_WORLD, UNKNOWN_CYCLES, count_instructions
 from prologue.trace.readers.sources import open_trace
 from tests.support.cases import kept_where
-from tests.support.snapshots import snapshot_directories
+from tests.support.opencsd import listed
+from tests.support.snapshots import needs_snapshots
 from tests.support.tool import Tool
 from tests.trace.made import KERNEL, MadeKernel
 
@@ -53,11 +53,6 @@ _LINE: Final = re.compile(
     rb"|PE_CONTEXT\(\(ISA=\w+\) (?:EL(\d))?(\w+); \d+-bit; (?:VMID=0x(\w+); )?(?:CTXTID=0x(\w+); )?"
     rb"|TIMESTAMP\( \[ TS=0x(\w+)\])"
 )
-
-
-def text_of(path: Path) -> bytes:
-    with path.open("rb") as packed:
-        return zstandard.ZstdDecompressor().stream_reader(packed).read()
 
 
 def printed(text: bytes, buffer: SnapshotBuffer) -> list[tuple[Any, ...]]:
@@ -96,42 +91,42 @@ def read(directory: Path) -> tuple[list[tuple[Any, ...]], Counter[str]]:
     return rows, trace.account.counts
 
 
-def test_all_snapshots_are_there(texts: dict[str, Path]) -> None:
-    assert texts
-    assert set(NAMES) <= snapshot_directories().keys()
+def test_all_snapshots_are_there() -> None:
+    assert set(NAMES) <= needs_snapshots().keys()
 
 
 @pytest.mark.parametrize("name", kept_where(lambda name: name != LARGEST, NAMES))
-def test_every_range_is_as_trc_pkt_lister_has_it(name: str, texts: dict[str, Path]) -> None:
-    directory = snapshot_directories()[name]
+def test_every_range_is_as_trc_pkt_lister_has_it(name: str, tmp_path: Path) -> None:
+    directory = needs_snapshots()[name]
     short = name.rpartition("/")[2]
     if short in OLD:
         with pytest.raises(InputError, match=OLD[short]), open_trace(str(directory)):
             pass
         return
-    texts_of = ((text_of(texts[f"{name}/{buffer.name}"]), buffer) for buffer in read_snapshot(directory))
-    expected = list(chain.from_iterable(printed(*each) for each in texts_of))
+    texts = ((listed(directory, buffer.name, tmp_path / buffer.name), buffer) for buffer in read_snapshot(directory))
+    expected = list(chain.from_iterable(printed(*each) for each in texts))
     rows, _ = read(directory)
     for column, own, theirs in zip(COLUMNS, zip(*rows, strict=True), zip(*expected, strict=True), strict=False):
         assert own == theirs, column
     assert len(rows) == len(expected)
 
 
-def test_cycles_are_those_of_the_text(texts: dict[str, Path]) -> None:
-    counts = list(map(int, re.findall(rb"CYCLE_COUNT\( \[CC=(\d+)\]", text_of(texts["snapshots-ete/src_addr/ETB_1"]))))
+def test_cycles_are_those_of_the_text(tmp_path: Path) -> None:
+    directory = needs_snapshots()["snapshots-ete/src_addr"]
+    text = listed(directory, "ETB_1", tmp_path / "log")
+    counts = list(map(int, re.findall(rb"CYCLE_COUNT\( \[CC=(\d+)\]", text)))
     assert counts.count(0) == 1
-    with open_trace(str(snapshot_directories()["snapshots-ete/src_addr"])) as trace:
+    with open_trace(str(directory)) as trace:
         cycles = np.concatenate([batch.ranges["cycles"] for batch in trace.batches]).tolist()
     # The last count has no range after it.
     assert [count for count in cycles if count] == [count or UNKNOWN_CYCLES for count in counts[:-1]]
 
 
-@pytest.mark.usefixtures("texts")
 @pytest.mark.parametrize("name", [name for name in NAMES if name != LARGEST])
 def test_no_command_fails_on_them(name: str, tmp_path: Path, tool: Tool) -> None:
     vmlinux = KERNEL.write(tmp_path / "vmlinux")
     for action in ("check", "stats"):
-        end = tool("trace", action, snapshot_directories()[name], "--vmlinux", vmlinux, status=None)
+        end = tool("trace", action, needs_snapshots()[name], "--vmlinux", vmlinux, status=None)
         assert end.status in (0, 2, UNDECIDED), end.err
         assert "internal error" not in end.err
 
@@ -142,25 +137,22 @@ ERRORS: Final = {
 }
 
 
-@pytest.mark.usefixtures("texts")
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors_are_counted_by_their_source(name: str) -> None:
     counts, mark = Counter[str](), "errors of the decoder on trace ID "
-    for what, count in read(snapshot_directories()[name])[1].items():
+    for what, count in read(needs_snapshots()[name])[1].items():
         counts[what.removeprefix(mark).partition(":")[0]] += count * what.startswith(mark)
     assert +counts == ERRORS[name]
 
 
-@pytest.mark.usefixtures("texts")
 def test_transactions_that_failed_are_gaps() -> None:
-    _, counts = read(snapshot_directories()["snapshots-ete/tme_test"])
+    _, counts = read(needs_snapshots()["snapshots-ete/tme_test"])
     assert counts["transactions that failed and were rolled back: a gap"] == 18
 
 
-@pytest.mark.usefixtures("texts")
 def test_a_stale_return_stack_accuses_no_word_of_the_kernel_that_ran(tmp_path: Path, tool: Tool) -> None:
     """A Juno board whose decoder has no memory for a part of the kernel, and does not know the calls there."""
-    directory = snapshot_directories()["snapshots/juno-ret-stck"]
+    directory = needs_snapshots()["snapshots/juno-ret-stck"]
     text = (directory / "kernel_dump.bin").read_bytes()
     stale = (0xFFFF0000082E5F2C, 0xFFFF000008138E7C)  # BLs; where the first one ran, nothing can be judged
     for changed, accused, left in (((), {}, 34), (stale, {stale[1]: 20}, 309)):
@@ -175,10 +167,9 @@ def test_a_stale_return_stack_accuses_no_word_of_the_kernel_that_ran(tmp_path: P
         assert sum(end["steps_not_judged"].values()) == left
 
 
-@pytest.mark.usefixtures("texts")
 def test_a_decoder_that_does_not_know_an_instruction_accuses_no_word(tmp_path: Path, tool: Tool) -> None:
     """RETAASPPC and RETABSPPC, which OpenCSD follows from 1.5.1 on; Debian 12 has 1.3.3."""
-    directory = snapshot_directories()["snapshots-ete/pauth_lr"]
+    directory = needs_snapshots()["snapshots-ete/pauth_lr"]
     data = (directory / "bindir_64" / "VAL_TEST_CODE_exec").read_bytes()
     code = MadeKernel({}, 0x1000000)
     code.words = list(struct.unpack(f"<{len(data) // 4}I", data[: len(data) // 4 * 4]))
