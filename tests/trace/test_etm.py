@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from prologue.trace.readers.sources import open_trace
 from tests.mini_kernel.build import Spec
 from tests.support.assembler import assemble
 from tests.support.built import Mini
-from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_common_tools, needs_tools
 from tests.support.opencsd import decode, merged
 from tests.support.processes import room_for
@@ -145,51 +143,12 @@ def test_without_text_nothing_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_recorded_boot(mini: Mini, tmp_path: Path, tool: Tool) -> None:
-    """Up to where it begins to swing its sites; with another text in memory the decoder goes astray."""
-    needs_tools("qemu-system-aarch64", "trc_pkt_lister")
-    vmlinux, out = mini(Spec()), tmp_path / "out"
-    assert main(["trace", "record", str(vmlinux), "-o", str(out), "--boot", "--ram", "64", "--until", "work_loop",
-                 "-q"]) == 0  # fmt: skip
-    stale = Path(shutil.copy(vmlinux, tmp_path / "stale"))
-    elf = ElfEdit(stale)
-    at = elf.value("say")
-    elf.set_word(at, assemble("b #64"))
-    elf.save(stale)
-    command = ["trace", "etm", str(out), "--vmlinux", str(vmlinux), "--level", "1"]
-    cpu = tool(*command, "-o", tmp_path / "good", "--json").json["cpus"][0]
-    printed = tool(*command, "-o", tmp_path / "bad", "--decoder-vmlinux", stale)
-    assert printed.out.startswith(f"{tmp_path / 'bad'}: buffer0: {cpu['instructions']:,} instructions in")
-    good, bad = (decode(tmp_path / name, cpu["source"], tmp_path / f"{name}.log") for name in ("good", "bad"))
-    records = np.frombuffer(out.read_bytes()[64:], RECORD)
-    mine = records[(records["cpu"] == 0) & (records["start"] >= 0x40200000)]  # QEMU's own first steps lie before it
-    assert cpu["instructions"] == mine["count"].sum() > 5_000
-    assert cpu["unknown"] == records[records["cpu"] == 0]["count"].sum() - mine["count"].sum()
-    assert np.array_equal(good, merged(mine["start"], mine["count"]))
-    first = int(np.flatnonzero((good[: len(bad)] != bad[: len(good)]).any(axis=1))[0])
-    (slide,) = np.frombuffer(out.read_bytes(), "<u8", 1, 56).tolist()
-    place = (at + slide) % (1 << 64)
-    assert good[first][0] <= place < good[first][1]
-
-
-@pytest.mark.thorough
 def test_a_recording_of_nothing_is_none(mini: Mini, tmp_path: Path, tool: Tool) -> None:
     """What was there before stays."""
     needs_common_tools("qemu-system-aarch64")
     out, truth = tmp_path / "out", tmp_path / "truth"
     out.write_text("older")
-    command = [
-        "trace",
-        "record",
-        str(mini(Spec())),
-        "-o",
-        str(out),
-        "--save-truth",
-        str(truth),
-        "--boot",
-        "--ram",
-        "64",
-    ]
+    command = ("trace", "record", mini(Spec()), "-o", out, "--save-truth", truth, "--boot", "--ram", 64)
     printed = tool(*command, "--until", "work_loop", "--function", "work_loop", status=2)
     assert "nothing was recorded: work_loop was not called in the window" in printed.err
     assert out.read_text() == "older"

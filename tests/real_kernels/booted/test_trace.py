@@ -15,7 +15,6 @@ import numpy.typing as npt
 import pytest
 
 from prologue.cli.main import main
-from prologue.elf.image import ElfImage
 from prologue.insn.rows import flows
 from prologue.kernel.kernel import Kernel
 from prologue.live.memory.sources import open_memory
@@ -25,7 +24,6 @@ from prologue.trace.path.branching import PLAIN
 from prologue.trace.ranges import EXCEPTION, RETURN
 from prologue.trace.readers.recording import load_recording
 from prologue.trace.readers.sources import open_trace
-from prologue_bench.guest.initramfs import fetch_programs
 from prologue_bench.guest.modules import load_order
 from tests.support.compare import addresses
 from tests.support.cs_recorded import (
@@ -67,7 +65,6 @@ class Recorded(NamedTuple):
     trace: Path
     dump: Path
     executed: npt.NDArray[Any]  # distinct (vaddr, word) of the kernel
-    executed_by_users: npt.NDArray[Any]
     slide: int
 
     def images(self) -> list[str]:
@@ -93,9 +90,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
         assert slide
     rows = load_truth(truth)
     rows = rows[rows["flags"] & 1 == 0]
-    kernel_s, user_s = (np.unique(rows[own][["vaddr", "word"]]) for own in (rows["level"] > 0, rows["level"] == 0))
+    executed = np.unique(rows[rows["level"] > 0][["vaddr", "word"]])
     truth.unlink()
-    return Recorded(vmlinux, modules, trace, dump, kernel_s, user_s, slide)
+    return Recorded(vmlinux, modules, trace, dump, executed, slide)
 
 
 def test_an_interrupt_returns_to_the_side_that_a_branch_took(tmp_path: Path) -> None:
@@ -295,46 +292,6 @@ def test_perf_takes_the_kernel_that_is_made_of_its_data(recorded: Recorded, perf
     branches = list(branches_as_perf_prints(perf_data / "data", "-k", str(out)))
     assert len(branches) > 100_000
     assert branches == list(branches_as_recorded(records[~own]))
-
-
-def test_processes_have_their_names_and_their_code(recorded: Recorded, tmp_path: Path, tool: Tool) -> None:
-    """perf and our reader, with the binary below --symfs, give back what dd and a shell executed."""
-    needs_opencsd()
-    needs_tools("perf")
-    directory, binary = tmp_path / "perf.data", tmp_path / "root" / "bin" / "busybox"
-    levels = ("--level", 0, "--level", 1)
-    assert "warning" not in tool("trace", "etm", *recorded.images(), *levels, "--perf", "-o", directory).err
-    binary.parent.mkdir(parents=True)
-    binary.write_bytes(fetch_programs()[0]["bin/busybox"])
-    texts = ElfImage(binary).text_sections  # at their own addresses: it is no PIE
-    low, high = min(text.addr for text in texts), max(text.addr + text.size for text in texts)
-
-    def is_known(vaddr: int) -> bool:  # the other code is the vDSO
-        return vaddr >= _KERNEL or low <= vaddr < high
-
-    _, records = load_recording(recorded.trace)
-    symfs = ("--symfs", str(binary.parent.parent))
-    branches = [one for one in branches_as_recorded(records, (0, 1)) if is_known(one.ip) and is_known(one.addr)]
-    assert list(branches_as_perf_prints(directory, *symfs)) == branches
-    printed = ["perf", "script", "-i", str(directory), "--itrace=b", "-F", "comm,pid,tid,ip", *symfs]
-    rows = [line.split() for line in subprocess.check_output(printed, text=True, timeout=300).splitlines()]
-    tasks = {(comm, int(task.split("/")[1])) for comm, task, ip, *_ in rows if low <= int(ip, 16) < high}
-    assert {comm for comm, _ in tasks} == {"dd", "sh"}
-
-    out = tmp_path / "out"
-    images = ["--vmlinux", str(recorded.vmlinux), "--modules", str(recorded.modules), *symfs]
-    assert main(["trace", "disasm", str(directory), *images, "--comm", "dd", "--format", "jsonl", "-o", str(out)]) == 0
-    ranges = [row for row in map(json.loads, out.read_text().splitlines()[1:]) if row["level"] == 0]
-    insns = [
-        (row["cpu"], int(insn["vaddr"], 16), int(insn["word"], 16)) for row in ranges for insn in row["instructions"]
-    ]
-    assert {(vaddr, word) for _, vaddr, word in insns} <= set(map(tuple, recorded.executed_by_users.tolist()))
-    (tid,) = (tid for comm, tid in tasks if comm == "dd")
-    own = records[(records["task"] == tid) & (records["start"] >= low) & (records["start"] < high)]
-    ran = executed_as_recorded(own, (0,))
-    assert ran
-    for cpu, executed in ran.items():
-        assert [vaddr for on, vaddr, _ in insns if on == cpu] == executed.vaddrs.tolist()
 
 
 def test_perf_data_shows_the_stale_vmlinux(recorded: Recorded, perf_data: Path, tool: Tool) -> None:
