@@ -34,7 +34,7 @@ BUDGETS: Final = {
     "live/audit": 2850,
     "live/cli": 850,
     "live/hooks": 3100,
-    "live/memory": 2200,
+    "live/memory": 2150,
     "live/overlay": 450,
     "live/pages": 150,
     "live/pokes": 1900,

@@ -1,14 +1,13 @@
 """/proc/kcore: the memory of the kernel that runs, of this machine or of another one that ssh logs in to.
 
-Shell commands there read its pages, or sum them up: for a POSIX shell with dd, and for busybox.
+Shell commands there read its pages: for a POSIX shell with dd, and for busybox.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -20,11 +19,8 @@ from prologue.live.memory.session import RemoteShell
 from prologue.live.memory.state import END, SCRIPT, KernelState, parse_state
 
 KCORE: Final = "/proc/kcore"
-BLOCK: Final = 1 << 16
-"""Bytes that dd hands on at once: what a pipe holds. In pages, a small sshd takes longer to send them."""
-CHUNK: Final = 1 << 20
-"""Bytes under one checksum."""
-_WORTH: Final = 1 << 18  # bytes: a checksum takes two processes there, and less than this is sent in that time
+# Bytes that dd hands on at once: what a pipe holds. In pages, a small sshd takes longer to send them.
+_BLOCK: Final = 1 << 16
 # What dd says at its end goes away; if it fails, that is said again. (POSIX has no status=none.)
 GET: Final = f"""exec 3>&1
 get() {{
@@ -33,61 +29,20 @@ get() {{
 	exit 1
 }}
 """
-# Where dd fails, the sum is that of less, and what is read then says why.
-SUM: Final = f"""part() {{ dd if={KCORE} bs="$1" skip="$2" count="$3" 2>/dev/null; }}
-for sum in md5sum sha1sum sha256sum none; do command -v "$sum" >/dev/null 2>&1 && break; done
-echo "$sum"
-[ "$sum" = none ] && sum=:
-"""
-SUMMED: Final = b"==== summed\n"
-SUMS: Final = {"md5sum": "md5", "sha1sum": "sha1", "sha256sum": "sha256"}
-"""Programs, and what hashlib calls their checksums."""
 
 
-def parts(first: int, count: int) -> Iterator[tuple[int, int, int]]:
-    """Yield block size, blocks to skip, and blocks that read these pages and no others: dd skips whole blocks only."""
-    pages_per_block = BLOCK // PAGE
+def _get_commands(first: int, count: int) -> str:
+    """Make lines for ``GET`` that print these pages and no others: dd skips whole blocks only."""
+    pages_per_block = _BLOCK // PAGE
     begin, end = -(-first // pages_per_block), (first + count) // pages_per_block
     if begin >= end:
-        yield PAGE, first, count
-        return
-    for size, skip, blocks in (
+        return f"get {PAGE} {first} {count}\n"
+    parts = (
         (PAGE, first, begin * pages_per_block - first),
-        (BLOCK, begin, end - begin),
+        (_BLOCK, begin, end - begin),
         (PAGE, end * pages_per_block, first + count - end * pages_per_block),
-    ):
-        if blocks:
-            yield size, skip, blocks
-
-
-def get_commands(first: int, count: int) -> str:
-    """Make lines for ``GET`` that print the pages."""
-    return "".join(f"get {size} {skip} {blocks}\n" for size, skip, blocks in parts(first, count))
-
-
-def chunks(offset: int, size: int) -> Iterator[Range]:
-    """Cut these bytes of the file to whole pages, in pieces that end where a chunk ends; nothing if they are few."""
-    if size < _WORTH:
-        return
-    at, end = -(-offset // PAGE) * PAGE, (offset + size) // PAGE * PAGE
-    while at < end:
-        stop = min(end, (at // CHUNK + 1) * CHUNK)
-        yield Range(at, stop - at)
-        at = stop
-
-
-def sum_command(piece: Range) -> str:
-    """Make a line for ``SUM`` that prints the checksum of a chunk."""
-    reads = "".join(f"part {' '.join(map(str, part))}; " for part in parts(piece.vaddr // PAGE, piece.size // PAGE))
-    return f'{{ {reads}}} | "$sum"\n'
-
-
-def is_sum(output: str, tool: str, data: bytes) -> bool:
-    """Return whether that line of the tool, one of ``SUMS``, is the checksum of the bytes.
-
-    It has to notice what a kernel does to its text, not what an attacker does, who could forge the bytes as well.
-    """
-    return output.split(" ", maxsplit=1)[0] == hashlib.new(SUMS[tool], data, usedforsecurity=False).hexdigest()
+    )
+    return "".join(f"get {size} {skip} {blocks}\n" for size, skip, blocks in parts if blocks)
 
 
 _CMDLINE: Final = "/proc/cmdline"
@@ -183,7 +138,7 @@ class RemoteKcore(AskedMemory):
     @cached_property
     def _head(self) -> bytes:
         try:
-            return self._shell.ask(_GUARD + GET + get_commands(0, _HEAD // PAGE), _HEAD)
+            return self._shell.ask(_GUARD + GET + _get_commands(0, _HEAD // PAGE), _HEAD)
         except InputError as error:
             _require_readable(error.message.replace(":", " "), self.name)
             raise
@@ -194,7 +149,7 @@ class RemoteKcore(AskedMemory):
         output, result, at = bytearray(), [], 0
         for start in range(0, len(pages), _AT_ONCE):
             part = pages[start : start + _AT_ONCE]
-            commands = "".join(get_commands(first, count) for first, count in part)
+            commands = "".join(_get_commands(first, count) for first, count in part)
             output += self._shell.ask(GET + commands, sum(count for _, count in part) * PAGE)
         for piece, (_, count) in zip(pieces, pages, strict=True):
             start = at + piece.vaddr % PAGE
@@ -206,41 +161,6 @@ class RemoteKcore(AskedMemory):
         """Read several ranges with one request."""
         places = [(self.core.place_of(*piece), piece.size) for piece in ranges]
         return self._dd_all([Range(offset, size) for offset, size in places])
-
-    def read_again(self, ranges: Sequence[Range], before: Sequence[bytes]) -> list[tuple[bytes, bool]]:
-        """Read the present memory; only pieces whose checksum is not that of ``before`` are sent.
-
-        Returns:
-            The bytes of each range, and whether they differed a moment ago, and are as before now.
-
-        """
-        wanted: list[tuple[int, Range, bool]] = []  # number of the range, place in the file, whether its sum differed
-        unstable = [False] * len(ranges)
-        readings = [bytearray(data) for data in before]
-        places = [self.core.place_of(*piece) for piece in ranges]
-        whole = [list(chunks(place, piece.size)) for place, piece in zip(places, ranges, strict=True)]
-        same = iter(self._same([
-            (chunk, before[k][chunk.vaddr - places[k] : chunk.end - places[k]])
-            for k, pieces in enumerate(whole) for chunk in pieces
-        ]))  # fmt: skip
-        for k, (place, piece, pieces) in enumerate(zip(places, ranges, whole, strict=True)):
-            inner = Range(pieces[0].vaddr, pieces[-1].end - pieces[0].vaddr) if pieces else Range(place, 0)
-            edges = (Range(place, inner.vaddr - place), Range(inner.end, place + piece.size - inner.end))
-            wanted += [(k, edge, False) for edge in edges if edge.size]
-            wanted += [(k, chunk, is_same is not None) for chunk in pieces if not (is_same := next(same))]
-        for (k, piece, differed), data in zip(wanted, self._dd_all([piece for _, piece, _ in wanted]), strict=True):
-            where = slice(piece.vaddr - places[k], piece.end - places[k])
-            unstable[k] |= differed and data == before[k][where]
-            readings[k][where] = data
-        return list(zip(map(bytes, readings), unstable, strict=True))
-
-    def _same(self, pieces: Sequence[tuple[Range, bytes]]) -> list[bool | None]:
-        """Return whether each piece of the file still has those bytes; None if there is no sum that says so."""
-        script = SUM + "".join(sum_command(piece) for piece, _ in pieces) + f"echo '{SUMMED.decode().strip()}'\n"
-        tool, *sums = self._shell.ask_until(script, SUMMED).decode(errors="replace").splitlines()[:-1]
-        if tool not in SUMS or len(sums) != len(pieces):
-            return [None] * len(pieces)
-        return [is_sum(output, tool, data) for output, (_, data) in zip(sums, pieces, strict=True)]
 
     def _ask(self) -> KernelState:
         return parse_state(self._shell.ask_until(SCRIPT, END).decode(errors="replace"), self.name)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from prologue.live.memory.base import Memory
-from prologue.live.memory.kcore import RemoteKcore
 from prologue.live.memory.ranges import PAGE, Range, UnmappedError
 
 if TYPE_CHECKING:
@@ -54,12 +53,12 @@ def read_until_stable(
     for _ in range(_TRIES if memory.live else 0):
         if between is not None:
             between()
-        again, present = _read_again(memory, [ranges[k] for k in todo], [last[k] for k in todo])
-        for k, (data, _), has in zip(todo, again, present, strict=True):
+        again, present = _read_present(memory, [ranges[k] for k in todo])
+        for k, data, has in zip(todo, again, present, strict=True):
             differ = (np.frombuffer(last[k], "<u4") != np.frombuffer(data, "<u4")) | (there[k] != has)
             different[k] = np.flatnonzero(differ if matters is None else differ & matters[k])
             last[k], there[k] = data, has
-        changing = [k for k, (_, unstable) in zip(todo, again, strict=True) if unstable or len(different[k])]
+        changing = [k for k in todo if len(different[k])]
         if not changing:
             break
         todo = changing if between is None else todo
@@ -67,18 +66,6 @@ def read_until_stable(
         StableReading(data, has, tuple(piece.vaddr + 4 * k for k in words.tolist()))
         for piece, data, has, words in zip(ranges, last, there, different, strict=True)
     ]
-
-
-def _read_again(
-    memory: Memory, ranges: Sequence[Range], before: Sequence[bytes]
-) -> tuple[list[tuple[bytes, bool]], list[Bool]]:
-    if isinstance(memory, RemoteKcore):
-        try:
-            return memory.read_again(ranges, before), [_all_of(piece) for piece in ranges]
-        except UnmappedError:
-            pass
-    contents, there = _read_present(memory, ranges)
-    return [(data, False) for data in contents], there
 
 
 def _read_present(memory: Memory, ranges: Sequence[Range]) -> tuple[list[bytes], list[Bool]]:

@@ -50,10 +50,13 @@ class RemoteShell:
         """Run commands there that print ``size`` bytes; all of the script is sent before an answer is read.
 
         Raises:
-            InputError: no login, no answer, or a command failed.
+            InputError: no login, no answer, an answer of another size, or a command failed.
 
         """
         output = self._ask(f"{script}echo '{_DONE.decode().strip()}'\n", lambda data: len(data) >= size + len(_DONE))
+        if output[size:] != _DONE:  # something else printed there: bytes are not where they were asked for
+            self._close()
+            raise InputError("sent more than was asked for: try again", path=self._name)
         return output[:size]
 
     def ask_until(self, script: str, end: bytes) -> bytes:

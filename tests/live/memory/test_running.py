@@ -145,7 +145,10 @@ def test_one_login_for_all_questions(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(InputError, match="sent less than"):
         shell.ask("exit 0\n", 4)
     assert shell.ask("printf abc\n", 3) == b"abc"
-    assert logins.read_text() == "xxx"
+    with pytest.raises(InputError, match="sent more than"):
+        shell.ask("printf abcd\n", 3)
+    assert shell.ask("printf abc\n", 3) == b"abc"
+    assert logins.read_text() == "xxxx"
 
 
 def test_no_ssh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
