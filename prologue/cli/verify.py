@@ -80,7 +80,7 @@ def add_options(command: Subcommand) -> None:
     command.add_argument("--save-baseline", type=Path, metavar="FILE",
                          help="write a baseline of today's findings, reasons and owners to be filled in")  # fmt: skip
     add_jobs(command)
-    add_reports(command, "verify", "html", "sarif", "junit", "ktap")
+    add_reports(command, "verify", "html", "sarif", "junit")
 
 
 def run(args: Namespace) -> int:

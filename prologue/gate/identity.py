@@ -36,9 +36,6 @@ class FileIdentity:
         known = {"release": self.release, "build-id": self.build_id, "sha256": self.sha256}
         return {name: value for name, value in known.items() if value}
 
-    def __str__(self) -> str:
-        return ", ".join(f"{name} {value}" for name, value in self.named().items())
-
 
 def identity_of(binary: Binary, role: FileRole) -> FileIdentity:
     """Return what an open file says of itself, without its hash."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import prologue
 from prologue.gate.identity import FileIdentity
@@ -14,12 +14,9 @@ from prologue.report.closing import closing_line, counts, severities
 from prologue.report.lines import FEW, named, one_line_each, split_path
 from prologue.rules.base import Finding
 from prologue.rules.registry import RULES
-
-if TYPE_CHECKING:
-    from prologue.report.cases import CheckedFiles
 from prologue.words import printable
 
-Format = Literal["text", "json", "sarif", "junit", "ktap"]
+Format = Literal["text", "json", "sarif", "junit"]
 SCHEMA: Final = "prologue.verify/1"
 _SHOWN: Final = 5  # findings of one rule in the text; JSON has them all
 
@@ -30,7 +27,7 @@ def render(verdict: Verdict, kind: Format, *, show_all: bool) -> str:
         return findings_text(verdict, show_all=show_all)
     if kind == "json":
         return json.dumps(findings_data(verdict), indent=2)
-    return _sarif(verdict) if kind == "sarif" else _as_cases(verdict).render(kind)
+    return _sarif(verdict) if kind == "sarif" else _junit(verdict)
 
 
 def _sarif(verdict: Verdict) -> str:
@@ -49,10 +46,10 @@ def _sarif(verdict: Verdict) -> str:
     return json.dumps(log, indent=2)
 
 
-def _as_cases(verdict: Verdict) -> CheckedFiles:
-    from prologue.report.cases import CheckedFiles
+def _junit(verdict: Verdict) -> str:
+    from prologue.report.junit import CheckedFiles, findings_junit
 
-    return CheckedFiles(
+    checked = CheckedFiles(
         files=verdict.files,
         findings=verdict.findings + verdict.refused,
         notes=[*verdict.notes, *verdict.exceptions],
@@ -68,6 +65,7 @@ def _as_cases(verdict: Verdict) -> CheckedFiles:
         compared=verdict.compared,
         date=verdict.date,
     )
+    return findings_junit(checked)
 
 
 def findings_data(verdict: Verdict) -> dict[str, Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from prologue.report.cases import CheckedFiles, findings_junit
 from prologue.report.findings import finding_lines
 from prologue.report.html.causes import causes_part
+from prologue.report.junit import CheckedFiles, findings_junit
 from tests.support.made_findings import ERROR, FATAL, INFO, finding
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from prologue.errors import InternalError
-from prologue.report.cases import CheckedFiles, findings_junit
+from prologue.report.junit import CheckedFiles, findings_junit
 from prologue.rules.base import Input, Severity
 from prologue.rules.registry import RULES as ALL_RULES
 from tests.support.made_findings import ERROR, FATAL, INFO, NASTY, RULES, WARN, finding

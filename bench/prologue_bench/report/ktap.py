@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from prologue.report.cases import escape_test_name
+from prologue.words import printable
 from prologue_bench.analysis.compare import Comparison, Report, WorkloadReport, faster_or
 from prologue_bench.analysis.losses import losses_of
 from prologue_bench.analysis.series import Series
@@ -67,7 +67,11 @@ def _boots(report: Report, number: int) -> Iterator[str]:
 
 
 def _test_name(text: str) -> str:
-    return mail(escape_test_name(text))
+    """Return the name of a test: a hash sign would begin a directive, and readers drop spaces at the ends."""
+    text = printable(text).replace("#", r"\x23")
+    inner = text.strip(" ")
+    before, after = len(text) - len(text.lstrip(" ")), len(text) - len(text.rstrip(" "))
+    return mail(r"\x20" * before + inner + r"\x20" * (after if inner else 0))
 
 
 def _without_boots(report: Report, part: WorkloadReport) -> list[str]:

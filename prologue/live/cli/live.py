@@ -83,7 +83,7 @@ def _audit(actions: Commands) -> None:
                        help="pass even if memory does not decide some words")  # fmt: skip
     add_ssh(audit)
     _add_timeout(audit)
-    add_report(audit, "live-audit", "html", "sarif", "junit", "ktap")
+    add_report(audit, "live-audit", "html", "sarif", "junit")
     add_look(audit)
 
 

@@ -57,7 +57,7 @@ def _judge(actions: Commands) -> None:
     judge.add_argument("writes", type=Path, metavar="WRITES",
                        help="from writes boot or writes record, or perf.data")  # fmt: skip
     add_all(judge)
-    add_report(judge, "live-judge", "sarif", "junit", "ktap")
+    add_report(judge, "live-judge", "sarif", "junit")
 
 
 def _perf(actions: Commands) -> None:

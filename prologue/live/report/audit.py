@@ -1,4 +1,4 @@
-"""An audit of running text as text, JSON, SARIF, JUnit or KTAP."""
+"""An audit of running text as text, JSON, SARIF or JUnit."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def render_audit(
     unread = {f"words of {look.source}": "; ".join(why_undecided(look)) for look in left}
     if kind == "sarif":
         return json.dumps(_sarif(audit, notes, unread), indent=2)
-    from prologue.report.cases import CheckedFiles
+    from prologue.report.junit import CheckedFiles, findings_junit
 
     files = [name_in(look.source, file.path) for look in audits for file in look.files]
     for look in audits:
@@ -58,7 +58,7 @@ def render_audit(
         failing=FAILING, rules=LIVE_RULES, inputs=dict.fromkeys(files, live),
         left_out=dict.fromkeys(files, audit.left_out), unreadable=unread,
     )  # fmt: skip
-    return checked.render(kind)
+    return findings_junit(checked)
 
 
 def _sarif(audit: Audit, notes: list[str], unread: dict[str, str]) -> dict[str, Any]:

@@ -107,14 +107,14 @@ def render_writes(judged: JudgedWrites, kind: Format, *, show_all: bool) -> str:
         from prologue.report.sarif import findings_sarif
 
         return json.dumps(findings_sarif([*files, *left], findings, notes, (), left), indent=2)
-    from prologue.report.cases import CheckedFiles
+    from prologue.report.junit import CheckedFiles, findings_junit
 
     recorded: frozenset[Input] = frozenset({"W"})
     checked = CheckedFiles(
         files=[*files, *left], findings=findings, notes=notes, failing=FAILING, rules=WRITE_RULES,
         inputs=dict.fromkeys(files, recorded), unreadable=left,
     )  # fmt: skip
-    return checked.render(kind)
+    return findings_junit(checked)
 
 
 def _text(judged: JudgedWrites, *, show_all: bool) -> str:

@@ -42,7 +42,7 @@ def test_no_module_is_replaced_by_the_report(mini: Mini, tool: Tool) -> None:
     assert loaded.ko.read_bytes() == content
 
 
-@pytest.mark.parametrize("kind", ["text", "json", "sarif", "junit", "ktap"])
+@pytest.mark.parametrize("kind", ["text", "json", "sarif", "junit"])
 def test_a_file_of_another_build_passes_in_no_format(mini: Mini, kind: str, tool: Tool) -> None:
     loaded = load(mini)
     loaded.set_word(".note.gnu.build-id", 16, 0)
@@ -60,12 +60,9 @@ def test_a_file_of_another_build_passes_in_no_format(mini: Mini, kind: str, tool
         (invocation,) = json.loads(said.out)["runs"][0]["invocations"]
         assert not invocation["executionSuccessful"]
         assert error in [note["message"]["text"] for note in invocation["toolExecutionNotifications"]]
-    elif kind == "junit":
+    else:
         (case,) = ET.fromstring(said.out).iter("error")  # noqa: S314 - our own
         assert error in str(case.get("message"))
-    else:
-        assert f"\nnot ok 2 {loaded.ko.with_name('capture')}: {loaded.ko}\n" in said.out + "\n"
-        assert "another build" in said.out
 
 
 def test_a_file_of_another_build_without_build_id(mini: Mini, tool: Tool) -> None:

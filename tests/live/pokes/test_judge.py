@@ -269,4 +269,4 @@ def test_a_writer_of_a_release_that_was_never_compared(release: str, *, known: b
     assert not json.loads(data)["passed"]
     assert ("not decided: 1 word written by " in text) != known
     assert ("not known for" in render_writes(done, "sarif", show_all=False)) != known
-    assert ("not known for" in render_writes(done, "ktap", show_all=False)) != known
+    assert ("not known for" in render_writes(done, "junit", show_all=False)) != known

@@ -1,8 +1,4 @@
-"""Findings as test cases, one for each file and rule.
-
-JUnit XML is what CI systems show as tests, KTAP version 1 the test results of the kernel
-(Documentation/dev-tools/ktap.rst).
-"""
+"""Findings as JUnit XML, which CI systems show as tests: a case for each file and rule."""
 
 from __future__ import annotations
 
@@ -11,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Final, Literal
+from typing import Final
 from xml.etree import ElementTree as ET
 
 import prologue
 from prologue.errors import InternalError
 from prologue.gate.identity import FileIdentity
 from prologue.report.closing import severities
-from prologue.rules.base import INPUTS, Finding, Input, Rule, Severity
+from prologue.rules.base import Finding, Input, Rule, Severity
 from prologue.words import counted, printable
 
 Inputs = Mapping[str, frozenset[Input]]  # Subject.inputs of each file
@@ -29,12 +25,11 @@ _SHOWN: Final = 100  # findings of one case; CI systems truncate or drop long on
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A rule on a file."""
+    """A rule that ran on a file."""
 
     rule: Rule
     findings: tuple[Finding, ...]
     failing: tuple[Finding, ...]  # those whose severity makes the case fail
-    skipped: str | None  # why the rule did not run on this file
 
     @property
     def name(self) -> str:
@@ -66,8 +61,8 @@ def _fix(finding: Finding) -> str:
 class CheckedFiles:
     """Files, what was found in them, and the rules that looked: a report of test cases.
 
-    Rules that were ``left_out`` are skipped, and so are, with ``inputs``, those that do not apply to a file. No rule
-    looked at the ``unreadable`` ones, which have an error instead.
+    Rules that were ``left_out`` have no case, nor, with ``inputs``, those that do not apply to a file. No rule looked
+    at the ``unreadable`` ones, which have an error instead.
     """
 
     files: Sequence[str]
@@ -81,10 +76,6 @@ class CheckedFiles:
     identities: Mapping[str, FileIdentity] = field(default_factory=dict)  # of files that were read as such
     compared: Sequence[FileIdentity] = ()  # of what they were compared with
     date: str = ""  # in UTC; empty if the report has none
-
-    def render(self, kind: Literal["junit", "ktap"]) -> str:
-        """Return the report; errors as of ``cases``."""
-        return findings_junit(self) if kind == "junit" else findings_ktap(self)
 
     def cases(self) -> dict[str, list[Case]]:
         """Make the cases of each file that was read; a file that is named twice counts once.
@@ -106,15 +97,10 @@ class CheckedFiles:
         """Yield the cases of a file, and remove their findings from the groups."""
         for rule in self.rules:
             findings = tuple(groups.pop((path, rule.code), ()))
-            why = self.left_out.get(path, {}).get(rule.code)
-            if why is None and self.inputs is not None and self.inputs[path].isdisjoint(rule.inputs):
-                why = "needs " + " or ".join(INPUTS[kind] for kind in rule.inputs)
-            yield Case(
-                rule,
-                findings,
-                tuple(f for f in findings if f.severity in self.failing),
-                None if findings or why is None else printable(why),
-            )
+            ran = rule.code not in self.left_out.get(path, {})
+            ran = ran and (self.inputs is None or not self.inputs[path].isdisjoint(rule.inputs))
+            if findings or ran:
+                yield Case(rule, findings, tuple(f for f in findings if f.severity in self.failing))
 
 
 def findings_junit(checked: CheckedFiles) -> str:
@@ -142,9 +128,8 @@ def findings_junit(checked: CheckedFiles) -> str:
             element = ET.SubElement(suite, "testcase", classname=classname, name=_UNREAD)
             ET.SubElement(element, "error", message=printable(errors[path]), type="unread")
         else:
-            ran = [case for case in cases[path] if case.skipped is None]
-            suite.attrib |= _counts(ran)
-            for case in ran:
+            suite.attrib |= _counts(cases[path])
+            for case in cases[path]:
                 _add_case(suite, case, classname)
     suites = list(root)
     for key in ("tests", "failures", "errors"):
@@ -208,56 +193,3 @@ def _add_case(suite: ET.Element, case: Case, classname: str) -> None:
         failure.text = "\n".join([*case.lines(), *case.to_do()])
     elif case.findings:
         ET.SubElement(element, "system-out").text = "\n".join(case.lines())
-
-
-def findings_ktap(checked: CheckedFiles) -> str:
-    """Make a test for each file, with a subtest for each rule; findings are diagnostics before the result.
-
-    An unreadable file has one subtest, which fails: no rule ran.
-
-    Raises:
-        InternalError: a finding of a file or rule that was not named.
-
-    """
-    errors, by_file = checked.unreadable, checked.cases()
-    named = list(dict.fromkeys(checked.files))
-    lines = ["KTAP version 1", f"1..{len(named)}", *(f"# note: {printable(note)}" for note in checked.notes)]
-    if checked.date:
-        lines.append(f"# prologue {prologue.__version__}, {checked.date}")
-    lines += [f"# {each.role}: {printable(f'{each.path}: {each}')}" for each in checked.compared]
-    for number, path in enumerate(named, 1):
-        cases = by_file.get(path, [])
-        inner = _unread(errors[path]) if path in errors else _subtests(cases)
-        if path in checked.identities:
-            inner.append(f"# file: {printable(str(checked.identities[path]))}")
-        lines += [f"  {line}" for line in inner]
-        failed = path in errors or any(case.failing for case in cases)
-        skip = " # SKIP no rule applies" if not failed and all(case.skipped for case in cases) else ""
-        lines.append(f"{_result(failed)} {number} {escape_test_name(path)}{skip}")
-    return "\n".join(lines)
-
-
-def _unread(error: str) -> list[str]:
-    return ["KTAP version 1", "1..1", f"# error: {printable(error)}", f"{_result(True)} 1 {_UNREAD}"]
-
-
-def _subtests(cases: list[Case]) -> list[str]:
-    lines = ["KTAP version 1", f"1..{len(cases)}"]
-    for number, case in enumerate(cases, 1):
-        lines += [f"# {line}" for line in case.lines()]
-        lines += [f"# {line}" for line in case.to_do()]
-        skip = f" # SKIP {case.skipped}" if case.skipped else ""
-        lines.append(f"{_result(bool(case.failing))} {number} {case.name}{skip}")
-    return lines
-
-
-def _result(failed: bool) -> str:
-    return "not ok" if failed else "ok"
-
-
-def escape_test_name(text: str) -> str:
-    """Return the name of a test: a hash sign would begin a directive, and readers drop spaces at the ends."""
-    text = printable(text).replace("#", r"\x23")
-    inner = text.strip(" ")
-    before, after = len(text) - len(text.lstrip(" ")), len(text) - len(text.rstrip(" "))
-    return r"\x20" * before + inner + r"\x20" * (after if inner else 0)
