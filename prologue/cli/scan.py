@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import prologue
-from prologue.cli.arguments import OrExample, add_jobs, add_json, add_look, example_files, look_of
+from prologue.cli.arguments import OrExample, add_jobs, add_json, example_files
 from prologue.cli.subcommands import Subcommand
 from prologue.elf.identify import BOOT_FILES
-from prologue.errors import InputError, PrologueError, UsageError
+from prologue.errors import InputError, PrologueError
 from prologue.kernel.load import boot_file, kernel_of, kernels_among, named_files
-from prologue.outputs import require_other
-from prologue.report.pictures import PictureLook, require_plottable
 from prologue.report.scan import SCHEMA, scan_data, scan_text
 from prologue.words import counted, printable
 
@@ -26,39 +24,17 @@ def add_options(command: Subcommand) -> None:
     command.add_argument("files", action=OrExample, type=Path, nargs="+", metavar="FILE",
                          help="vmlinux or module, compressed or not, boot file, a directory of modules, "
                               "or example:NAME")  # fmt: skip
-    command.add_argument("--plot", type=Path, metavar="FILE", help="a picture of a vmlinux's text: what lies where")
     add_jobs(command)
     add_json(command, "scan")
-    add_look(command)
 
 
 def run(args: Namespace) -> int:
     """Print what each file is; the exit code is the worst one, 2 for a boot file: it says nothing of its sites."""
     paths = named_files(example_files(args.files))
-    look = look_of(args, ("--plot", args.plot))
-    if args.plot is not None:
-        _plot(paths, args.plot, look)
     if len(paths) == 1 and not args.json:
         print(scan_text(_kernel(_scan(paths[0]))))
         return 0
     return _scan_many(paths, args)
-
-
-def _plot(paths: list[Path], out: Path, look: PictureLook) -> None:
-    """Draw the text of one vmlinux.
-
-    Raises:
-        UsageError: there are several files, or it is a module.
-
-    """
-    from prologue.report.text_plot import plot_kernel
-
-    require_plottable(out)
-    require_other(out, *paths)
-    kernel = prologue.open(paths[0])
-    if len(paths) > 1 or not isinstance(kernel, prologue.Kernel):
-        raise UsageError("--plot draws the text of one vmlinux")
-    plot_kernel(kernel, out, look)
 
 
 def _scan_many(paths: list[Path], args: Namespace) -> int:

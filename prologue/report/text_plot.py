@@ -10,8 +10,6 @@ import numpy as np
 
 from prologue.arrays import U64, Bool, sorted_unique
 from prologue.errors import OutputError
-from prologue.kernel.kernel import Kernel
-from prologue.kernel.tables import alternative_entries, jump_labels
 from prologue.report.pictures import PictureLook, drawing, save_picture, shade
 
 if TYPE_CHECKING:
@@ -31,27 +29,6 @@ class PlottedWords(NamedTuple):
     vaddrs: U64
     changed: Bool
     wrong: Bool
-
-
-def plot_kernel(kernel: Kernel, path: Path, look: PictureLook) -> None:
-    """Draw where records point, sites are, and boot and jump labels write; errors as of ``plot_strips``."""
-    sites, records = kernel.sites, kernel.records
-    kinds: dict[str, tuple[U64, Bool | None]] = {}
-    if sites is not None and records is not None:
-        kinds = {"sites": (sites.first, sites.has_mov), "records": (records.values[sites.record], sites.moved)}
-    kinds |= {"alternatives": (alternative_entries(kernel).original.words(), None)}
-    kinds |= {"jump labels": (jump_labels(kernel).code, None)}
-    strips = {name: _in_text(kernel, vaddrs, marked) for name, (vaddrs, marked) in kinds.items()}
-    title = f"{kernel.release or path.name}: what lies where in the text (darker: processed)"
-    plot_strips({name: strip for name, strip in strips.items() if len(strip.vaddrs)}, title, path, look)
-
-
-def _in_text(kernel: Kernel, vaddrs: U64, marked: Bool | None) -> PlottedWords:
-    """Return words without those outside of the file's text, sorted."""
-    marked = np.zeros(len(vaddrs), np.bool_) if marked is None else marked
-    inside = np.flatnonzero(kernel.text.in_text(vaddrs))
-    order = inside[np.argsort(vaddrs[inside], kind="stable")]
-    return PlottedWords(vaddrs[order], marked[order], np.zeros(len(order), np.bool_))
 
 
 def plot_strips(strips: Mapping[str, PlottedWords], title: str, path: Path, look: PictureLook) -> None:
