@@ -85,6 +85,7 @@ def test_a_first_slot_that_was_written_late_was_not_allowed(vmlinux: Path, tool:
         "mechanism": "first slots", "old": "NOP", "new": "MOV X9, X30", "words": 1, "verdict": "NOT ALLOWED live",
         "allowed": False,
     }  # fmt: skip
+    assert main([*AUDIT, str(vmlinux), str(first), str(second), "--ignore", "PL501", "-q"]) == 1  # by itself, too
 
 
 def test_two_boots_are_not_compared(vmlinux: Path, tool: Tool) -> None:

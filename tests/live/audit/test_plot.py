@@ -7,6 +7,11 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
+from prologue.errors import OutputError
+from prologue.live.audit.audited import Audited
+from prologue.live.audit.outcome import Audit, AuditedFile
+from prologue.live.report.strips import plot_audit
+from prologue.report.pictures import OWN
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import as_running, process
 from tests.support.built import Mini
@@ -52,3 +57,12 @@ def test_names_that_no_picture_has(arguments: list[str], tmp_path: Path, tool: T
     said = tool("live", "audit", *arguments, "--plot", tmp_path / "text.jpeg", status=2)
     assert said.out == ""
     assert "a picture ends in .png, .svg, .pdf" in said.err
+
+
+def test_no_picture_of_nothing(tmp_path: Path) -> None:
+    nothing = AuditedFile(
+        path=Path("vmlinux"), name="kernel", audited=Audited(words=(), mechanisms=(), text=1, unlooked=()), findings=()
+    )
+    audit = Audit(source="core", release="", slide=0, files=(nothing,), notes=())
+    with pytest.raises(OutputError, match="no mechanism of this kernel owns a word of its text"):
+        plot_audit(audit, tmp_path / "out.svg", OWN)

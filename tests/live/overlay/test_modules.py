@@ -184,15 +184,6 @@ def test_a_file_of_another_build(loaded: Loaded, tool: Tool) -> None:
     assert sorted(path.name for path in out.iterdir()) == ["vmlinux"]
 
 
-def test_a_file_of_another_build_without_build_id(loaded: Loaded, tool: Tool) -> None:
-    del loaded.places[".note.gnu.build-id"]
-    overlay(tool, loaded, loaded.capture())
-    for offset in range(0, 0x90, 4):
-        loaded.set_word(".text", offset, BRK)
-    printed, _ = overlay(tool, loaded, loaded.capture(), status=2)
-    assert "another build" in printed.err
-
-
 def test_two_files_of_one_name(loaded: Loaded, tool: Tool) -> None:
     """The one that is loaded is taken, whichever is found first."""
     for directory in ("a", "z"):
