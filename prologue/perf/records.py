@@ -186,7 +186,7 @@ class SampleIds:
         size = event.size
         if len(record) < size:
             raise ValueError(f"a record of {len(record) + 8} bytes, shorter than its sample_id")
-        values = dict(zip(event.words, _words(record, size), strict=True))
+        values = dict(zip(event.words, struct.unpack(f"<{size // 8}Q", record[len(record) - size :]), strict=True))
         pid, tid = _halves(values.get(Sample.TID))
         cpu, _ = _halves(values.get(Sample.CPU))
         return SampleId(size=size, time=values.get(Sample.TIME, 0), cpu=cpu, pid=pid, tid=tid)
@@ -199,10 +199,6 @@ class SampleIds:
             return self._by_id[number] if number else self._events[0]
         except KeyError:
             raise ValueError(f"a record of event {number}, which the file does not have") from None
-
-
-def _words(record: bytes, size: int) -> tuple[int, ...]:
-    return struct.unpack(f"<{size // 8}Q", record[len(record) - size :])
 
 
 def _halves(value: int | None) -> tuple[int, int]:

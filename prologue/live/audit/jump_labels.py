@@ -41,7 +41,8 @@ def claim_jump_labels(scene: Scene) -> Claims:
     unstable = formed & (being_set | at_work) & (live != expected)
 
     def reason(k: int) -> str:
-        name = _name(scene, keys, k)
+        where = scene.binary.symbols.locate(int(keys[k]))
+        name = at_offset(where.symbol, where.symbol_offset) if where.symbol else f"at {int(keys[k]):#x}"
         if not enabled.known[k]:
             return f"the key {name}, which memory does not have"
         return f"the key {name} is {'' if int(enabled.values[k]) else 'not '}enabled"
@@ -57,8 +58,3 @@ def _enabled(scene: Scene, keys: U64) -> MemoryWords:
     if offset is None:
         return MemoryWords(np.zeros(len(keys), np.uint64), np.zeros(len(keys), np.bool_))
     return scene.read(keys + np.uint64(offset), 4)
-
-
-def _name(scene: Scene, keys: U64, k: int) -> str:
-    where = scene.binary.symbols.locate(int(keys[k]))
-    return at_offset(where.symbol, where.symbol_offset) if where.symbol else f"at {int(keys[k]):#x}"

@@ -179,7 +179,12 @@ def _confirmed(before: Audit, now: Audit) -> Audit:
 
 def _mark_unstable(audited: Audited, new: set[LiveWord]) -> Audited:
     """Make ``new`` words unstable: not wrong, and not decided."""
-    words = tuple(_unstable(word) if word in new else word for word in audited.words)
+    words = tuple(
+        replace(word, kind="unstable", message=f"{word.message}; it was not so a moment before")
+        if word in new and word.kind != "unstable"
+        else word
+        for word in audited.words
+    )
     wrong, unknown = Counter[str](), Counter[str]()
     for word in new:
         if word.kind == "unknown":
@@ -204,9 +209,3 @@ def _recounted(row: MechanismCount, wrong: int, unknown: int) -> MechanismCount:
         unstable=row.unstable + wrong + unknown,
         unknown=row.unknown - unknown,
     )
-
-
-def _unstable(word: LiveWord) -> LiveWord:
-    if word.kind == "unstable":
-        return word
-    return replace(word, kind="unstable", message=f"{word.message}; it was not so a moment before")

@@ -142,7 +142,9 @@ def filters(objects: Objects, on_error: Callable[[NotKnownError], None]) -> Iter
     tables = set[int]()
     for task in _tasks(objects, on_error):
         try:
-            yield from _of_task(objects, task)
+            if objects.knows("task_struct.seccomp.filter"):  # it has none without CONFIG_SECCOMP_FILTER
+                for place in objects.chain(objects.get(task, "task_struct.seccomp.filter"), "seccomp_filter.prev"):
+                    yield objects.get(place, "seccomp_filter.prog")
             if (table := objects.get(task, "task_struct.files")) not in tables:
                 tables.add(table)
                 yield from _of_files(objects, table) if table else ()
@@ -161,13 +163,6 @@ def _tasks(objects: Objects, on_error: Callable[[NotKnownError], None]) -> Itera
             yield from objects.entries(threads, "task_struct.thread_node")
     except NotKnownError as error:
         on_error(error)
-
-
-def _of_task(objects: Objects, task: int) -> Iterator[int]:
-    if not objects.knows("task_struct.seccomp.filter"):
-        return  # a kernel without CONFIG_SECCOMP_FILTER
-    for place in objects.chain(objects.get(task, "task_struct.seccomp.filter"), "seccomp_filter.prev"):
-        yield objects.get(place, "seccomp_filter.prog")
 
 
 def _of_files(objects: Objects, table: int) -> Iterator[int]:

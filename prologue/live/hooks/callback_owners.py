@@ -66,7 +66,9 @@ def without_owner(inventory: Inventory) -> Iterator[Hit]:
         calls_directly = any(role == "direct call" for role, _ in listener.callbacks)
         if calls_directly and "DIRECT" not in listener.flags and not is_moving:
             yield Hit(place, f"{called(listener)} has a direct call, and is not DIRECT")
-    yield from _events(inventory.objects, owners)
+    for place, name, vaddr in misdirected_events(inventory.objects):
+        message = f"the kprobe event {name} has the handler {owners.name(vaddr)}, which no event has"
+        yield Hit(place, message, (vaddr,))
     if doubtful:
         raise NotReadError(f"{', '.join(doubtful)}: it hides, or was being loaded or unloaded")
 
@@ -92,13 +94,6 @@ def _wrong(inventory: Inventory, listener: Listener, role: str, vaddr: int) -> s
     if owner != BPF and of_bpf == "program":
         return f"which is no code of BPF, and of {owner}"
     return ""
-
-
-def _events(objects: Objects, owners: Owners) -> Iterator[Hit]:
-    """Yield kprobe events whose handler is not the one of all events."""
-    for place, name, vaddr in misdirected_events(objects):
-        message = f"the kprobe event {name} has the handler {owners.name(vaddr)}, which no event has"
-        yield Hit(place, message, (vaddr,))
 
 
 def place_of_listener(listener: Listener) -> int:

@@ -54,7 +54,11 @@ class Owners:
         self._names: dict[int, str] = {}
         self._symbols: dict[int, tuple[list[int], list[str], list[int]]] = {}
         self.unheld_names: list[BpfName] = []
-        self._ranges = sorted(self._of_modules())
+        self._ranges = sorted(
+            OwnedRange(part.start, part.stop, f"module {module.name}")
+            for module in self.modules
+            for part in module.text
+        )
         self._index()
         self.areas: list[VmapArea] | None = None
         self.packs: list[Pack] | None = None
@@ -74,11 +78,6 @@ class Owners:
             return list(read())
         self.complete = False
         return []
-
-    def _of_modules(self) -> Iterator[OwnedRange]:
-        for module in self.modules:
-            for part in module.text:
-                yield OwnedRange(part.start, part.stop, f"module {module.name}")
 
     def _index(self) -> None:
         self._starts = [part.start for part in self._ranges]

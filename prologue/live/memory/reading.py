@@ -71,7 +71,7 @@ def read_until_stable(
 def _read_present(memory: Memory, ranges: Sequence[Range]) -> tuple[list[bytes], list[Bool]]:
     """Read the memory of each range, zeros for what is missing, and which words are there."""
     try:
-        return memory.read_many(ranges), [_all_of(piece) for piece in ranges]
+        return memory.read_many(ranges), [np.ones(piece.size // 4, np.bool_) for piece in ranges]
     except UnmappedError:
         pass
     data = [bytearray(piece.size) for piece in ranges]
@@ -79,10 +79,6 @@ def _read_present(memory: Memory, ranges: Sequence[Range]) -> tuple[list[bytes],
     for piece, content, has in zip(ranges, data, there, strict=True):
         _read_parts(memory, piece, content, has)
     return [bytes(content) for content in data], there
-
-
-def _all_of(piece: Range) -> Bool:
-    return np.ones(piece.size // 4, np.bool_)
 
 
 def _read_parts(memory: Memory, piece: Range, data: bytearray, there: Bool) -> None:

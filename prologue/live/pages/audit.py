@@ -33,12 +33,15 @@ def audit_page(audit: Audit, command: Sequence[str], *, lacking_allowed: bool) -
     if notes:
         parts.append(BulletList(title="Notes", lines=notes))
     parts.append(_files(audit))
+    outcome: Badge = "passed" if audit.passes(lacking_allowed=lacking_allowed) else "not decided"
+    if audit.failed or audit.mismatch:
+        outcome = "failed"
     return Page(
         title="prologue live audit",
         subject=audit.source,
         facts=_facts(audit),
         date=verification_date(),
-        outcome=_outcome(audit, lacking_allowed=lacking_allowed),
+        outcome=outcome,
         summary=closing(audit),
         parts=parts,
         command=command,
@@ -61,12 +64,6 @@ def _findings(audit: Audit) -> Iterator[Finding]:
                 is_insn = finding.where.vaddr is not None and finding.where.vaddr not in data
                 named = MemoryFinding(look.source, finding).named
                 yield replace(named, finds_insns=finding.finds_insns or is_insn)
-
-
-def _outcome(audit: Audit, *, lacking_allowed: bool) -> Badge:
-    if audit.failed or audit.mismatch:
-        return "failed"
-    return "passed" if audit.passes(lacking_allowed=lacking_allowed) else "not decided"
 
 
 def _transitions(audit: Audit) -> Table:

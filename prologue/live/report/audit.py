@@ -236,14 +236,13 @@ def _file(audited_file: AuditedFile) -> dict[str, Any]:
         "file": str(audited_file.path),
         "name": audited_file.name,
         "words": audited_file.audited.text,
-        "mechanisms": [_mechanism(row) for row in audited_file.audited.mechanisms],
+        "mechanisms": [
+            {"restless" if name == "unstable" else name: value for name, value in asdict(row).items()}
+            for row in audited_file.audited.mechanisms
+        ],
         "agreements": [
             {"name": agreement.name, "value": hex(agreement.value), "places": agreement.places}
             for agreement in audited_file.audited.agreements
         ],
         "notes": list(audited_file.audited.notes),
     }
-
-
-def _mechanism(row: MechanismCount) -> dict[str, Any]:
-    return {"restless" if name == "unstable" else name: value for name, value in asdict(row).items()}

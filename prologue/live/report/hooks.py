@@ -136,22 +136,18 @@ def function_rows(inventory: Inventory, shown: tuple[CalledFunction, ...] | None
 
 
 def _row(inventory: Inventory, listener: Listener) -> tuple[str, ...]:
-    names = [_place(inventory, listener, place) for place in (listener.functions or ())[:_FEW]]
+    owners, by_address = inventory.owners, listener.kind == "kretprobe" or listener.is_kprobe  # others: by function
+    places = (place if by_address else owners.start_of(place) for place in (listener.functions or ())[:_FEW])
+    names = [owners.name(place) for place in places]
     names += [name for _, name in listener.points]
     count = len(listener.functions or ()) + len(listener.points)
     where = ", ".join(names[:_FEW]) + (f" and {count - _FEW:,} more" if count > _FEW else "")
     if listener.functions is None:
         where = f"every traced function{f' except {listener.excluded:,}' if listener.excluded else ''}"
-    calls = ", ".join(f"{role} {inventory.owners.name(vaddr)}" for role, vaddr in listener.callbacks)
+    calls = ", ".join(f"{role} {owners.name(vaddr)}" for role, vaddr in listener.callbacks)
     rest = [*listener.flags, *(f"{key} {value}" for key, value in listener.details)]
     rest += ["set by writes record"] if listener.ours else []
     return listener.kind, listener.name, where, calls, ", ".join(rest)
-
-
-def _place(inventory: Inventory, listener: Listener, place: int) -> str:
-    """Name a listener's place: with ftrace a function, for kprobes an address."""
-    by_function = listener.kind != "kretprobe" and not listener.is_kprobe
-    return inventory.owners.name(inventory.owners.start_of(place) if by_function else place)
 
 
 def _called(inventory: Inventory, called: Called) -> str:

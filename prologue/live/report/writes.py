@@ -96,12 +96,12 @@ def unseen(judged: JudgedWrites) -> list[str]:
 
 def render_writes(judged: JudgedWrites, kind: Format, *, show_all: bool) -> str:
     """Return the report; no format ends with a newline."""
-    if kind == "text":
-        return _text(judged, show_all=show_all)
     if kind == "json":
         return json.dumps(_data(judged), indent=2)
-    files, findings = [judged.recording.path], list(judged.findings)
     notes = [*_table(judged), *_note_lines(judged), summary(judged)]
+    if kind == "text":
+        return "\n".join([*finding_lines(judged.findings, show_all=show_all), *notes])
+    files, findings = [judged.recording.path], list(judged.findings)
     left = {f"writers of {judged.recording.path}": line for line in ["; ".join(_not_decided(judged))] if line}
     if kind == "sarif":
         from prologue.report.sarif import findings_sarif
@@ -115,11 +115,6 @@ def render_writes(judged: JudgedWrites, kind: Format, *, show_all: bool) -> str:
         inputs=dict.fromkeys(files, recorded), unreadable=left,
     )  # fmt: skip
     return findings_junit(checked)
-
-
-def _text(judged: JudgedWrites, *, show_all: bool) -> str:
-    lines = finding_lines(judged.findings, show_all=show_all)
-    return "\n".join([*lines, *_table(judged), *_note_lines(judged), summary(judged)])
 
 
 def _note_lines(judged: JudgedWrites) -> list[str]:

@@ -240,7 +240,8 @@ class Objects:
     def array_entries(self, root: int) -> Iterator[int]:
         """Yield pointers in the ``xarray`` (or ``radix_tree_root``) at ``root``."""
         left, nodes = [self.get(root, "xarray.xa_head")], set[int]()
-        slots, count = self.offset("xa_node.slots"), self._slots()
+        slots = self.offset("xa_node.slots")
+        count = (self.offset("xa_node.marks") - slots) // 8  # XA_CHUNK_SIZE: the marks come right after them
         while left:
             entry = left.pop()
             if entry & _XA_KIND == _XA_NODE and entry > 1 << 12:
@@ -251,7 +252,3 @@ class Objects:
                 left += [value for k in range(count) if (value := int.from_bytes(data[8 * k : 8 * k + 8], "little"))]
             elif entry and entry & _XA_KIND == 0:
                 yield entry
-
-    def _slots(self) -> int:
-        """Count the slots of an ``xa_node`` (XA_CHUNK_SIZE): the marks come right after them."""
-        return (self.offset("xa_node.marks") - self.offset("xa_node.slots")) // 8
