@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tests.mini_kernel.build import run_command
 from tests.support.cores import running
 from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_mini_kernel_tools
+from tests.support.tool import Tool
 
 Values = dict[str, int | str]
 """What stands at SYMBOL or SYMBOL+OFFSET, in 64 bits; a name stands for its address."""
@@ -60,6 +62,17 @@ def saved(vmlinux: Path, changes: Mapping[str, int | str] = {}, executable: tupl
     }
     core.write_bytes(running(vmlinux, mapped(elf, executable) | quads(places), 0))
     return core
+
+
+def hooks(vmlinux: Path, changes: Values, tool: Tool) -> dict[str, Any]:
+    """The JSON of what is attached to the kernel with these values."""
+    data: dict[str, Any] = tool("live", "hooks", vmlinux, saved(vmlinux, changes), "--json", status=None).json
+    return data
+
+
+def of_kind(data: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    """The listeners of a kind."""
+    return [each for each in data["listeners"] if each["kind"] == kind]
 
 
 def place(elf: ElfEdit, name: str) -> int:

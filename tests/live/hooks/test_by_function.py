@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.live.hooks.hooked import Values
-from tests.live.hooks.test_programs import hooks, programs_of, trampoline
+from tests.live.hooks.hooked import Values, hooks
+from tests.live.hooks.test_programs import programs_of, trampoline
 from tests.support.elf_edit import ElfEdit
 from tests.support.tool import Tool
 

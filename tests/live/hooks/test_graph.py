@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.live.hooks.hooked import saved
+from tests.live.hooks.hooked import hooks, of_kind
 from tests.support.tool import Tool
 
 USED = {"__ftrace_graph_entry": "on_probe", "ftrace_graph_return": "on_return"}
@@ -20,8 +20,7 @@ def called(listener: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def graphs(vmlinux: Path, changes: Mapping[str, str], tool: Tool) -> list[dict[str, Any]]:
-    printed = tool("live", "hooks", vmlinux, saved(vmlinux, changes), "--json", status=None)
-    return [one for one in printed.json["listeners"] if one["kind"] == "function graph"]
+    return of_kind(hooks(vmlinux, dict(changes), tool), "function graph")
 
 
 def test_the_test_of_an_unused_graph_is_no_listener(former: Path, tool: Tool) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.live.hooks.hooked import Values, saved
+from tests.live.hooks.hooked import Values, hooks, of_kind
 from tests.support.elf_edit import ElfEdit, edit
 from tests.support.tool import Tool
 
@@ -19,15 +19,9 @@ def vmlinux(request: pytest.FixtureRequest, recent: Path, former: Path) -> Path:
     return recent if request.param == "7.2" else former
 
 
-def hooks(vmlinux: Path, changes: Values, tool: Tool) -> dict[str, Any]:
-    """The JSON of a kernel with these values."""
-    data: dict[str, Any] = tool("live", "hooks", vmlinux, saved(vmlinux, changes), "--json", status=None).json
-    return data
-
-
 def programs_of(data: dict[str, Any]) -> list[dict[str, Any]]:
     """The programs among the listeners."""
-    return [one for one in data["listeners"] if one["kind"] == "BPF program"]
+    return of_kind(data, "BPF program")
 
 
 def trampoline(vmlinux: Path) -> Values:
@@ -38,11 +32,7 @@ def trampoline(vmlinux: Path) -> Values:
 
 def test_programs_of_a_trampoline_have_its_function(vmlinux: Path, tool: Tool) -> None:
     data = hooks(vmlinux, trampoline(vmlinux), tool)
-    said = {
-        one["name"]: (one["functions"], one["details"]["attached"], one["flags"])
-        for one in data["listeners"]
-        if one["kind"] == "BPF program"
-    }
+    said = {one["name"]: (one["functions"], one["details"]["attached"], one["flags"]) for one in programs_of(data)}
     assert said == {
         "early": (["vfs_read"], "fentry", []),
         "late": (["vfs_read"], "fentry", []),
@@ -62,7 +52,7 @@ BOTH: Values = {
 def test_a_program_on_a_kprobe_and_a_kretprobe(vmlinux: Path, tool: Tool) -> None:
     """One of perf's programs may be on several events: each place has its own way."""
     data = hooks(vmlinux, BOTH, tool)
-    said = [(one["details"]["attached"], one["functions"]) for one in data["listeners"] if one["kind"] == "BPF program"]
+    said = [(one["details"]["attached"], one["functions"]) for one in programs_of(data)]
     assert said == [("kprobe", ["vfs_write+0x8"]), ("kretprobe", ["replaced"])]
     called = {one["function"]: [(each["kind"], each["offset"]) for each in one["called"]] for one in data["functions"]}
     assert called["vfs_write"] == [("kprobe", 4), ("kprobe", 8), ("BPF program", 8)]
@@ -88,7 +78,7 @@ def test_a_program_of_a_raw_tracepoint(vmlinux: Path, tool: Tool) -> None:
     (early,) = (one for one in data["listeners"] if one["name"] == "early")
     assert (early["points"], early["functions"], early["details"]["attached"]) == (["made"], [], "raw tracepoint")
     assert early["flags"] == []
-    (made,) = (one for one in data["listeners"] if one["kind"] == "tracepoint")
+    (made,) = of_kind(data, "tracepoint")
     assert [call["symbol"] for call in made["calls"]] == ["on_call", "__bpf_trace_made"]
     assert data["not_known"] == []
     printed = tool("live", "hooks", vmlinux, vmlinux.with_name("core"), status=None)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.hooks.hooked import Values, saved
+from tests.live.hooks.hooked import Values, hooks, of_kind, saved
 from tests.support.elf_edit import ElfEdit
 from tests.support.tool import Tool
 
@@ -51,8 +51,7 @@ def test_livepatches(vmlinux: Path, changes: Values, expected: list[tuple[str, s
 
 
 def test_a_replacement_that_is_not_listed_is_a_listener(vmlinux: Path, tool: Tool) -> None:
-    printed = tool("live", "hooks", vmlinux, saved(vmlinux, OFF_THE_LIST), "--json", status=None)
-    (patch,) = (one for one in printed.json["listeners"] if one["kind"] == "livepatch")
+    (patch,) = of_kind(hooks(vmlinux, OFF_THE_LIST, tool), "livepatch")
     assert (patch["functions"], patch["flags"]) == (["replaced"], ["NOT LISTED"])
 
 

@@ -17,21 +17,11 @@ from tests.live.memory.test_running import fake_ssh
 from tests.support.cores import core, vmcoreinfo
 
 
-def point_at(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the shell read that file in place of /proc/kcore."""
-    monkeypatch.setattr(kcore, "GET", kcore.GET.replace("/proc/kcore", str(path)))
-
-
-def logged(path: Path, log: Path) -> str:
-    """The same, and what is read is noted: block size, blocks to skip, blocks."""
-    return kcore.GET.replace("/proc/kcore", str(path)).replace("get() {", f'get() {{ echo "$@" >>{log};')
-
-
 def test_by_ssh(traced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shell that reads the same file: the same memory, in one login."""
     logins = tmp_path / "logins"
     fake_ssh(tmp_path, monkeypatch, f"open({str(logins)!r}, 'a').write('x'); subprocess.run('sh', check=True)")
-    point_at(traced, monkeypatch)
+    monkeypatch.setattr(kcore, "GET", kcore.GET.replace("/proc/kcore", str(traced)))
     end = traced.stat().st_size
     traced.write_bytes(traced.read_bytes().ljust(-(-end // PAGE) * PAGE, b"\0"))  # dd reads whole pages
     assert main(["live", "capture", str(traced), "-o", str(tmp_path / "here"), "-q"]) == 0
@@ -51,8 +41,8 @@ def test_pieces_by_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, log = tmp_path / "kcore", tmp_path / "log"
     path.write_bytes(core([(start, 0, data)], [vmcoreinfo()]).ljust(80 * PAGE, b"\0"))
     fake_ssh(tmp_path, monkeypatch, "subprocess.run('sh', check=True)")
-    point_at(path, monkeypatch)
-    monkeypatch.setattr(kcore, "GET", logged(path, log))
+    get = kcore.GET.replace("get() {", f'get() {{ echo "$@" >>{log};')  # block size, blocks to skip, blocks
+    monkeypatch.setattr(kcore, "GET", get.replace("/proc/kcore", str(path)))
     memory = RemoteKcore("board")
     pieces = [
         Range(start + first, size) for first in range(0, 17 * PAGE, 4000) for size in (8, PAGE, 9 * PAGE, 170_000)
