@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +31,16 @@ def gone(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return True
     return state == "Z"
+
+
+def commands_with(text: str) -> list[str]:
+    """Command lines of processes that have this text in theirs."""
+    commands = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # ended meanwhile
+            command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            commands += [command] if text in command else []
+    return commands
 
 
 def place_python_program(path: Path, text: str) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from prologue.cli.main import main
 from tests.real_kernels.states import programs
 from tests.support.live_guest import Guest, live_guest
 from tests.support.needs import needs_kernel, needs_modules
@@ -42,3 +44,11 @@ def counted(data: dict[str, Any], mechanism: str) -> tuple[int, int, int]:
     """Words that a mechanism could change, that differ, and that could not be decided, in all files."""
     rows = [row for one in data["files"] for row in one["mechanisms"] if row["mechanism"] == mechanism]
     return tuple(sum(row[key] for row in rows) for key in ("words", "changed", "unsure"))
+
+
+def listing(vmlinux: Path, dump: Path) -> dict[str, Any]:
+    """What is attached to a kernel."""
+    out = dump.with_name("hooks.json")
+    assert main(["live", "hooks", str(vmlinux), str(dump), "--json", "-o", str(out), "-q"]) == 0
+    data: dict[str, Any] = json.loads(out.read_text())
+    return data

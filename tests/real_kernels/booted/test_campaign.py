@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import pytest
 from prologue.kernel.kernel import Kernel
 from prologue_bench.results.store import RESULTS, read_results
 from tests.support.needs import needs_kernel, needs_modules, needs_tools
-from tests.support.processes import HEEDING
+from tests.support.processes import HEEDING, commands_with
 from tests.support.tool import Tool
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.timeout(1200)]
@@ -105,16 +104,7 @@ def start(arguments: list[str], log: Path, how: signal.Signals) -> subprocess.Co
 def machines(directory: Path) -> list[str]:
     """QEMU processes that use this directory, some seconds on."""
     time.sleep(1)
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                words = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if os.fsencode(directory) in words and b"qemu" in words:
-                found.append(words.decode(errors="replace"))
-    return found
+    return [command for command in commands_with(str(directory)) if "qemu" in command]
 
 
 @pytest.mark.parametrize(

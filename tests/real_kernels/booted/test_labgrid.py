@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import tests.support.board
 from prologue.cli.main import main
-from prologue.kernel.kernel import Kernel
 from prologue_bench.errors import GuestLostError
 from prologue_bench.guest.initramfs import pack
 from prologue_bench.guest.modules import load_order
+from prologue_bench.recorder.sampling import sample_sites
 from prologue_bench.recorder.task import Task
 from prologue_bench.results.model import Workload
 from prologue_bench.targets.base import Attempt
@@ -26,6 +24,7 @@ from tests.support.board.system import pack_board
 from tests.support.debian.kernels import DebianKernel
 from tests.support.farm.lab import pack_shell
 from tests.support.needs import needs_dev_module, needs_kernel, needs_modules, needs_tools
+from tests.support.processes import commands_with
 
 needs_dev_module("labgrid")
 from prologue_bench.targets.labgrid import LabgridTarget  # noqa: E402 - it imports labgrid
@@ -57,6 +56,8 @@ SERIAL = """ShellDriver: {prompt: 'board# ', login_prompt: 'login: ', username: 
       ShellStrategy: {}"""
 HACKBENCH = Workload("hackbench", "hackbench -g 1 -l 5", "seconds", "lower", pattern=r"^Time: *\([0-9][0-9]*\.[0-9]*\)")
 
+SITES = 20
+
 
 @dataclass(frozen=True, slots=True)
 class Images:
@@ -76,23 +77,12 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
     directory = tmp_path_factory.mktemp("images")
     unwritten = directory / "vmlinux.nop-nop"
     assert main(["variant", str(vmlinux), "--kind", "nop-nop", "-o", str(unwritten)]) == 0
-    made = Images(directory / "Image.boot", directory / "Image.nop-nop", kernel, some_sites(vmlinux))
+    made = Images(directory / "Image.boot", directory / "Image.nop-nop", kernel, sample_sites(vmlinux, SITES))
     assert main(["image", str(vmlinux), "-o", str(made.linked)]) == 0
     assert main(["image", str(unwritten), "-o", str(made.unwritten)]) == 0
     unwritten.unlink()
     yield made
     shutil.rmtree(directory)
-
-
-def some_sites(vmlinux: Path) -> tuple[int, ...]:
-    """First slots across .text, which stays when the kernel has booted."""
-    kernel = Kernel(vmlinux)
-    start, end, sites = kernel.symbols.find("_stext"), kernel.symbols.find("_etext"), kernel.sites
-    assert start is not None
-    assert end is not None
-    assert sites is not None
-    first = np.unique(sites.first[(sites.first >= start.vaddr) & (sites.first < end.vaddr)])
-    return tuple((first[:: len(first) // 20] - np.uint64(start.vaddr)).tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +91,6 @@ class Farm:
 
     environment: Path
     tag: str
-
-    def processes(self) -> list[str]:
-        """What still runs of it."""
-        found = []
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
-            with contextlib.suppress(OSError):  # ended meanwhile
-                command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                found += [command] if self.tag in command else []
-        return found
 
 
 def farm(directory: Path, image: Path, initramfs: bytes, **settings: str) -> Farm:
@@ -132,7 +113,7 @@ def test_a_board_on_a_serial_line(images: Images, tmp_path: Path) -> None:
     lost = Attempt(garbage, tmp_path / "lost.log", 8, "garbage")
     with pytest.raises(GuestLostError, match=r"board lost: not done within 8 s; console in .*lost\.log"):
         target.boot(lost, task)
-    assert lab.processes() == []
+    assert commands_with(lab.tag) == []
 
     facts = target.facts()
     assert target.evidence == "smoke"
@@ -147,7 +128,7 @@ def test_a_board_on_a_serial_line(images: Images, tmp_path: Path) -> None:
 
     log = tmp_path / "boot.log"
     seen = target.boot(Attempt(images.linked, log, 400, "boot"), task)
-    assert lab.processes() == []
+    assert commands_with(lab.tag) == []
     assert len(seen.values["hackbench"]) == 2
     assert min(seen.values["hackbench"]) > 0
     assert seen.readback is not None
@@ -182,4 +163,4 @@ def test_board_over_ssh_without_a_strategy(images: Images, tmp_path: Path) -> No
     assert len(seen.values["hackbench"]) == 1
     assert seen.readback is not None
     assert seen.readback.nop == len(images.sites)
-    assert lab.processes() == []
+    assert commands_with(lab.tag) == []

@@ -14,6 +14,7 @@ from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import open_binary
 from prologue_bench.guest.initramfs import build_initramfs
 from prologue_bench.guest.vm import GuestRun, Job, boot
+from tests.kernels.judge import said
 from tests.real_kernels.native import MACHINES, RECIPES, entry_offsets
 from tests.support.cases import one_tested
 from tests.support.debian.kbuild import BuiltKernel, make
@@ -136,10 +137,6 @@ def run(built: BuiltKernel, form: str, directory: Path) -> GuestRun:
 
 def machine(built: BuiltKernel) -> Any:
     return next(MACHINES[name] for name, recipe in RECIPES.items() if recipe == built.recipe)
-
-
-def said(seen: GuestRun, name: str, *keys: str) -> list[tuple[Any, ...]]:
-    return [tuple(event.data[key] for key in keys) for event in seen.all(name)]
 
 
 @pytest.mark.parametrize(("built", "form"), CASES, indirect=["built"])

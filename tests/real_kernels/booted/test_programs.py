@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.elf.image import ElfImage
 from prologue.kernel.kernel import Kernel
 from prologue.live.memory.sources import open_memory
+from tests.real_kernels.booted.conftest import listing
 from tests.real_kernels.booted.imitated import Victim, debian
 from tests.real_kernels.booted.test_hooks import audited
 from tests.support.btf import TYPEDEF, type_ids
@@ -36,12 +35,10 @@ def links(victim: Victim) -> list[str]:
     return [text for text in said.split("====\n") if "link_type" in text]
 
 
-def listed(victim: Victim, tmp_path: Path) -> dict[str, list[dict[str, Any]]]:
+def listed(victim: Victim) -> dict[str, list[dict[str, Any]]]:
     """Listeners that are BPF programs, by their numbers."""
-    out = tmp_path / "hooks.json"
-    assert main(["live", "hooks", str(victim.vmlinux), str(victim.dump()), "--json", "-o", str(out), "-q"]) == 0
     programs: dict[str, list[dict[str, Any]]] = {}
-    for listener in json.loads(out.read_text())["listeners"]:
+    for listener in listing(victim.vmlinux, victim.dump())["listeners"]:
         if listener["kind"] == "BPF program":
             programs.setdefault(listener["details"]["id"], []).append(listener)
     return programs
@@ -58,7 +55,7 @@ def test_programs_of_raw_tracepoints(suite: str, tmp_path: Path, tool: Tool) -> 
         attached(victim, f"btf:{typed}", *(f"raw:{name}" for name in _RAW))
         said = {value(text, "prog_id"): value(text, "tp_name") for text in links(victim)}
         assert sorted(said.values()) == sorted((_TYPED, *_RAW))
-        programs = listed(victim, tmp_path)
+        programs = listed(victim)
         for number, name in said.items():
             (program,) = programs[number]
             assert (program["points"], program["functions"]) == ([name], [])
@@ -91,7 +88,7 @@ def test_programs_of_many_functions(tmp_path: Path) -> None:
     functions = ("vfs_fsync_range", "vfs_statx", "vfs_unlink")
     with debian("sid", tmp_path) as victim:
         attached(victim, f"multi:{','.join(functions)}", f"return:{functions[0]}", f"session:{functions[1]}")
-        programs = listed(victim, tmp_path)
+        programs = listed(victim)
         ways = []
         for text in links(victim):
             names = sorted(re.findall(r"^\d+\s+(\S+)\+0x", text, re.MULTILINE))

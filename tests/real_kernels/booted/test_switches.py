@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from prologue.cli.main import main
 from prologue_bench.guest.vm import Machine
+from tests.real_kernels.booted.conftest import listing
 from tests.support.live_guest import TRACING
 from tests.support.needs import needs_kernel, needs_tools
 from tests.support.serial_guest import SerialGuest, serial_guest
 from tests.support.tool import Tool
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.extended]
-
-
-def listing(vmlinux: Path, dump: Path) -> dict[str, Any]:
-    """What is attached."""
-    out = dump.with_name("hooks.json")
-    assert main(["live", "hooks", str(vmlinux), str(dump), "--json", "-o", str(out), "-q"]) == 0
-    data: dict[str, Any] = json.loads(out.read_text())
-    return data
 
 
 def called(data: dict[str, Any], function: str) -> list[dict[str, Any]]:

@@ -18,7 +18,6 @@ from prologue.live.pokes.sources import read_any
 from prologue_bench.guest.initramfs import fetch_programs, pack
 from tests.real_kernels.native import MACHINES, RECIPES
 from tests.support.cases import one_tested
-from tests.support.debian.kbuild import BuiltKernel
 from tests.support.debian_modules import build_modules
 from tests.support.needs import needs_built_kernel, needs_kernel, needs_modules, needs_tools
 from tests.support.scripted_guest import guest_init
@@ -61,17 +60,6 @@ def run(
     initrd.write_bytes(pack(files | ({"own.ko": own} if own else {}), ("bin",)))
     assert main(["writes", "boot", str(vmlinux), "--initrd", str(initrd), "-o", str(out), *boot]) == 0
     return read_any(directory / "all.writes.log"), read_any(out)
-
-
-def run_built(built: BuiltKernel, vmlinux: Path, module: Path, directory: Path) -> tuple[Recording, Recording]:
-    (machine,) = (MACHINES[name] for name, recipe in RECIPES.items() if recipe == built.recipe)
-    # With times, the kernel's own messages are told from the recorder's lines.
-    options = ("--cpu-model", machine.cpu, "--append", "printk.time=1")
-    recorded, seen = run(vmlinux, (module.stem, module.read_bytes()), directory, *options)
-    # This kernel lets one probe the writers that are not traced: every word was recorded twice.
-    assert any("copy_to_kernel_nofault was probed, too" in note for note in recorded.trailer.notes)
-    require_same(recorded, seen, 200)
-    return recorded, seen
 
 
 def live(recording: Recording) -> list[tuple[int, int, int]]:
@@ -119,19 +107,20 @@ def test_a_stock_kernel_and_a_module_that_writes_its_text(tmp_path: Path, tool: 
     assert len(findings) == 10
 
 
-def overlay(built: BuiltKernel) -> Path:
-    (module,) = (path for path in built.modules if path.stem == "overlay")
-    return module
-
-
 # That of 6.12 takes ten minutes, six times as long.
 @pytest.mark.parametrize("release", one_tested(*RECIPES))
 def test_a_processed_kernel(release: str, tmp_path: Path, tool: Tool) -> None:
     built = needs_built_kernel(RECIPES[release])
-    vmlinux, module = Path(shutil.copy(built.vmlinux, tmp_path)), Path(shutil.copy(overlay(built), tmp_path))
+    (overlay,) = (path for path in built.modules if path.stem == "overlay")
+    vmlinux, module = Path(shutil.copy(built.vmlinux, tmp_path)), Path(shutil.copy(overlay, tmp_path))
     assert main(["patch", str(vmlinux), "--in-place"]) == 0
     assert main(["patch", str(module), "--in-place", "--contract", "native"]) == 0
-    run_built(built, vmlinux, module, tmp_path)
+    # With times, the kernel's own messages are told from the recorder's lines.
+    options = ("--cpu-model", MACHINES[release].cpu, "--append", "printk.time=1")
+    recorded, seen = run(vmlinux, (module.stem, module.read_bytes()), tmp_path, *options)
+    # This kernel lets one probe the writers that are not traced: every word was recorded twice.
+    assert any("copy_to_kernel_nofault was probed, too" in note for note in recorded.trailer.notes)
+    require_same(recorded, seen, 200)
     said = tool("writes", "judge", tmp_path / "all.writes", "--json").json
     assert said["findings"] == said["not_seen"] == []
     assert not [row for row in said["table"] if "MOV" in row["transition"] and row["writer"] == "ftrace"]
