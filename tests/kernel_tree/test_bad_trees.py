@@ -53,10 +53,9 @@ def test_what_is_no_kernel_tree(tree: Path, tmp_path: Path) -> None:
     assert error(tree).endswith("Makefile: cannot be read: Is a directory")
 
 
-def test_what_may_not_be_read_or_written(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root may do either, so it is Python that forbids it here."""
+def test_what_may_not_be_read(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may read all, so it is Python that forbids it here."""
     denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(tree / FTRACE))
-    before = fingerprint(tree)
 
     def read(path: Path) -> bytes:
         if path == tree / FTRACE:
@@ -64,22 +63,9 @@ def test_what_may_not_be_read_or_written(tree: Path, monkeypatch: pytest.MonkeyP
         return real(path)
 
     real = Path.read_bytes
-    with monkeypatch.context() as patching:
-        patching.setattr(Path, "read_bytes", read)
-        with pytest.raises(InputError, match=f"{FTRACE}: cannot be read: Permission denied"):
-            install(tree)
-    create = os.open
-
-    def open_(path: Path, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
-        if flags & os.O_CREAT and Path(path).name.startswith(".ftrace.c."):
-            raise denied
-        return create(path, flags, mode, dir_fd=dir_fd)
-
-    with monkeypatch.context() as patching:
-        patching.setattr("prologue.kernel_tree.tree.os.open", open_)
-        with pytest.raises(OutputError, match="Permission denied; nothing was changed"):
-            install(tree)
-    assert fingerprint(tree) == before
+    monkeypatch.setattr(Path, "read_bytes", read)
+    with pytest.raises(InputError, match=f"{FTRACE}: cannot be read: Permission denied"):
+        install(tree)
 
 
 def test_the_release_is_what_the_makefile_says_first(tree: Path) -> None:

@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -22,7 +23,7 @@ from prologue.cli.main import main
 from prologue.errors import OutputError, UsageError
 from prologue.kernel_tree.git import Identity, identity
 from prologue.kernel_tree.mail import patch_mails, write_mails
-from prologue.kernel_tree.patches import KernelPatch, all_series, default_mode, load_patch, load_standalone
+from prologue.kernel_tree.patches import KernelPatch, Mode, all_series, default_mode, load_patch, load_standalone
 from prologue.kernel_tree.source import KernelTree
 from tests.support.needs import needs_common_tools
 from tests.support.tool import Tool
@@ -68,12 +69,7 @@ def unknown(tmp_path: Path, known: None, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_git_am_does_what_install_does(every_tree: Path, tmp_path: Path, who: Identity) -> None:
     from prologue.kernel_tree.tree import install
 
-    other = tmp_path / "other"
-    other.mkdir()
-    for path in every_tree.rglob("*"):
-        copy = other / path.relative_to(every_tree)
-        copy.mkdir() if path.is_dir() else copy.write_bytes(path.read_bytes())
-    repository(other)
+    other = repository(Path(shutil.copytree(every_tree, tmp_path / "other")))
     series = install(every_tree).tree.patch
     git(other, "am", "--quiet", given=mbox(series, who))
     assert fingerprint(other) == fingerprint(every_tree)
@@ -223,17 +219,20 @@ def test_a_long_subject_is_folded_at_spaces() -> None:
     assert " ".join(str(message["Subject"]).split()) == f"[PATCH] {patch.subject.strip()}"
 
 
+@pytest.mark.parametrize("mode", ["boot", None], ids=["boot", "default mode"])
 @pytest.mark.parametrize("series", all_series())
-def test_the_letter(series: str, tool: Tool) -> None:
-    letter = tool("kernel", "patch", series, "--cover-letter").out
+def test_the_letter(series: str, mode: Mode | None, tool: Tool) -> None:
+    letter = tool("kernel", "patch", series, "--cover-letter", *(["--mode", mode] if mode else [])).out
     assert f"\nApplies to Linux {series}." in letter
     text = letter.partition("\n\n")[2].partition(f"\n{TESTER.name} (")[0]
     assert all(len(line) <= 78 for line in text.splitlines())
     # No figure that was not given, except the numbers of the patches, and of what others have said.
     steps = text.partition("Each patch stands")[2].partition("All patches are for")[0]
-    count = len(load_patch(series, mode=default_mode(series)).patches)
+    count = len(load_patch(series, mode=mode or default_mode(series)).patches)
     assert re.findall(r"(?m)^ +(\d+)  \w", steps) == [str(number) for number in range(1, count + 1)]
-    assert not re.search(r"\d,\d|\d%|instructions", text)
+    assert not re.search(r"\d,\d|\d%|Counted with", text)
+    assert ("arm64: ftrace: make all callsites in one loop at boot\n" in letter) is (mode == "boot")
+    assert ("build" in letter) is (mode != "boot")
 
 
 def counts(release: str, sites: int, literals: int) -> dict[str, Any]:
@@ -350,15 +349,3 @@ def test_figures_that_are_none(tmp_path: Path, text: str | None, message: str, t
 def test_a_letter_alone_is_printed(tool: Tool) -> None:
     said = tool("kernel", "patch", all_series()[0], "--cover-letter", "-o", "out", status=2).err
     assert "-o DIR writes the cover letter too" in said
-
-
-@pytest.mark.thorough
-def test_stdout_is_what_git_am_takes(tree: Path) -> None:
-    """Through a real pipe, as users run it."""
-    repository(tree)
-    command = f"prologue kernel patch {tree} | git -C {tree} am --quiet"
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    subprocess.run(["bash", "-o", "pipefail", "-c", command], env=os.environ | {"PATH": path}, check=True)
-    assert int(git(tree, "rev-list", "--count", "HEAD")) == 1 + len(
-        load_patch(all_series()[-1], mode="sorttable").patches
-    )

@@ -6,18 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.errors import RefusedError
-from prologue.kernel_tree.patches import MODES, STEPS, all_series, load_patch
+from prologue.kernel_tree.patches import MODES, STEPS, Mode, all_series, load_patch
 from prologue.kernel_tree.source import KCONFIG, OPTION, KernelTree
-from prologue.kernel_tree.tree import install, uninstall
+from prologue.kernel_tree.tree import install
 from tests.kernel_tree.test_check import PADS
 from tests.support.tool import Tool
-from tests.support.trees import fingerprint, untouched
-
-
-def kernel(*arguments: object) -> int:
-    return main(["kernel", *map(str, arguments)])
+from tests.support.trees import untouched
 
 
 def test_the_boot_mode_is_the_beginning_of_the_series() -> None:
@@ -35,31 +30,15 @@ def test_it_needs_no_option_and_creates_nothing(series: str) -> None:
     assert OPTION.encode() not in boot.diff
 
 
-@pytest.mark.thorough
-def test_there_and_back(every_tree: Path) -> None:
-    before = fingerprint(every_tree)
-    assert KernelTree(every_tree).installed is None
-    planned = install(every_tree, mode="boot", dry_run=True)
-    assert fingerprint(every_tree) == before
-    assert install(every_tree, mode="boot").steps == planned.steps
-    assert KernelTree(every_tree).installed == KernelTree(every_tree).mode == "boot"
-    state = untouched(every_tree)
-    assert install(every_tree, mode="boot").steps == ()
-    assert untouched(every_tree) == state
-    uninstall(every_tree)
-    assert fingerprint(every_tree) == before
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize(("there", "wanted"), [("boot", "build"), ("build", "boot")], ids=["boot first", "build first"])
-def test_one_mode_at_a_time(every_tree: Path, there: str, wanted: str, tool: Tool) -> None:
-    assert kernel("install", every_tree, "--mode", there) == 0
-    state = untouched(every_tree)
-    message = tool("kernel", "install", every_tree, "--mode", wanted, status=2).err
+def test_one_mode_at_a_time(tree: Path, there: Mode, wanted: str, tool: Tool) -> None:
+    install(tree, mode=there)
+    state = untouched(tree)
+    message = tool("kernel", "install", tree, "--mode", wanted, status=2).err
     assert f"has the patch of mode {there}, not {wanted}; nothing was changed: " in message
-    assert f"prologue kernel install --uninstall {every_tree}" in message
+    assert f"prologue kernel install --uninstall {tree}" in message
     assert message.count("\n") == 1
-    assert untouched(every_tree) == state
+    assert untouched(tree) == state
 
 
 def test_what_is_left_of_the_whole_series_is_no_boot_mode(tree: Path, tmp_path: Path) -> None:
@@ -74,6 +53,8 @@ def test_what_is_left_of_the_whole_series_is_no_boot_mode(tree: Path, tmp_path: 
 
 
 def test_words_of_its_own(tree: Path, tool: Tool) -> None:
+    """Clang 21 with CALL_OPS: check says nothing of processed modules, because this mode takes none."""
+    (tree / ".config").write_text(f"{PADS}CONFIG_CLANG_VERSION=210102\n")
     assert "leave out --mode" in tool("kernel", "install", tree, "--mode", "boot", "--uninstall", status=2).err
     out = tool("kernel", "install", tree, "--mode", "boot").out
     assert ", mode boot\n" in out
@@ -84,25 +65,3 @@ def test_words_of_its_own(tree: Path, tool: Tool) -> None:
     assert data["checks"][0]["mode"] == "boot"
     series = KernelTree(tree).series
     assert data["checks"][0]["message"].startswith(f"installed ({series}, mode boot, ")
-
-
-def test_nothing_is_said_of_processed_modules_where_none_are(tree: Path, tool: Tool) -> None:
-    """Clang 21 with CALL_OPS: the whole series accepts its MOVs; the boot mode takes no processed module."""
-    (tree / ".config").write_text(f"{PADS}CONFIG_CLANG_VERSION=210102\n")
-    warning = "ftrace_call_adjust() would warn"
-    assert warning in tool("kernel", "check", tree, status=1).out
-    install(tree, mode="boot")
-    assert warning not in tool("kernel", "check", tree, status=1).out
-
-
-@pytest.mark.parametrize("series", all_series())
-def test_the_letter(series: str, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
-    for name in ("AUTHOR", "COMMITTER"):
-        monkeypatch.setenv(f"GIT_{name}_NAME", "A Tester")
-        monkeypatch.setenv(f"GIT_{name}_EMAIL", "tester@example.org")
-    letter = tool("kernel", "patch", series, "--mode", "boot", "--cover-letter").out
-    assert "[PATCH 0/3] arm64: ftrace: make all callsites in one loop at boot" in letter
-    assert f"\nApplies to Linux {series}." in letter
-    assert "build" not in letter
-    mails = tool("kernel", "patch", series, "--mode", "boot").out
-    assert mails.count("\nSubject: [PATCH ") == 3
