@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from prologue.cli.main import main
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.support.elf_edit import ElfEdit, edit, sign
@@ -15,11 +14,14 @@ from tests.support.tool import Tool
 from tests.test_modules import Mini, patch
 
 
-def test_signed_modules_are_refused_or_stripped(mini: Mini, tool: Tool) -> None:
+@pytest.mark.parametrize("times", [1, 2])
+def test_signed_modules_are_refused_or_stripped(mini: Mini, times: int, tool: Tool) -> None:
+    """Of all signatures: the kernel would take the first of two for the signature of what is left."""
     ko = mini(ModuleSpec())
     unsigned = ko.read_bytes()
     with edit(ko) as elf:
-        sign(elf)
+        for _ in range(times):
+            sign(elf)
     signed = ko.read_bytes()
     assert "--strip-signature" in tool("patch", ko, "--in-place", "--contract", "native", status=2).err
     assert ko.read_bytes() == signed
@@ -45,19 +47,6 @@ def test_a_lost_signature_is_a_difference(mini: Mini, tool: Tool) -> None:
     assert "PL405 signature-broken (warn): 1" in tool("verify", cut, "--against", signed).out
     # PL403: what was processed is not any more
     assert "unexplained bytes, a signature that is new" in tool("verify", signed, "--against", cut, status=1).out
-
-
-def test_all_signatures_of_a_module_that_was_signed_twice_are_stripped(mini: Mini) -> None:
-    """The kernel would take the first one for the signature of what is left."""
-    ko = mini(ModuleSpec())
-    unsigned = ko.stat().st_size
-    with edit(ko) as elf:
-        sign(elf)
-        sign(elf)
-    stripped = ko.with_name("stripped.ko")
-    assert patch(ko, "-o", stripped, "--contract", "native", "--strip-signature") == 0
-    assert stripped.stat().st_size == unsigned
-    assert main(["verify", str(stripped), "--against", str(ko)]) == 0
 
 
 def test_reversal_would_break_a_signature_too(mini: Mini, tool: Tool) -> None:

@@ -22,9 +22,6 @@ from prologue.insn import a64
 from prologue.kernel.load import open_binary
 from prologue.kernel.module import Module
 from prologue.patching.reread.module import reread_module
-from prologue.rules.base import Subject
-from prologue.rules.engine import run_rules
-from prologue.rules.registry import find_rule
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec, all_modules
 from tests.support.elf_edit import ElfEdit, edit
@@ -145,19 +142,6 @@ def test_a_kernel_that_may_not_accept_the_mov(mini: Mini, tool: Tool) -> None:
     assert "it is not known whether ftrace_init_nop of" in said
 
 
-def test_relocations_that_do_nothing_are_none_of_another_type(mini: Mini) -> None:
-    """R_AARCH64_NONE is 0 and 256; a record of a discarded function may have either."""
-    ko = mini(ModuleSpec())
-    elf = ElfEdit(ko)
-    table = ElfImage(ko).section(".rela__patchable_function_entries")
-    assert table is not None
-    for number in (0, 256):
-        struct.pack_into("<Q", elf.data, table.offset + 8, number)
-        elf.save(ko)
-        found = run_rules(Subject(open_binary(ko)), (find_rule("PL103"),))
-        assert found == ()
-
-
 SECTIONS = """
     .section ".text.{first}","ax",@progbits,unique,1
     .globl one
@@ -184,7 +168,10 @@ two: nop; nop; ret
 def test_both_readers_see_sections_by_number_and_no_record_where_nothing_is_relocated(
     tmp_path: Path, first: str, second: str, none: str, tool: Tool
 ) -> None:
-    """Compilers may give many sections one name, and identifiers of C need not be ASCII."""
+    """Compilers may give many sections one name, and identifiers of C need not be ASCII.
+
+    R_AARCH64_NONE is 0 and 256; a record of a discarded function may have either.
+    """
     source, ko = tmp_path / "module.S", tmp_path / "module.ko"
     source.write_text(SECTIONS.format(first=first, second=second, none="R_AARCH64_NONE"))
     subprocess.run(["clang", "--target=aarch64-linux-gnu", "-c", source, "-o", ko], check=True)
