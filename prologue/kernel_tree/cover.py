@@ -90,24 +90,15 @@ def cover_text(series: KernelPatch, figures: Sequence[Sequence[str]]) -> str:
     """Write the letter's text for one release, 78 columns at most; ``figures`` are the lines of each file."""
     width = len(str(len(series.patches)))
     steps = "".join(f"  {k:{width}}  {_STEPS[p.step]}\n" for k, p in enumerate(series.patches, 1))
-    paragraphs = [_WHYS[series.mode], "Each patch stands without those after it:\n", steps, _trees(series)]
-    paragraphs += ["".join(f"{line}\n" for line in lines) for lines in figures]
-    paragraphs += [_BEFORE, _base(series.series)]
-    return "\n".join(paragraphs)
-
-
-def _trees(series: KernelPatch) -> str:
-    """Say whose tree takes which patch."""
     others = [f"{k} ({_TREES[p.step]})" for k, p in enumerate(series.patches, 1) if p.step in _TREES]
-    text = f"All patches are for arm64's tree, with an Ack for {', '.join(others)}."
-    return textwrap.fill(text, 75) + "\n"
-
-
-def _base(release: str) -> str:
-    text = f"Applies to Linux {_BASES[release]}" + ", as Debian has it" * (release not in _NOT_IN_DEBIAN)
-    if release != _NEWEST:
-        text += f"; the newest tree that was to be had is {_BASES[_NEWEST]}, for which there is the same series"
-    return textwrap.fill(f"{text}.", 75) + "\n"
+    trees = f"All patches are for arm64's tree, with an Ack for {', '.join(others)}."
+    base = f"Applies to Linux {_BASES[series.series]}" + ", as Debian has it" * (series.series not in _NOT_IN_DEBIAN)
+    if series.series != _NEWEST:
+        base += f"; the newest tree that was to be had is {_BASES[_NEWEST]}, for which there is the same series"
+    paragraphs = [_WHYS[series.mode], "Each patch stands without those after it:\n", steps]
+    paragraphs += [textwrap.fill(trees, 75) + "\n", *("".join(f"{line}\n" for line in lines) for lines in figures)]
+    paragraphs += [_BEFORE, textwrap.fill(f"{base}.", 75) + "\n"]
+    return "\n".join(paragraphs)
 
 
 def read_figures(path: Path) -> list[str]:

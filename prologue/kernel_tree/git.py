@@ -37,7 +37,8 @@ def apply_changes(
             if content is not None:
                 (directory / path).write_bytes(content)
         _git_apply(directory, diff, "--whitespace=nowarn", *(["--reverse"] if reverse else []))
-        return {path: _read(directory / path) for path in contents}
+        files = {path: directory / path for path in contents}
+        return {path: file.read_bytes() if file.exists() else None for path, file in files.items()}
 
 
 def diffstat(diff: bytes) -> bytes:
@@ -59,10 +60,6 @@ def _scratch() -> Iterator[Path]:
             yield Path(name).resolve()
     except OSError as error:
         raise OutputError(f"copies cannot be made: {error.strerror}", path=error.filename) from error
-
-
-def _read(path: Path) -> bytes | None:
-    return path.read_bytes() if path.exists() else None
 
 
 @dataclass(frozen=True, slots=True)
