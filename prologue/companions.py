@@ -22,6 +22,7 @@ class Companion:
     commands: tuple[str, ...] = ()
     rules: str = ""  # the group of its rules
     pages: tuple[str, ...] = ()  # in ``docs``
+    documents: tuple[str, ...] = ()  # forms of JSON, in ``docs/schemas``
     public: tuple[tuple[str, tuple[str, ...]], ...] = ()  # its names of ``import prologue``, by module
     extra: str = ""  # the extra of ``pyproject.toml`` that has its libraries
     libraries: tuple[str, ...] = ()  # modules of these without which its commands do not start
@@ -57,6 +58,10 @@ COMPANIONS: Final = (
         commands=("live", "writes"),
         rules="PL5",
         pages=("live", "live-hooks", "live-writes"),
+        documents=(
+            "capture", "live-audit", "live-capture", "live-hooks", "live-judge", "live-overlay", "live-perf",
+            "live-record",
+        ),
         public=(("prologue.live.audit.outcome", ("Audit",)), ("prologue.live.library", ("System", "open_system"))),
         extra="live",
     ),
@@ -65,6 +70,7 @@ COMPANIONS: Final = (
         needs=_LIVE,
         commands=("probe", "live probe"),
         pages=("probe",),
+        documents=("live-probe", "probe", "probe-lines"),
         public=(("prologue.probe.library", ("judge_probes",)), ("prologue.probe.verdict", ("ProbeVerdict",))),
         extra="live",
     ),
@@ -73,15 +79,24 @@ COMPANIONS: Final = (
         needs=_LIVE,
         commands=("trace",),
         pages=("recordings", "trace"),
+        documents=("trace-check", "trace-disasm", "trace-etm", "trace-stats"),
         public=(("prologue.trace.library", ("KernelTrace", "StaleText", "TraceCheck", "open_trace")),),
         extra="reports",
     ),
-    Companion(package="prologue.protocol", commands=("protocol", "transition")),
+    Companion(
+        package="prologue.protocol",
+        commands=("protocol", "transition"),
+        documents=("protocol-check", "protocols", "transition"),
+    ),
     Companion(
         package="prologue_bench",
         needs=_LIVE,
         commands=("bench", "trace record", "writes boot"),
         pages=("bench", "bench-farm"),
+        documents=(
+            "bench-boot", "bench-campaign", "bench-compare", "bench-entered", "bench-expect", "bench-figures",
+            "bench-link", "bench-links", "bench-record", "bench-samples", "bench-table", "trace-record",
+        ),
         extra="bench",
         libraries=("elftools", "matplotlib", "qemu", "rich", "scipy", "tabulate"),
     ),
@@ -106,13 +121,14 @@ def home_of(name: str) -> str | None:
     return next((module for module, names in homes if name in names), None)
 
 
-def why_absent(*, command: str = "", rule: str = "", page: str = "", name: str = "") -> str:
-    """Say which companion brings a command, rule, page or public name, and what it lacks; empty if nothing.
+def why_absent(*, command: str = "", rule: str = "", page: str = "", document: str = "", name: str = "") -> str:
+    """Say which companion brings a command, rule, page, document or public name, and what it lacks; empty if nothing.
 
     ``command`` is without ``prologue``: ``live probe``.
     """
     for companion in COMPANIONS:
-        brings = command in companion.commands or page in companion.pages or name in companion.names
-        if (brings or (companion.rules and rule.startswith(companion.rules))) and (lacks := companion.lacks):
+        brings = command in companion.commands or page in companion.pages or document in companion.documents
+        brings |= name in companion.names or (companion.rules != "" and rule.startswith(companion.rules))
+        if brings and (lacks := companion.lacks):
             return f"it comes with the companion {companion.name}, and this installation lacks {' and '.join(lacks)}"
     return ""

@@ -110,6 +110,13 @@ def test_what_is_gone_is_named_in_one_line(package: str, tmp_path: Path) -> None
             why = f"it comes with the companion {brings}, and this installation lacks {package}"
             expected = (2, "", f"prologue: no command {asked!r}: {why}\n") if asked else (0, done.stdout, "")
             assert (done.returncode, done.stdout, done.stderr) == expected
+    there = {path.stem for path in (tree / "docs" / "schemas").iterdir()}
+    absent = {document for companion in gone for document in companion.documents}
+    assert run(tree, "prologue", "schema").stdout.split() == sorted(there - absent)
+    for document in absent:
+        done = run(tree, "prologue", "schema", document)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert f"no schema {document!r}: it comes with the companion" in done.stderr
     for page in (page for companion in gone for page in companion.pages):
         done = run(tree, "prologue", "help", page)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)

@@ -59,16 +59,18 @@ def run_schema(args: argparse.Namespace) -> int:
     """Print the schema of a document, or the names of all.
 
     Raises:
-        UsageError: there is no such document.
+        UsageError: there is no such document, or its companion is absent.
 
     """
-    schemas = {path.stem: path for path in (_directory() / "schemas").glob("*.json")}
+    absent = {document for companion in COMPANIONS if companion.lacks for document in companion.documents}
+    schemas = {path.stem: path for path in (_directory() / "schemas").glob("*.json") if path.stem not in absent}
     if args.name is None:
         print("\n".join(sorted(schemas)))
         return 0
     name = args.name.removeprefix("prologue.").partition("/")[0]
     if name not in schemas:
-        raise UsageError(f"no schema {name!r}: {meant(name, schemas) or 'prologue schema lists them'}")
+        why = why_absent(document=name) or meant(name, schemas) or "prologue schema lists them"
+        raise UsageError(f"no schema {name!r}: {why}")
     print(schemas[name].read_text(encoding="utf-8"), end="")
     return 0
 

@@ -11,6 +11,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import prologue
+import prologue_bench
+from prologue.companions import COMPANIONS, Companion, companion_of
 from tests.support.documents import BY_NAME, SCHEMAS, require_described
 from tests.support.tool import Tool
 
@@ -32,6 +34,19 @@ def test_objects_of_one_name_have_one_form() -> None:
     for schema in BY_NAME.values():
         for name, form in schema.get("$defs", {}).items():
             assert forms.setdefault(name, form) == form, name
+
+
+def test_the_documents_of_a_companion_are_in_its_row() -> None:
+    rows = {document: companion for companion in COMPANIONS for document in companion.documents}
+    homes: dict[str, Companion | None] = {}
+    for package in (Path(prologue.__file__).parent, Path(prologue_bench.__file__).parent):
+        for path in package.rglob("*.py"):
+            module = ".".join(path.relative_to(package.parent).parts)
+            for name in re.findall(r'(?:SCHEMA: Final =|"schema":) "prologue\.([a-z-]+)/', path.read_text()):
+                homes[name] = companion_of(module)
+    there = {path.stem for path in SCHEMAS.iterdir()}
+    assert {name: homes[name] for name in there} == {name: rows.get(name) for name in there}
+    assert rows.keys() <= there
 
 
 def test_every_document_has_a_schema() -> None:
