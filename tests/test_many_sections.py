@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -32,18 +31,13 @@ def assembled(path: Path, count: int, section: str = ".text") -> Path:
     return path
 
 
-def data(tool: Tool, *arguments: object) -> dict[str, Any]:
-    found: dict[str, Any] = tool(*arguments, "--json").json
-    return found
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("section", [".text", ".init.text"])
 def test_every_command_takes_time_linear_in_sections(tmp_path: Path, section: str, tool: Tool) -> None:
     ko = assembled(tmp_path / "many.ko", 4000, section)
     # A loop over sections within one over sections takes more than a minute: the bound is far from either.
     start = time.process_time()
-    (scanned,) = data(tool, "scan", ko)["files"]
+    (scanned,) = tool("scan", ko, "--json").json["files"]
     assert scanned["sites"] == 4000
     assert scanned["anomalies"] == []
     assert main(["scan", str(ko)]) == 0
@@ -61,5 +55,5 @@ def test_a_scan_names_few_sections(tmp_path: Path, tool: Tool) -> None:
 
 @pytest.mark.extended
 def test_section_numbers_of_more_than_16_bits(tmp_path: Path, tool: Tool) -> None:
-    (scanned,) = data(tool, "scan", assembled(tmp_path / "many.ko", 66_000))["files"]
+    (scanned,) = tool("scan", assembled(tmp_path / "many.ko", 66_000), "--json").json["files"]
     assert scanned["sites"] == 66_000

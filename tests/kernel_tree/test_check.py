@@ -159,6 +159,20 @@ def test_warnings_about_modules_are_told_before(tree: Path, bin_: Path, config: 
     assert "modules" not in check(tool, tree)
 
 
+def test_the_boot_mode(tree: Path, tool: Tool) -> None:
+    """Nothing is said of processed modules, because it takes none."""
+    (tree / ".config").write_text(f"{PADS}CONFIG_CLANG_VERSION=210102\n")
+    assert "leave out --mode" in tool("kernel", "install", tree, "--mode", "boot", "--uninstall", status=2).err
+    out = tool("kernel", "install", tree, "--mode", "boot").out
+    assert ", mode boot\n" in out
+    assert "next: build as always, then:\n" in out
+    assert OPTION not in out
+    checks = check(tool, tree)
+    assert {name: row["status"] for name, row in checks.items()} == {"patch": "ok", "vmlinux": "no"}
+    assert checks["patch"]["mode"] == "boot"
+    assert ", mode boot, " in checks["patch"]["message"]
+
+
 @pytest.mark.thorough
 def test_a_build_directory(ready: Path, tmp_path: Path, mini: Mini, tool: Tool) -> None:
     out = tmp_path / "out"

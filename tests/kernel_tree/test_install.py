@@ -16,6 +16,7 @@ from prologue.kernel_tree.patches import MODES, Mode, all_series, default_mode, 
 from prologue.kernel_tree.source import KCONFIG, KernelTree
 from prologue.kernel_tree.tree import install, uninstall
 from tests.support.cases import one_quick
+from tests.support.tool import Tool
 from tests.support.trees import DROPPED_IN, fingerprint, made_tree, repository, untouched
 
 POSTLINK, *_ = DROPPED_IN
@@ -70,6 +71,28 @@ def test_there_and_back(every_tree: Path, mode: Mode) -> None:
     state = untouched(every_tree)
     assert uninstall(every_tree).steps == ()
     assert untouched(every_tree) == state
+
+
+@pytest.mark.parametrize(("there", "wanted"), [("boot", "build"), ("build", "boot")], ids=["boot first", "build first"])
+def test_one_mode_at_a_time(tree: Path, there: Mode, wanted: str, tool: Tool) -> None:
+    install(tree, mode=there)
+    state = untouched(tree)
+    message = tool("kernel", "install", tree, "--mode", wanted, status=2).err
+    assert f"has the patch of mode {there}, not {wanted}; nothing was changed: " in message
+    assert f"prologue kernel install --uninstall {tree}" in message
+    assert message.count("\n") == 1
+    assert untouched(tree) == state
+
+
+def test_what_is_left_of_the_whole_series_is_no_boot_mode(tree: Path) -> None:
+    """Its Kconfig was put back; ftrace.c still has the marker."""
+    kconfig = (tree / KCONFIG).read_bytes()
+    install(tree)
+    (tree / KCONFIG).write_bytes(kconfig)
+    assert KernelTree(tree).installed == "build"
+    with pytest.raises(RefusedError, match="has the patch of mode build, not boot"):
+        install(tree, mode="boot")
+    assert [path for _, path in install(tree).steps] == [KCONFIG]
 
 
 def test_what_is_included_comes_first_and_goes_last(tree: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import email
-import errno
 import json
 import os
 import re
@@ -20,7 +19,7 @@ from typing import Any, Final
 import pytest
 
 from prologue.cli.main import main
-from prologue.errors import OutputError, UsageError
+from prologue.errors import UsageError
 from prologue.kernel_tree.git import Identity, identity
 from prologue.kernel_tree.mail import patch_mails, write_mails
 from prologue.kernel_tree.patches import KernelPatch, Mode, all_series, default_mode, load_patch, load_standalone
@@ -35,7 +34,6 @@ ZERO: Final = {"first": 0, "second": 0, "literal": 0, "other": 0}
 RELEASE: Final = "6.12.9-next-20261127-00012-g0123456789ab"  # longer than what a line has room for
 SCANNED: Final = {"kind": "vmlinux", "ftrace": True, "release": RELEASE, "sites": 43880, "records": 44216,
                   "zero_records": 336}  # fmt: skip
-LEFT: Final = "No space left on device; nothing was left behind"
 
 
 def mbox(series: KernelPatch, who: Identity = TESTER) -> bytes:
@@ -189,25 +187,16 @@ def test_a_directory(tmp_path: Path, tool: Tool) -> None:
     assert "cannot be made: No such file or directory" in error
 
 
-@pytest.mark.parametrize(
-    ("fault", "raised"),
-    [
-        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), pytest.raises(OutputError, match=f"{LEFT}$")),
-        (KeyboardInterrupt(), pytest.raises(KeyboardInterrupt)),
-    ],
-)
-def test_half_a_series_is_not_left(
-    tmp_path: Path, fault: BaseException, raised: pytest.RaisesExc[BaseException], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_half_a_series_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def write(path: Path, content: bytes) -> int:
         if path.name.startswith(".0003-"):
-            raise fault
+            raise KeyboardInterrupt
         return real(path, content)
 
     mails = patch_mails(load_patch(all_series()[0]), TESTER)
     real = Path.write_bytes
     monkeypatch.setattr(Path, "write_bytes", write)
-    with raised:
+    with pytest.raises(KeyboardInterrupt):  # or any error
         write_mails(tmp_path / "out", mails)
     assert list((tmp_path / "out").iterdir()) == []
 

@@ -39,21 +39,6 @@ def test_the_releases() -> None:
 
 
 @pytest.mark.parametrize(("name", "release"), ALL)
-def test_the_form(name: str, release: str) -> None:
-    patch = load_standalone(name, release)
-    (step,) = patch.patches
-    assert step.step == name
-    for change in step.changes:
-        for hunk in change.hunks:
-            marks = b"".join(line[:1] for line in hunk.lines)
-            assert len(marks) - len(marks.strip(b" ")) == 6, (change.path, hunk.old_start)
-    assert not step.body.startswith("\n")
-    assert "\n\n\n" not in step.body + step.notes
-    lines = (step.body + step.notes).splitlines()
-    assert all(len(line) <= 75 or line.startswith("Fixes: ") for line in lines)
-
-
-@pytest.mark.parametrize(("name", "release"), ALL)
 def test_a_mail(name: str, release: str) -> None:
     patch = load_standalone(name, release)
     (step,) = patch.patches
@@ -66,6 +51,10 @@ def test_a_mail(name: str, release: str) -> None:
     assert rest.startswith(f"{step.notes}\n {step.changes[0].path} ")
     assert re.search(r"\d{3},\d{3}|\d\d,\d{3}", step.notes), "no figures"
     assert step.diff.decode() in rest
+    lines = (step.body + step.notes).splitlines()
+    assert all(len(line) <= 75 or line.startswith("Fixes: ") for line in lines)
+    for marks in (b"".join(line[:1] for line in hunk.lines) for change in step.changes for hunk in change.hunks):
+        assert len(marks) - len(marks.strip(b" ")) == 6  # three lines of context on each side
 
 
 @pytest.mark.kernel
