@@ -1,13 +1,13 @@
 """How fast the tool is, beside its peers, in one run: ratios of medians, and peak memory.
 
-    .venv/bin/python -m tests.speed.tool [--runs 10] [--running VMLINUX DUMP] [VMLINUX]
+    .venv/bin/python -m tests.speed.tool [--runs 10] [VMLINUX]
 
 VMLINUX may have the marker, and must not be processed. Without it, this program takes Debian's 6.12 cloud kernel, and
 verifies 7.2's, too. Whole processes, warm page cache, runs interleaved so that a noisy neighbour hits all of them
 alike. What is not the tool's own work has a peer: `nm -S` reads the same symbols, `objdump -d` the same text. The tool
 runs as it is installed for users: in an editable installation, the hook of setuptools that finds it takes a tenth of
 the time of `prologue patch`.
-The capture of 7.2 that is audited is of a kernel without listeners; `--running` has a dump audited of one that runs.
+The capture of 7.2 that is audited is of a kernel without listeners.
 """
 
 from __future__ import annotations
@@ -62,14 +62,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("vmlinux", nargs="?", type=Path)
     parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--running", nargs=2, type=Path, metavar=("VMLINUX", "DUMP"), help="dump and its vmlinux")
     args = parser.parse_args()
     vmlinux = args.vmlinux or fetch_kernel("trixie").vmlinux
     newest = None if args.vmlinux else fetch_kernel("sid").vmlinux
     with tempfile.TemporaryDirectory(prefix="tool-speed-") as directory:
         python = _as_installed(Path(directory) / "venv")
         others = [] if newest is None else _of_newest([python, "-m", "prologue"], newest, Path(directory))
-        others += [] if args.running is None else _of_running([python, "-m", "prologue"], *args.running)
         tools = _measure(python, vmlinux, others, Path(directory), args.runs)
     rows = [(t.name, f"{t.median:.3f} s", f"{min(t.seconds):.3f} s", f"{t.peak:.0f} MB") for t in tools.values()]
     print(f"{vmlinux.name}, {vmlinux.stat().st_size / 1e6:.0f} MB, medians of {args.runs} runs, warm cache")
@@ -100,16 +98,6 @@ def _of_newest(program: list[str], newest: Path, directory: Path) -> list[Tool]:
         Tool("prologue verify, 7.2", [*program, "verify", str(newest), "-q"]),
         Tool("prologue live overlay, 7.2", [*live["overlay"], "-o", str(directory / "live")]),
         Tool("prologue live audit, 7.2", [*live["audit"], "--allow-undecided"]),
-    ]
-
-
-def _of_running(program: list[str], vmlinux: Path, dump: Path) -> list[Tool]:
-    """Commands about a kernel that was dumped; what they find there is not asked."""
-    live = {what: [*program, "live", what, str(vmlinux), str(dump), "-q"] for what in ("audit", "hooks")}
-    return [
-        Tool("prologue verify, running", [*program, "verify", str(vmlinux), "-q"], status=None),
-        Tool("prologue live audit, running", live["audit"], status=None),
-        Tool("prologue live hooks, running", live["hooks"], status=None),
     ]
 
 
@@ -238,9 +226,6 @@ def _bounds(tools: dict[str, Tool]) -> list[tuple[str, float, float]]:
             ("live audit, 7.2 / verify, 7.2", audit.median / tools["prologue verify, 7.2"].median, 2.0),
             ("peak of live audit, 7.2, MB", audit.peak, OVERLAY_PEAK),
         ]
-    if "prologue live audit, running" in tools:
-        ratio = tools["prologue live audit, running"].median / tools["prologue verify, running"].median
-        result.append(("live audit, running / verify, running", ratio, 3.0))
     peaks = [("peak of " + name.removeprefix("prologue ") + ", MB", tool.peak, VERIFY_PEAK)
              for name, tool in tools.items() if name.startswith("prologue verify") and "--" not in name]  # fmt: skip
     return result + peaks
