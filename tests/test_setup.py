@@ -30,24 +30,23 @@ def setup(tmp_path: Path) -> Setup:
     tree, programs = tmp_path / "tree", tmp_path / "programs"
     (tree / ".ci").mkdir(parents=True)
     programs.mkdir()
-    shutil.copy(ROOT / ".ci" / "setup", tree / ".ci" / "setup")
+    script, python = tree / ".ci" / "setup", tree / ".venv" / "bin" / "python"
+    # It adds the directories of an administrator's programs, in which this system has some.
+    script.write_text((ROOT / ".ci" / "setup").read_text().replace("PATH=$PATH:/usr/sbin:/sbin\n", ""))
+    script.chmod(0o755)
     shutil.copy(ROOT / "pyproject.toml", tree)
-    (tree / ".venv" / "bin").mkdir(parents=True)
+    python.parent.mkdir(parents=True)
+    python.write_text(PYTHON)
+    python.chmod(0o755)
+    for name in USED:
+        (programs / name).symlink_to(str(shutil.which(name)))
 
     def run(part: str, **stand_ins: str) -> subprocess.CompletedProcess[str]:
-        for name in USED:
-            (programs / name).symlink_to(str(shutil.which(name)))
         for name, line in stand_ins.items():
             path = programs / name.replace("_", "-")
             path.unlink(missing_ok=True)
             path.write_text(f"#!/bin/sh\n{line}\n")
             path.chmod(0o755)
-        python = tree / ".venv" / "bin" / "python"
-        python.write_text(PYTHON)
-        python.chmod(0o755)
-        script = tree / ".ci" / "setup"
-        # It adds the directories of an administrator's programs, in which this system has some.
-        script.write_text(script.read_text().replace("PATH=$PATH:/usr/sbin:/sbin\n", ""))
         return subprocess.run(
             [str(programs / "bash"), str(script), part], env={"PATH": str(programs), "HOME": str(tmp_path)},
             capture_output=True, text=True, check=False,
@@ -88,31 +87,21 @@ def test_without_a_python_one_line_is_said(setup: Setup, tmp_path: Path) -> None
     """As on a new Debian whose user may not use sudo: it has no Python before apt has installed one."""
     setup("small", dnf="exit 1")
     (tmp_path / "tree" / ".venv" / "bin" / "python").unlink()
-    for name, line in (("apt-get", "exit 100"), ("dpkg-query", "exit 0"), ("sudo", "exit 1")):
-        (tmp_path / "programs" / name).write_text(f"#!/bin/sh\n{line}\n")
-        (tmp_path / "programs" / name).chmod(0o755)
-    done = again(tmp_path, "small")
+    done = setup("small", apt_get="exit 100", dpkg_query="exit 0", sudo="exit 1")
     assert done.returncode == 2
     said = [line for line in done.stderr.splitlines() if not line.startswith("setup: installing ")]
     assert len(said) == 1, done.stderr
     assert "qemu-system-arm python3-venv" in said[0]
 
 
-def test_a_second_run_does_nothing_and_tests_need_more_python(setup: Setup, tmp_path: Path) -> None:
+def test_a_second_run_does_nothing_and_tests_need_more_python(setup: Setup) -> None:
     for part, lines in (("small", 3), ("small", 1), ("test", 1)):
-        done = setup(part, dnf="exit 1") if not (tmp_path / "programs" / "bash").exists() else again(tmp_path, part)
-        assert len(done.stderr.splitlines()) == lines, part
+        assert len(setup(part, dnf="exit 1").stderr.splitlines()) == lines, part
 
 
-def again(tmp_path: Path, part: str) -> subprocess.CompletedProcess[str]:
-    command = [str(tmp_path / "programs" / "bash"), str(tmp_path / "tree" / ".ci" / "setup"), part]
-    env = {"PATH": str(tmp_path / "programs"), "HOME": str(tmp_path)}
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-
-
-def test_tests_need_git_and_what_the_demo_needs(setup: Setup, tmp_path: Path) -> None:
+def test_tests_need_git_and_what_the_demo_needs(setup: Setup) -> None:
     named = setup("test", dnf="exit 1").stderr
-    assert named.replace(" git'", "'") == again(tmp_path, "demo").stderr
+    assert named.replace(" git'", "'") == setup("demo").stderr
 
 
 @pytest.mark.parametrize(
