@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -176,6 +175,13 @@ def test_an_effect_that_boards_do_not_share_is_no_difference(tmp_path: Path, too
     assert "24 pairs on 2 boards; compared within blocks, then over boards" in text
     assert "2 boards: a (36 boots), b (36 boots); each block on one of them" in text
     assert f"{BUILD}, board by board: a +1.98% [+" in text
+    report: Any = tool("bench", "compare", tmp_path, "--json").json
+    assert report["boards"] == ["a", "b"]
+    part = report["workloads"][0]["comparisons"][1]
+    assert (part["test"], part["boards"]["used"], part["detectable"]) == ("random effect", ["a", "b"], None)
+    assert [each["units"] for each in part["boards"]["parts"]] == [12, 12]
+    assert {boot["board"] for boot in report["workloads"][0]["variants"][0]["boots"]} == {"a", "b"}
+    assert "random effect" in tool("bench", "compare", "--format", "markdown", tmp_path).out
 
 
 def test_an_effect_that_boards_share_is_one(tmp_path: Path) -> None:
@@ -242,22 +248,3 @@ def test_pairs_of_a_board_may_be_equal_by_chance() -> None:
     assert estimate is not None
     assert (boards.used, boards.spread is None) == (tuple("012345"), False)
     assert bool(estimate.different)
-
-
-def test_other_formats(tmp_path: Path, tool: Tool) -> None:
-    mixed(tmp_path, Made(pairs=12), {"a": 6, "b": 6}, {"a": 0.02, "b": 0.0})
-    report: Any = tool("bench", "compare", tmp_path, "--json").json
-    assert report["boards"] == ["a", "b"]
-    build = report["workloads"][0]["comparisons"][1]
-    assert (build["test"], build["boards"]["used"], build["detectable"]) == ("random effect", ["a", "b"], None)
-    assert [part["units"] for part in build["boards"]["parts"]] == [6, 6]
-    assert {boot["board"] for boot in report["workloads"][0]["variants"][0]["boots"]} == {"a", "b"}
-    for command in (["compare", "--format", "markdown"], ["table"]):
-        assert ("random effect" in tool("bench", *command, tmp_path).out) == (command[0] == "compare")
-
-
-def test_without_statsmodels(tmp_path: Path, tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
-    mixed(tmp_path, Made(pairs=12), {"a": 6, "b": 6}, {"a": 0.0, "b": 0.0})
-    monkeypatch.setitem(sys.modules, "statsmodels.stats.meta_analysis", None)
-    said = tool("bench", "compare", tmp_path, status=2).err
-    assert "are compared by statsmodels, which is not installed: pip install 'statsmodels>=" in said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +13,7 @@ from prologue_bench.analysis.sources import open_results
 from prologue_bench.analysis.stats import flip_p, outliers, paired, unpaired
 from prologue_bench.errors import BenchError
 from prologue_bench.results.model import Direction, ResultSet, Workload
-from prologue_bench.results.store import read_results
-from tests.support.result_sets import BASE, BUILD, CONTROL, HACKBENCH, MESSAGING, Made, boots, campaign, make_exact
+from tests.support.result_sets import BASE, BUILD, CONTROL, HACKBENCH, Made, boots, campaign
 
 
 def judged(made: Made, margin: float = 0.01) -> Report:
@@ -189,17 +187,6 @@ def test_several_boots_of_a_variant_in_a_block_count_as_one() -> None:
 )  # fmt: skip
 def test_direction_in_words(unit: str, direction: Direction, change: float, word: str) -> None:
     assert faster_or(Workload("w", "w", unit, direction), change) == word
-
-
-def test_smoke_is_never_compared() -> None:
-    report = judged(Made(evidence="smoke", effects={BUILD: 0.5}, workloads=(HACKBENCH, MESSAGING)))
-    assert [part.comparisons for part in report.workloads] == [(), ()]
-
-
-def test_exact_counts_are_subtracted(tmp_path: Path) -> None:
-    report = compare(read_results(make_exact(tmp_path, {BASE: 4103322, BUILD: 1204100})))
-    comparison = of(report)
-    assert (comparison.difference, comparison.effect, comparison.verdict) == (-2899222, None, "none")
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,6 @@ from tests.support.tool import Tool
 needs_dev_module("kcidb_io")
 import kcidb_io  # noqa: E402 - it may not be installed
 
-from prologue_bench.report import kcidb  # noqa: E402 - it imports kcidb_io
-
 COMMIT = "0123456789abcdef" * 2 + "01234567"
 
 
@@ -32,10 +30,6 @@ def export(tool: Tool, *words: object) -> Any:
     report = json.loads(said.out)
     kcidb_io.schema.LATEST.validate_exactly(report)
     return report
-
-
-def test_it_is_the_newest_schema() -> None:
-    assert kcidb.SCHEMA is kcidb_io.schema.LATEST
 
 
 def test_a_test_for_each_boot_and_workload(tmp_path: Path, tool: Tool) -> None:

@@ -212,14 +212,3 @@ def test_an_exact_base_of_nothing_has_no_percentages(tmp_path: Path) -> None:
     assert bars == [0, 13_722]
     assert list(right.get_xlim()) == pytest.approx([0, 1.05 * 13_722])
     draw(compare(open_results([str(make_exact(tmp_path / "none", {BASE: 0, BUILD: 0}))])))
-
-
-@pytest.mark.thorough
-def test_exact_axes_of_one_unit_begin_at_nothing() -> None:
-    other = replace(HACKBENCH, name="hackbench, pipes")
-    made = Made(pairs=2, runs=1, evidence="exact", workloads=(HACKBENCH, other), control=False)
-    counts = {HACKBENCH.name: 4_000_000.0, other.name: 1_000_000.0}
-    recorded = [replace(boot, values={name: (count,) for name, count in counts.items()}) for boot in boots(made)]
-    lefts = draw(compare(ResultSet(campaign=campaign(made), boots=tuple(recorded)))).axes[::2]
-    assert [axes.get_xlim()[0] for axes in lefts] == [0, 0]
-    assert lefts[0].get_xlim()[1] == pytest.approx(lefts[1].get_xlim()[1])

@@ -165,11 +165,6 @@ def test_other_forms(sets: Path, tool: Tool) -> None:
     check("different-table.md", bench(tool, "table", "different", "--format", "markdown"))
 
 
-@pytest.mark.usefixtures("sets")
-def test_the_same_twice(tool: Tool) -> None:
-    assert bench(tool, "compare", "inconclusive") == bench(tool, "compare", "inconclusive")
-
-
 def test_another_machine_is_not_an_emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     """What ``bench record`` took on x86 is smoke evidence, but QEMU has nothing to do with it."""
     monkeypatch.chdir(tmp_path)
@@ -267,14 +262,6 @@ def test_the_command_that_recorded_can_be_pasted(tmp_path: Path, tool: Tool) -> 
     assert shlex.split("\n".join(lines[begin:end]).replace("\\\n", "")) == ["$", *words]
     assert max(map(len, lines[begin:end])) <= WIDTH
     assert "recorded by: typed by hand, and it's no command\n" in bench(tool, "compare", str(tmp_path / "b"))
-
-
-@pytest.mark.usefixtures("sets")
-@pytest.mark.parametrize("name", ["different", "exact"])
-def test_a_table_ends_with_its_command(name: str, tool: Tool) -> None:
-    assert bench(tool, "table", name).endswith(f"\n$ prologue bench table {name}\n")
-    made = bench(tool, "table", name, "--format", "markdown")
-    assert made.endswith(f"\n```\nprologue bench table {name}\n```\n")
 
 
 @pytest.mark.parametrize("name", ["mesures d'\u00e9t\u00e9 1", "\u202e2\\n", "\udcff \t"])
