@@ -32,12 +32,6 @@ def test_bad_input_is_one_line(tool: Tool) -> None:
     assert "did you mean example:2019-a57 or example:2019-a53?" in tool("bench", "compare", "example:x", status=2).err
 
 
-def test_debug_shows_where(tool: Tool) -> None:
-    said = tool("--debug", "bench", "compare", "nowhere", status=2).err
-    assert said.startswith("Traceback (most recent call last):\n")
-    assert "\nprologue: nowhere: No such file or directory\n---- paste this into a report" in said
-
-
 def test_the_bench_chooses_its_exit_code(monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
     def lose(_: object) -> int:
         raise GuestLostError("board: no answer")
@@ -60,33 +54,26 @@ def test_defaults_are_those_of_one_place() -> None:
     assert parser.parse_args(["bench", "compare", "example:2019-a57"]).margin == MARGIN
 
 
-@pytest.mark.thorough
-def test_a_library_of_the_bench_is_not_installed() -> None:
-    code = (
-        "import sys; sys.modules['scipy'] = None; from prologue.cli.main import main; "
-        "sys.exit(main(['bench', 'compare', 'example:2019-a57']))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.startswith("prologue: bench needs scipy, which is not installed: pip install 'matplotlib>=")
-    assert done.stderr.count("\n") == 1
+NEEDED = "which this command needs, is not installed: install prologue with its dependencies\n"
 
 
 @pytest.mark.parametrize(
-    ("absent", "arguments"),
+    ("absent", "arguments", "said"),
     [
-        ("numpy", ["scan", "example:good"]),
-        ("capstone", ["explain", "PL301"]),
+        ("numpy", ["scan", "example:good"], f"numpy, {NEEDED}"),
+        ("capstone", ["explain", "PL301"], f"capstone, {NEEDED}"),
+        ("scipy", ["bench", "compare", "example:2019-a57"],
+         "bench needs scipy, which is not installed: pip install 'matplotlib>="),
     ],
-)
-def test_a_library_of_the_tool_is_not_installed(absent: str, arguments: list[str]) -> None:
+)  # fmt: skip
+def test_a_library_that_is_not_installed(absent: str, arguments: list[str], said: str) -> None:
     """It is no bug of prologue that somebody installed it without what it depends on."""
     code = (
         f"import sys; sys.modules[{absent!r}] = None; from prologue.cli.main import main; sys.exit(main({arguments!r}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    message = f"{absent}, which this command needs, is not installed: install prologue with its dependencies"
-    assert (done.returncode, done.stderr) == (2, f"prologue: {message}\n")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith(f"prologue: {said}")
 
 
 @pytest.mark.thorough
@@ -103,36 +90,22 @@ def test_help_needs_no_library_of_the_bench() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.thorough
-def test_the_tool_needs_no_bench() -> None:
-    code = (
-        "import sys; sys.modules['prologue_bench'] = None; from prologue.cli.main import main; "
-        "sys.exit(main(sys.argv[1:]))"
-    )
-    for arguments in (["--help"], ["trace", "--help"], ["--print-completion", "bash"]):
-        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (0, ""), arguments
-    for command in ("bench", "trace record"):
-        done = subprocess.run(
-            [sys.executable, "-c", code, *command.split()], capture_output=True, text=True, check=False
-        )
-        why = "it comes with the companion bench, and this installation lacks prologue_bench"
-        assert (done.returncode, done.stderr) == (2, f"prologue: no command {command!r}: {why}\n")
-
-
-@pytest.mark.parametrize(("margin", "links"), [("1", 6), ("0.3", 20), ("0.0001", None)])
-def test_the_campaign_is_as_large_as_compare_would_ask_for(margin: str, links: int | None, tool: Tool) -> None:
+@pytest.mark.parametrize(
+    ("margin", "links", "said"),
+    [
+        ("1", 6, "a margin of 1% on a board"),
+        ("0.3", 20, "a margin of 0.3% on a board"),
+        ("0.0001", None, "No campaign of a sensible size decides a margin of 0.0001%"),
+    ],
+)
+def test_the_campaign_is_as_large_as_compare_would_ask_for(
+    margin: str, links: int | None, said: str, tool: Tool
+) -> None:
     document = tool("bench", "expect", "--margin", margin, "--json").json
     assert (document["links"], document["boots"]) == (links, links and 3 * 3 * links)
-
-
-def test_report(tool: Tool) -> None:
-    document = tool("bench", "expect", "--margin", "1", "--json").json
-    text = tool("bench", "expect", "--margin", "1").out
-    assert "a margin of 1% on a board" in text
+    text = tool("bench", "expect", "--margin", margin).out
+    assert said in text
     assert all(f"\n  {command}\n" in text for command in document["commands"])
-    printed = tool("bench", "expect", "--margin", "0.0001")
-    assert printed.out.startswith("No campaign of a sensible size decides a margin of 0.0001%")
 
 
 def refused(tool: Tool, *arguments: object) -> str:

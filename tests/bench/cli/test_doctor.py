@@ -40,13 +40,13 @@ def test_doctor_of_this_host(tool: Tool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("computer", "health", "compilers"),
-    [("x86_64", "fail", ["gcc", "gcc-aarch64-linux-gnu"]), ("aarch64", "warn", ["gcc"])],
+    ("computer", "compilers"), [("x86_64", ["gcc", "gcc-aarch64-linux-gnu"]), ("aarch64", ["gcc"])]
 )
 def test_doctor_names_what_is_missing(
-    computer: str, health: Health, compilers: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    computer: str, compilers: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool
 ) -> None:
     """An arm64 host can be measured itself, and its own compiler makes programs of guests."""
+    health: Health = "warn" if computer == "aarch64" else "fail"
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(platform, "machine", lambda: computer)
     found = check_host()
@@ -56,6 +56,9 @@ def test_doctor_names_what_is_missing(
         in found
     )
     assert [match[1] for each in found if (match := re.search(r"package (gcc.*)\)", each.fix))] == compilers
+    monkeypatch.setattr("prologue_bench.cli.doctor._machine", lambda _: None)  # it would ask this one
+    said = tool("bench", "doctor", status=1 if health == "fail" else 0).out
+    assert f"{health}  no cpio: guests cannot be made\n      -> cpio is not installed (Debian package cpio)\n" in said
 
 
 def test_doctor_of_an_arm64_host_names_its_own_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,13 +66,6 @@ def test_doctor_of_an_arm64_host_names_its_own_compiler(tmp_path: Path, monkeypa
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     assert [each.what for each in check_host() if each.health == "ok" and "gcc" in each.what] == ["gcc"]
-
-
-def test_doctor_ends_with_1_where_something_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    said = tool("bench", "doctor", status=1).out
-    assert "fail  no cpio: guests cannot be made\n      -> cpio is not installed (Debian package cpio)\n" in said
 
 
 def test_doctor_without_the_extra(monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import json
+import runpy
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -194,18 +193,11 @@ def test_load_address_of_a_header(text_offset: int, load: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def script() -> ModuleType:
+def script() -> SimpleNamespace:
     path = Path(__file__).parents[3] / "bench" / "exact_counts.py"
-    spec = importlib.util.spec_from_file_location("exact_counts", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["exact_counts"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    return SimpleNamespace(**runpy.run_path(str(path), run_name="exact_counts"))
 
 
-NOTHING = WordCounts(0, 0, 0, 0)
 BOOT = Counts(
     release="6.12.107+deb13-cloud-arm64",
     layout="4,2",
@@ -248,13 +240,13 @@ text lines read in ftrace_init         42,000             13      -41,987
                   ISB                 260,000        260,000            0"""
 
 
-def test_table(script: ModuleType) -> None:
+def test_table(script: SimpleNamespace) -> None:
     pair = script.Pair(Path("vmlinux"), BOOT, BUILD)
     assert script.table([pair]) == TABLE
     assert script.table([pair, pair]).count(BOOT.release) == 2
 
 
-def test_report_fits_a_mail_and_json_has_it_all(script: ModuleType) -> None:
+def test_report_fits_a_mail_and_json_has_it_all(script: SimpleNamespace) -> None:
     needs_common_tools("qemu-system-aarch64")
     pairs = [script.Pair(Path("vmlinux"), BOOT, BUILD)]
     lines = script.report(pairs, "cortex-a57").splitlines()
