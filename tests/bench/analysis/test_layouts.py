@@ -183,18 +183,6 @@ def test_false_alarms_coverage_and_what_is_seen(links: int, pairs: int, layout: 
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("layout", [0.003, 0.01])
-def test_layouts_of_two_kinds(layout: float) -> None:
-    """Three links in ten, where a loop straddles a line, are slower; the mean over layouts is 0."""
-    rng = np.random.default_rng(3)
-    effects = 3 * layout * ((rng.random((CAMPAIGNS, 12)) < 0.3) - 0.3) + rng.normal(0, BOOT, (CAMPAIGNS, 12))
-    estimate = over_links(effects)
-    covered = float(((estimate.low <= 0) & (estimate.high >= 0)).mean())
-    print(f"\n12 links of two kinds, {layout:.1%}: covers {covered:.1%}")
-    assert 0.92 <= covered <= 0.98
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize("margin", [0.005, 0.01])
 def test_the_number_of_links_that_decide(margin: float) -> None:
     """With that many, 80% of campaigns call no difference equivalent, and one of the margin different."""

@@ -307,12 +307,3 @@ def test_classes_of_a_debian_kernel() -> None:
     begin = next(section.addr for section in kernel.image.text_sections if section.name == ".init.text")
     assert int(given[0]) == (begin - places.text) // 4
     assert (kinds[: given[0]] != 0).sum() > 1 << 21
-
-
-@pytest.mark.kernel
-def test_a_file_without_ftrace_init_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = Kernel(needs_kernel("bookworm").vmlinux)
-    find = kernel.symbols.find
-    monkeypatch.setattr(kernel.symbols, "find", lambda name: None if name == "free_initmem" else find(name))
-    with pytest.raises(BenchError, match="no symbol free_initmem"):
-        find_places(kernel)

@@ -44,9 +44,6 @@ def test_first_regular_file_is_taken_and_links_are_not(package: Path, tmp_path: 
     assert extract_first(package, lambda name: "/vmlinux" in name, target, steps.append)
     assert target.read_bytes() == b"kernel" * 1000
     assert steps == sorted(steps)
-
-
-def test_absent_file(package: Path, tmp_path: Path) -> None:
     assert not extract_first(package, lambda name: name == "nix", tmp_path / "out", lambda _: None)
     assert not (tmp_path / "out").exists()
 

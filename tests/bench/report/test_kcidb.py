@@ -148,7 +148,11 @@ def test_refused(tmp_path: Path, tool: Tool) -> None:
         tool, one, write(tmp_path / "c", campaign(made), renumbered)
     )
     assert "a table made by hand" in failing(tool, "example:2019-a57")
-    assert "is also an input" in failing(tool, one, "-o", one / "results.jsonl")
+    link = make(tmp_path / "over" / "link-01", made)
+    for results, out in ((one, one / RESULTS), (tmp_path / "over", link / RESULTS)):
+        before = out.read_bytes()
+        assert f"{out}: is also an input of this command" in failing(tool, results, "-o", out)
+        assert out.read_bytes() == before
     odd = replace(campaign(made), machine=MappingProxyType({"arch": "AArch64"}))
     said = failing(tool, write(tmp_path / "odd", odd, boots(made)))
     assert "KernelCI's schema refuses builds.0.architecture: 'AArch64' does not match" in said
@@ -161,12 +165,3 @@ def test_a_file(tmp_path: Path, tool: Tool) -> None:
         assert tool("bench", "export", path, "--kcidb", "--origin", "mylab", "-o", out).out == f"{out}: written\n"
     assert len(json.loads(out.read_text())["tests"]) == 6
     assert {test["misc"]["variant"] for test in json.loads(out.read_text())["tests"]} == {BASE, CONTROL, BUILD}
-
-
-def test_results_of_links_are_not_replaced(tmp_path: Path, tool: Tool) -> None:
-    link = make(tmp_path / "over" / "link-01", Made(pairs=2))
-    out, words = link / RESULTS, ("--kcidb", "--origin", "mylab", "-o")
-    before = out.read_bytes()
-    printed = tool("bench", "export", tmp_path / "over", *words, out, status=2)
-    assert f"{out}: is also an input of this command" in printed.err
-    assert out.read_bytes() == before

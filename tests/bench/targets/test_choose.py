@@ -73,11 +73,6 @@ def test_numbers_that_cannot_be(tool: Tool, tmp_path: Path, option: str, value: 
     assert f"{option}: not a number from {lowest} on: {value!r}" in error
 
 
-def test_an_open_quote_for_the_doctor(tool: Tool) -> None:
-    printed = tool("bench", "doctor", "--target", "ssh:board", "--ssh-options='x", status=2)
-    assert printed.err == """prologue: --ssh-options "'x": No closing quotation\n"""
-
-
 @pytest.mark.parametrize(
     ("options", "cpu"),
     [

@@ -144,20 +144,12 @@ def test_what_cannot_be(mini: Mini, tmp_path: Path, tool: Tool, options: list[st
     assert printed.status == (4 if "window" in said or "dumped" in said else 2)
 
 
-def test_what_is_loaded_is_a_module(mini: Mini, tmp_path: Path, tool: Tool) -> None:
+def test_what_is_loaded_run_and_replaced(mini: Mini, tmp_path: Path, tool: Tool) -> None:
     vmlinux, out = str(mini(Spec())), tmp_path / "out"
     for wrong, said in ((vmlinux, "is not a module"), ("/proc", "not a regular file"), ("/nowhere", "No such file")):
         assert said in tool("trace", "record", vmlinux, "-o", out, "--insmod", wrong, status=2).err
+    assert "--command: no command" in tool("trace", "record", vmlinux, "-o", out, "--command", " ", status=2).err
     assert not out.exists()
-
-
-def test_outputs_are_no_inputs(mini: Mini, tool: Tool) -> None:
-    vmlinux = mini(Spec())
-    before = vmlinux.read_bytes()
-    assert "is also an input" in tool(*command(vmlinux, vmlinux), status=2).err
-    assert vmlinux.read_bytes() == before
-
-
-def test_a_command_is_needed(mini: Mini, tmp_path: Path, tool: Tool) -> None:
-    printed = tool("trace", "record", mini(Spec()), "-o", tmp_path / "out", "--command", " ", status=2)
-    assert "--command: no command" in printed.err
+    before = Path(vmlinux).read_bytes()
+    assert "is also an input" in tool(*command(Path(vmlinux), Path(vmlinux)), status=2).err
+    assert Path(vmlinux).read_bytes() == before
