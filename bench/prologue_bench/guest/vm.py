@@ -108,7 +108,7 @@ class Job:
     names: tuple[str, ...] = ("smoke",)
     parameters: tuple[tuple[str, object], ...] = ()
     append: str = ""
-    timeout: float = 180
+    timeout: float = 600  # half a minute where nothing else runs, 20 times that where much does
     observer: Observer | None = None
 
     def command_line(self, token: str) -> str:
