@@ -110,9 +110,12 @@ def _word(bad: BadImage, reported: Reported, program: Program | None, row: int) 
     if not bad.end:
         return own
     own.vaddr, own.after = bad.end - 4, True
-    if program is None or (word := _at(program, own.vaddr)) is None:
+    if program is None:
         return own
-    own.word = word
+    words, there = program.words_at(np.array([own.vaddr], np.uint64))
+    if not there[0]:
+        return own
+    own.word = word = int(words[0])
     if "Discontinuous" in bad.why:  # of the range's own last word: an address packet leads elsewhere
         own.after, own.exact = False, True
         own.fits = bool(_is_waypoint(np.array([word], np.uint32), bad.why)[0])
@@ -138,11 +141,6 @@ def _next_waypoint(program: Program, start: int, why: str) -> tuple[int, int] | 
     if not len(stops) or not there[stops[0]]:
         return None
     return int(places[stops[0]]), int(words[stops[0]])
-
-
-def _at(program: Program, vaddr: int) -> int | None:
-    words, there = program.words_at(np.array([vaddr], np.uint64))
-    return int(words[0]) if there[0] else None
 
 
 def _onward(bad: BadImage, word: int) -> int | None:
