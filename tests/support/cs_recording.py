@@ -18,6 +18,9 @@ ROUND = ((READ, 4), (READ + 16, 1), (ZERO, 5), (ZERO + 24, 1), (READ + 20, 2), (
 """Start and count of the ranges of one call of vfs_read, which is called again and again; a CBZ ends the first one."""
 
 
+TEXT = ProgramText([(KERNEL.base, np.array(KERNEL.words, np.uint32))])
+
+
 def walk(rounds: int, *, vmid: int = -1, level: int = 1) -> np.ndarray[Any, np.dtype[Any]]:
     """The records of so many calls."""
     records = np.zeros(rounds * len(ROUND), RECORD)
@@ -29,9 +32,15 @@ def walk(rounds: int, *, vmid: int = -1, level: int = 1) -> np.ndarray[Any, np.d
 
 def stream(rounds: int, **how: Any) -> bytes:
     """The same as packets."""
-    text = ProgramText([(KERNEL.base, np.array(KERNEL.words, np.uint32))])
     unit = bare_unit(0, vmids="vmid" in how)
-    return bytes(encode(walk(rounds, **how), text, (0, 1, 2), unit).data)
+    return bytes(encode(walk(rounds, **how), TEXT, (0, 1, 2), unit).data)
+
+
+def stamped(data: bytes, ticks: int = 1000) -> bytes:
+    """A stream with a timestamp after its first address and context."""
+    at = data.index(b"\x85") + 9
+    at += 5 if data[at] & 0x80 else 1
+    return data[:at] + b"\x02" + bytes([ticks & 0x7F | 0x80, ticks >> 7]) + data[at:]
 
 
 def trace(rounds: int = 20, **how: Any) -> CsTrace:

@@ -15,19 +15,17 @@ from prologue.live.system.programs import decoder_text, linked_program
 from prologue.trace.coresight.frames import pack_frames
 from prologue.trace.etm.perf_data import KernelMap, TracedKernel, write_perf_trace
 from prologue.trace.etm.processes import TracedProcesses
-from prologue.trace.etm.stream import ProgramText
 from prologue.trace.ranges import GAP
 from prologue.trace.readers.recording import RecordingHeader
 from prologue.trace.readers.sources import open_trace
 from tests.support import cs_etm
 from tests.support.cores import core
 from tests.support.cs_recorded import branches_as_perf_prints, branches_as_recorded
-from tests.support.cs_recording import ROUND, walk
+from tests.support.cs_recording import ROUND, TEXT, walk
 from tests.support.perfs import SUITES, needs_perf
 from tests.support.tool import Printed, Tool
 from tests.trace.made import KERNEL, MadeKernel, recording
 
-TEXT = ProgramText([(KERNEL.base, np.array(KERNEL.words, np.uint32))])
 TASKS = (KernelTask(77, 70, "cat"), KernelTask(78, 78, "dd"))
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from prologue.insn.a64 import encode_b
@@ -15,8 +14,6 @@ from prologue.live.pokes.recording import Flag, Loss, Recording, Trailer
 from prologue.trace.cli import inputs
 from prologue.trace.coresight.elements import ElementKind
 from prologue.trace.path import instants
-from prologue.trace.path.instants import settled
-from prologue.trace.readers.sources import open_trace
 from tests.live.pokes.made import ORIGIN, rows_of, write_recording
 from tests.support.tool import Tool
 from tests.trace.elements import ON, ElementTrace, context, element, range_
@@ -243,15 +240,6 @@ def test_times_that_begin_late(run: Run, tmp_path: Path) -> None:
     out, err, _ = run("check", trace, "--writes", writes)
     assert out == "3 steps, none impossible\n"
     assert "1 write, not within the trace's times: these are 2.000 to 2.000 s" in err
-
-
-def test_all_ranges_come_through(tmp_path: Path) -> None:
-    (tmp_path / "trace").write_text(text_of(CHANGES))
-    with open_trace(str(tmp_path / "trace")) as trace:
-        plain = np.concatenate([batch.ranges for batch in trace.batches])
-    with open_trace(str(tmp_path / "trace")) as trace:
-        through = np.concatenate([batch.ranges for batch, _ in settled(trace.batches)])
-        assert through.tolist() == plain.tolist()
 
 
 def test_stacks_where_a_written_branch_ends_a_range_of_two_symbols(tmp_path: Path, tool: Tool) -> None:

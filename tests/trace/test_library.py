@@ -15,7 +15,7 @@ from tests.rules.fixture import as_running, process
 from tests.support.built import Mini
 from tests.support.cores import SLIDE
 from tests.support.elf_edit import ElfEdit
-from tests.trace.made import KERNEL, perf_line, perf_text, recording
+from tests.trace.made import KERNEL, perf_text, recording
 
 CALL = ("vfs_read+0x10", "read_zero")
 BEFORE = ("read_zero+0x18", "vfs_read")
@@ -103,12 +103,3 @@ def test_what_cannot_be_read_twice_is_refused(made: Path, tmp_path: Path) -> Non
     for source in ("-", tmp_path / "pipe"):
         with pytest.raises(prologue.UsageError, match="save it to a file"):
             prologue.open_trace(source, made)
-
-
-def test_samples_are_not_counted(made: Path, tmp_path: Path) -> None:
-    lines = perf_text([BEFORE, CALL, *AFTER]).splitlines(keepends=True)
-    sample = perf_line(KERNEL.at("read_zero+0x14"), 0, event="instructions:k").partition(" => ")[0] + "\n"
-    plain, sampled = tmp_path / "plain", tmp_path / "sampled"
-    plain.write_text("".join(lines))
-    sampled.write_text("".join(line + sample for line in lines))
-    assert prologue.open_trace(sampled, made).functions() == prologue.open_trace(plain, made).functions()

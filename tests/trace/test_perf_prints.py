@@ -14,13 +14,12 @@ from prologue.errors import InputError
 from prologue.live.memory.state import KernelTask
 from prologue.trace.etm.perf_data import KernelMap, TracedKernel, write_perf_trace
 from prologue.trace.etm.processes import TracedProcesses
-from prologue.trace.etm.stream import ProgramText
 from prologue.trace.ranges import GAP, Tally
 from prologue.trace.readers.perf_lines import COMMAND, FIELDS
 from prologue.trace.readers.perf_script import read_perf_script
 from prologue.trace.readers.recording import RecordingHeader
 from prologue.trace.readers.streams import Peekable
-from tests.support.cs_recording import READ, ROUND, walk
+from tests.support.cs_recording import READ, ROUND, TEXT, walk
 from tests.support.perfs import SUITES, needs_perf
 from tests.trace.made import KERNEL, spans
 
@@ -35,13 +34,12 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A trace of three CPUs, each with a task of its own, and the kernel."""
     made = tmp_path_factory.mktemp("perf")
     KERNEL.write(made / "vmlinux")
-    text, size = ProgramText([(KERNEL.base, np.array(KERNEL.words, np.uint32))]), 4 * len(KERNEL.words)
     tasks = [KernelTask(pid, pid, comm) for pid, comm in COMMS.items()]
-    place, processes = KernelMap("_text", KERNEL.base, size), TracedProcesses(tasks=tasks)
+    place, processes = KernelMap("_text", KERNEL.base, 4 * len(KERNEL.words)), TracedProcesses(tasks=tasks)
     rows = np.concatenate([walk(ROUNDS) for _ in COMMS])
     rows["cpu"], rows["task"] = (np.repeat(column, len(rows) // len(COMMS)) for column in (range(3), list(COMMS)))
     rows["time"] = 10**9 + 1000 * np.tile(np.arange(len(rows) // len(COMMS)), len(COMMS))
-    kernel = TracedKernel(text=text, place=place, processes=processes)
+    kernel = TracedKernel(text=TEXT, place=place, processes=processes)
     write_perf_trace(made / "data", RecordingHeader(slide=0), rows, kernel, levels=(1,))
     return made
 

@@ -15,7 +15,7 @@ from prologue.live.system.programs import decoder_text, linked_program
 from prologue.trace.ranges import Tally
 from prologue.trace.readers.decoding import open_perf_trace
 from tests.support.cs_etm import CsTrace, record, sample, write
-from tests.support.cs_recording import ROUND, stream, trace, with_process
+from tests.support.cs_recording import ROUND, stamped, stream, trace, with_process
 from tests.trace.made import KERNEL, Run
 
 pytestmark = pytest.mark.usefixtures("opencsd")
@@ -23,13 +23,6 @@ pytestmark = pytest.mark.usefixtures("opencsd")
 CONVERSION: Final = record(79, 0, struct.pack("<QQQ", 1, 4, 500))  # perf's clock began at 500 and counts 2 ns a tick
 CONTEXTS, TIMES = 1 << 6, 1 << 11  # of TRCCONFIGR
 _FILLING: Final = b"\x70"  # a packet that says nothing
-
-
-def timed(data: bytes, ticks: int = 1000) -> bytes:
-    """A stream with a timestamp after its first address and context; 1000 ticks are 2500 ns."""
-    at = data.index(b"\x85") + 9
-    at += 5 if data[at] & 0x80 else 1
-    return data[:at] + b"\x02" + bytes([ticks & 0x7F | 0x80, ticks >> 7]) + data[at:]
 
 
 def made(*recordings: bytes, configr: int = TIMES, extra: tuple[bytes, ...] = (), **how: Any) -> CsTrace:
@@ -47,15 +40,17 @@ def ranges(run: Run, content: CsTrace) -> list[dict[str, Any]]:
 
 def test_a_recording_does_not_begin_at_the_last_time_of_the_one_before(run: Run) -> None:
     """What ran before its first timestamp has no time."""
-    rows, count = ranges(run, made(timed(stream(3)), stream(3))), len(ROUND) * 3
+    rows, count = ranges(run, made(stamped(stream(3)), stream(3))), len(ROUND) * 3
     assert [row.get("time", 0) for row in rows] == [2500] * count + [0] * count
 
 
-@pytest.mark.parametrize("before", [[], [timed(stream(3), 900)]], ids=["the first recording", "another one before it"])
+@pytest.mark.parametrize(
+    "before", [[], [stamped(stream(3), 900)]], ids=["the first recording", "another one before it"]
+)
 def test_a_context_has_the_name_of_its_time(run: Run, before: list[bytes]) -> None:
     """A trace unit writes the context first, then the time; by the end of the file the task is another program."""
     executed = struct.pack("<ii", 77, 77) + b"dd".ljust(8, b"\0") + sample(77, 3000, 0)
-    recordings = [*before, timed(with_process(stream(3), 77)), timed(with_process(stream(3), 77), 2000)]
+    recordings = [*before, stamped(with_process(stream(3), 77)), stamped(with_process(stream(3), 77), 2000)]
     content = made(*recordings, configr=TIMES | CONTEXTS, extra=(record(3, 1 << 13, executed),), comms={77: "sh"})
     rows = ranges(run, content)
     assert {(row["time"], row["comm"]) for row in rows if row.get("comm")} == {(2500, "sh"), (4500, "dd")}
@@ -87,7 +82,7 @@ def test_a_cpu_that_did_not_trace_has_no_trace_id(run: Run, tmp_path: Path) -> N
 def test_times_without_their_conversion_are_said(run: Run) -> None:
     for conversion, said in (((), True), ((CONVERSION,), False)):
         content = trace(3, configr=TIMES, raw=True, timed=1, extra=conversion)
-        content.streams = {0: timed(stream(3))}
+        content.streams = {0: stamped(stream(3))}
         assert ("times are left out" in run("check", content).err) == said
 
 

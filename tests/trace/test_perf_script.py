@@ -80,14 +80,6 @@ def test_times_cpus_and_tasks() -> None:
     assert batch.dsos[batch.ranges["dso"][0]] == "[kernel.kallsyms]"
 
 
-def test_two_cpus_interleaved_are_two_sequences() -> None:
-    both = [perf_line(ip + cpu * 4096, addr + cpu * 4096, cpu=cpu) for ip, addr in STEPS for cpu in (0, 1)]
-    found = read("".join(both))
-    for cpu in (0, 1):
-        mine = [(start - cpu * 4096, end - cpu * 4096, flags) for own, start, end, flags in found if own == cpu]
-        assert mine == [row[1:] for row in RANGES]
-
-
 def test_a_trace_on_is_a_gap() -> None:
     found = read(perf_text([*STEPS, (A + 4, 0), (0, C), (C + 8, A), (A, B)]))
     assert found == [*RANGES, (0, A, A + 8, 0), (0, C, C + 12, GAP), (0, A, A + 4, 0)]

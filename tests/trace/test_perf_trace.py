@@ -25,7 +25,7 @@ from prologue.trace.etm.unit import bare_unit
 from prologue.trace.readers.sources import open_trace
 from tests.support.cores import core
 from tests.support.cs_etm import CsTrace, record, sample, write
-from tests.support.cs_recording import expected, stream, trace, walk, with_process
+from tests.support.cs_recording import expected, stamped, stream, trace, walk, with_process
 from tests.support.needs import needs_tools
 from tests.support.tool import Tool
 from tests.trace.made import KERNEL, Run, spans
@@ -231,11 +231,8 @@ def test_tasks_and_their_filters(run: Run, vhe: bool) -> None:
 def test_times_are_those_of_perf(run: Run) -> None:
     """A timestamp packet of 1000 ticks; perf's clock began at 500 and counts 2 ns for each."""
     conversion = record(79, 0, struct.pack("<QQQ", 1, 4, 500))
-    data = stream(3)
-    ticks = b"\x02" + bytes([1000 & 0x7F | 0x80, 1000 >> 7])
-    at = data.index(b"\x85") + 10
     made = trace(3, configr=1 << 11, extra=[conversion], raw=True, timed=1)
-    made.streams = {0: data[:at] + ticks + data[at:]}
+    made.streams = {0: stamped(stream(3))}
     out, err, _ = run("disasm", made, "--format", "jsonl")
     assert {json.loads(line)["time"] for line in out.splitlines()[1:]} == {2500}
     assert "not perf's clock" not in err
@@ -258,10 +255,8 @@ def test_an_output_does_not_replace_the_trace(name: str, tmp_path: Path, tool: T
 
 
 def test_ticks_of_an_unknown_clock(run: Run) -> None:
-    data = stream(3)
-    at = data.index(b"\x85") + 10
     made = trace(3, configr=1 << 11, raw=True)
-    made.streams = {0: data[:at] + b"\x02" + bytes([1000 & 0x7F | 0x80, 1000 >> 7]) + data[at:]}
+    made.streams = {0: stamped(stream(3))}
     out, err, _ = run("disasm", made, "--format", "jsonl")
     assert {json.loads(line)["time"] for line in out.splitlines()[1:]} == {0}, err
 

@@ -16,19 +16,13 @@ from prologue.trace.etm.unit import bare_unit
 from prologue.trace.ranges import GAP
 from prologue.trace.readers.recording import RECORD
 from tests.support.cs_etm import CsTrace, record, sample
-from tests.support.cs_recording import READ, expected, stream
+from tests.support.cs_recording import READ, expected, stamped, stream
 from tests.trace.made import KERNEL, Run
 
 PLACE, NOP = READ + 16, 0xD503201F
 WITHOUT = ((READ, 4), (READ + 16, 3), (READ + 32, 2))
 ROUNDS = 5
 pytestmark = pytest.mark.usefixtures("opencsd")
-
-
-def timed(data: bytes, ticks: int) -> bytes:
-    """A stream with a timestamp packet after its first address."""
-    at = data.index(b"\x85") + 10
-    return data[:at] + b"\x02" + bytes([ticks & 0x7F | 0x80, ticks >> 7]) + data[at:]
 
 
 def without_the_call() -> bytes:
@@ -51,7 +45,7 @@ def poke(time: int, old: int, new: int) -> bytes:
 def traced(*, timed_by: int | None = 1) -> CsTrace:
     """Two CPUs that call read_zero at 2500 ns, not at 4500, and call it again at 6500: ns are 2 * ticks + 500."""
     conversion = record(79, 0, struct.pack("<QQQ", 1, 4, 500))
-    data = timed(stream(ROUNDS), 1000) + timed(without_the_call(), 2000) + timed(stream(ROUNDS), 3000)
+    data = stamped(stream(ROUNDS), 1000) + stamped(without_the_call(), 2000) + stamped(stream(ROUNDS), 3000)
     call = KERNEL.words[(PLACE - KERNEL.base) // 4]
     pokes = [poke(5500, NOP, call), poke(3500, call, NOP)]  # perf does not write in the order of time
     return CsTrace(streams={0: data, 1: data}, text=(KERNEL.base, 4 * len(KERNEL.words)), raw=True,

@@ -7,14 +7,12 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from prologue.trace.coresight import process
 from prologue.trace.etm.snapshot import write_snapshot
-from prologue.trace.etm.stream import ProgramText
 from tests.support.cs_etm import CsTrace
-from tests.support.cs_recording import ROUND, stream, walk
+from tests.support.cs_recording import ROUND, TEXT, stream, walk
 from tests.support.tool import Tool
 from tests.trace.made import KERNEL, Run
 
@@ -93,8 +91,7 @@ def test_a_decoder_that_crashes(run: Run, raw: bool, first: int, monkeypatch: py
 
 
 def test_a_core_of_m_profile_is_refused_by_name(tmp_path: Path, tool: Tool) -> None:
-    text = ProgramText([(KERNEL.base, np.array(KERNEL.words, np.uint32))])
-    write_snapshot(walk(5), text, tmp_path / "snapshot", levels=(1,))
+    write_snapshot(walk(5), TEXT, tmp_path / "snapshot", levels=(1,))
     core = tmp_path / "snapshot" / "cpu0.ini"
     core.write_text(core.read_text().replace("type=ARM-AA64", "type=Cortex-M33"))
     vmlinux = KERNEL.write(tmp_path / "vmlinux")
