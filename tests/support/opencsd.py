@@ -14,8 +14,8 @@ from prologue.arrays import U64
 
 def listed(snapshot: Path, buffer: str, log: Path) -> bytes:
     """What ``trc_pkt_lister`` says of one buffer."""
-    command = ["trc_pkt_lister", "-ss_dir", snapshot, "-src_name", buffer, "-decode_only", "-logfilename", log]
-    subprocess.run(command, check=True, capture_output=True)
+    where = ["-ss_dir", str(snapshot), "-src_name", buffer, "-logfilename", str(log)]
+    subprocess.run(["trc_pkt_lister", "-decode_only", *where], check=True, capture_output=True)
     return log.read_bytes()
 
 
