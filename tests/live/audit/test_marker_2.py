@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from prologue.cli.main import main
 from prologue.insn.a64 import encode_b
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.marker import OFFSETS, SYMBOL, WRITING
@@ -16,7 +14,6 @@ from prologue.kernel.marker_reader import FLAGS
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import AUDIT, as_running, process
 from tests.support.built import Mini
-from tests.support.compare import addresses
 from tests.support.elf_edit import MOV, NOP, edit
 from tests.support.tool import Tool
 
@@ -91,22 +88,6 @@ def test_a_literal_that_was_never_set(mini: Mini, tool: Tool) -> None:
     changes |= {set_[0]: low, set_[0] + 4: high}
     said = audited(vmlinux, changes, tool)
     assert said["rows"]["CALL_OPS literals"]["changed"] == 2 * len(set_)
-
-
-@pytest.mark.parametrize("spec", [FORMS[0], FORMS[4]], ids=str)
-def test_an_overlay_of_it(mini: Mini, spec: Spec, tmp_path: Path) -> None:
-    """Its sites are those of the processed file, and of an unprocessed link those that boot made."""
-    (tmp_path / "plain").mkdir()
-    plain = Path(shutil.copy(mini(spec), tmp_path / "plain" / "vmlinux"))
-    processed = process(mini(spec))
-    sites = Kernel(processed).sites
-    assert sites is not None
-    for vmlinux, changes in ((processed, {}), (plain, dict.fromkeys(sites.first.tolist(), MOV))):
-        out = tmp_path / f"{vmlinux.parent.name}.live"
-        source = as_running(vmlinux, changes)[1]
-        assert main(["live", "overlay", str(vmlinux), str(source), "-o", str(out), "-q"]) == 0
-        words = Kernel(out).image.words(sites.first)
-        assert addresses(sites.first[words != MOV]) == []
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,17 @@ def test_a_file_of_another_build_passes_in_no_format(mini: Mini, kind: str, tool
         assert error in str(case.get("message"))
 
 
+def test_a_file_of_another_build_than_the_earlier_memory_had(mini: Mini, tool: Tool) -> None:
+    loaded = load(mini)
+    own = loaded.word(".note.gnu.build-id", 16)
+    loaded.set_word(".note.gnu.build-id", 16, 0)
+    earlier = loaded.capture().rename(loaded.ko.with_name("earlier"))
+    loaded.set_word(".note.gnu.build-id", 16, own)
+    sources = ("--allow-undecided", process(loaded.vmlinux), earlier, loaded.capture())
+    said = tool("live", "audit", *sources, "--modules", loaded.ko.parent, status=2).err
+    assert said == f"prologue: {loaded.ko}: is not the mini that is loaded: another build\n"
+
+
 def test_a_file_of_another_build_without_build_id(mini: Mini, tool: Tool) -> None:
     """Memory does not say of which build the module is: that its text is another says it."""
     loaded = load(mini)
