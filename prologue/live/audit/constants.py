@@ -39,7 +39,9 @@ def _claim_constant(scene: Scene, kind: str, name: str, places: U64) -> Iterator
     there = scene.binary.text.in_text(words_from(places, step)).reshape(-1, step)
     value = scene.variables.number(name, 8 if kind == _PTR else 4)
     if value is not None:
-        yield _with_known_value(scene, kind, f"the constant {name}, {value:#x}", value, places[there.any(axis=1)])
+        vaddrs = words_from(places[there.any(axis=1)], step)
+        expected, reason = _with_value(scene.linked(vaddrs), kind, value), f"the constant {name}, {value:#x}"
+        yield Claims("runtime constants", vaddrs, scene.binary.text.words(vaddrs), expected, reason=lambda _: reason)
         return
     yield _agreeing(scene, kind, name, places[there.all(axis=1)])
     vaddrs = words_from(places[there.any(axis=1) & ~there.all(axis=1)], step)
@@ -48,12 +50,6 @@ def _claim_constant(scene: Scene, kind: str, name: str, places: U64) -> Iterator
     reason = f"the constant {name}, of which memory lacks a part here"
     expected = linked & ~bits | live & bits
     yield Claims("runtime constants", vaddrs, live, expected, reason=lambda _: reason, unsure=True)
-
-
-def _with_known_value(scene: Scene, kind: str, reason: str, value: int, places: U64) -> Claims:
-    vaddrs = words_from(places, _PLACE_WORDS[kind])
-    expected = _with_value(scene.linked(vaddrs), kind, value)
-    return Claims("runtime constants", vaddrs, scene.binary.text.words(vaddrs), expected, reason=lambda _: reason)
 
 
 def _agreeing(scene: Scene, kind: str, name: str, places: U64) -> Claims:

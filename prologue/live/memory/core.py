@@ -139,12 +139,10 @@ class CoreFile:
     @cached_property
     def notes(self) -> tuple[Note, ...]:
         """All notes; a damaged one ends the list."""
-        return tuple(note for segment in self._notes for note in self._walk(segment))
-
-    def _walk(self, segment: CoreSegment) -> Iterator[Note]:
-        if segment.filesz > _MAX_NOTES:
-            raise InputError(f"notes of {segment.filesz} bytes: damaged", path=self.name)
-        yield from walk_notes(self._reader(segment.offset, segment.filesz))
+        if large := [segment.filesz for segment in self._notes if segment.filesz > _MAX_NOTES]:
+            raise InputError(f"notes of {large[0]} bytes: damaged", path=self.name)
+        contents = (self._reader(segment.offset, segment.filesz) for segment in self._notes)
+        return tuple(note for content in contents for note in walk_notes(content))
 
     def note(self, name: str) -> bytes | None:
         """Return the data of the first note of that name."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from prologue.arrays import U64
 from prologue.errors import InputError
 from prologue.kernel.kallsyms import TOKENS, symbol_addresses, unpack_names
 from prologue.live.memory.base import Memory
@@ -58,7 +57,9 @@ def _unpacked(memory: Memory) -> Iterator[LiveSymbol]:
         )
     try:
         count = int.from_bytes(memory.read(places["num_syms"], 4), "little")
-        addresses = _addresses(memory, places["offsets"], count)
+        base = anchors.get(_RELATIVE_BASE)
+        start = None if base is None else int.from_bytes(memory.read(base, 8), "little")
+        addresses = symbol_addresses(memory.read(places["offsets"], 4 * count), places["offsets"], start)
         index = memory.read(places["token_index"], 2 * TOKENS)
         tokens = memory.read(places["token_table"], int.from_bytes(index[-2:], "little") + _LONGEST_TOKEN)
         packed = unpack_names(_packed_names(memory, places["names"]), count, index, tokens)
@@ -75,12 +76,6 @@ def _unpacked(memory: Memory) -> Iterator[LiveSymbol]:
             path=memory.name,
         )
     yield from symbols
-
-
-def _addresses(memory: Memory, vaddr: int, count: int) -> U64:
-    base = memory.info.anchors.get(_RELATIVE_BASE)
-    start = None if base is None else int.from_bytes(memory.read(base, 8), "little")
-    return symbol_addresses(memory.read(vaddr, 4 * count), vaddr, start)
 
 
 def _packed_names(memory: Memory, vaddr: int) -> bytes:

@@ -64,13 +64,9 @@ def _host_meant(source: str) -> str:
 def _of_core(path: Path, core: CoreFile) -> Memory:
     if core.note(NOTE) is not None:
         return Capture(core)
-    return Vmcore(path, core) if _is_dump(core) else PlainCore(core)
-
-
-def _is_dump(core: CoreFile) -> bool:
-    """Return whether it has a machine's whole memory: every segment has its physical address, vmalloc has none."""
+    # Every segment of a machine's whole memory has its physical address; vmalloc has none.
     everything = core.note("VMCOREINFO") is not None and all(segment.paddr != NO_PADDR for segment in core.loads)
-    return not core.is_virtual or everything
+    return Vmcore(path, core) if everything or not core.is_virtual else PlainCore(core)
 
 
 def _kcore_dir(directory: Path) -> Path:

@@ -132,14 +132,10 @@ def missing_maintenance(steps: Sequence[Maintenance], ctr: int | None) -> str:
         while at < len(steps) and steps[at] not in (*kinds, Maintenance.MORE):
             at += 1
         if at == len(steps):
-            return text + _elsewhere(kinds, steps)
+            others = {Maintenance.DC: Maintenance.DC_ELSEWHERE, Maintenance.IC_IVAU: Maintenance.IC_ELSEWHERE}
+            return text + (" (for its line)" if others.get(kinds[0]) in steps else "")
         at += steps[at] is not Maintenance.MORE
     return ""
-
-
-def _elsewhere(kinds: tuple[Maintenance, ...], steps: Sequence[Maintenance]) -> str:
-    others = {Maintenance.DC: Maintenance.DC_ELSEWHERE, Maintenance.IC_IVAU: Maintenance.IC_ELSEWHERE}
-    return " (for its line)" if others.get(kinds[0]) in steps else ""
 
 
 def steps_text(steps: Sequence[Maintenance]) -> str:
