@@ -119,11 +119,13 @@ def _by_events(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[
 def _by_tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[Attachment]:
     """Yield programs on raw tracepoints, those with types (``tp_btf``) among them."""
     functions = bpf_probes(objects, modules)
+    has_link = objects.knows("bpf_raw_tp_link.cookie")  # a probe's data lead to that since 6.10, before to the program
     for tracepoint in used_tracepoints(objects, modules) if functions else ():
         for function, data in tracepoint.probes:
             if function in functions:
                 point = Point(tracepoint.place, tracepoint.name)
-                yield Attachment(program=_of_probe(objects, data), way="raw tracepoint", point=point)
+                program = objects.get(data, "bpf_raw_tp_link.link.prog") if has_link else data
+                yield Attachment(program=program, way="raw tracepoint", point=point)
 
 
 def _by_fprobes(objects: Objects) -> Iterator[Attachment]:
@@ -137,12 +139,6 @@ def _by_fprobes(objects: Objects) -> Iterator[Attachment]:
             program = objects.get(link, "bpf_kprobe_multi_link.link.prog")
             for function in fprobe.functions or ():
                 yield Attachment(program=program, way=_WAYS[role], function=function, host=fprobe.at)
-
-
-def _of_probe(objects: Objects, data: int) -> int:
-    """Return the program that a probe's data lead to: since 6.10 by way of its link, which has a cookie since then."""
-    to_program = objects.offset("bpf_raw_tp_link.link.prog")
-    return objects.number(data + to_program) if objects.knows("bpf_raw_tp_link.cookie") else data
 
 
 def _of_call(objects: Objects, call: int) -> Iterator[int]:

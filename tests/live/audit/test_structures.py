@@ -67,12 +67,6 @@ def test_where_an_ops_sends_its_calls_is_among_what_must_agree(starts: ListStart
     assert (PLACE + 464, DIRECT) in sends
 
 
-def test_what_lies_beside_it_is_not() -> None:
-    memory = cast("Any", MadeMemory(PLACE, direct=464))
-    found = find_structures(memory, ListStarts(HEADS, Layouts("from BTF", LOCKDEP), ()))
-    assert found.deciding[1] == frozenset()
-
-
 def test_a_core_has_room_for_the_pieces() -> None:
     """A direct call for each of 70,000 functions: what lies between two of them in a page is kept, too."""
 
