@@ -24,7 +24,7 @@ def add_options(command: Subcommand) -> None:
     command.add_argument(
         "words", nargs="*", metavar="COMMAND|PAGE",
         help="a command, or a group and its command; or a page, and one of its headings: "
-        + ", ".join(_word(name) for name in page_names()),
+        + ", ".join(name if name in _pages_alone() else name + _SUFFIX for name in page_names()),
     )  # fmt: skip
 
 
@@ -90,11 +90,6 @@ def _directory() -> Path:
 def _pages_alone() -> set[str]:
     """Return the pages that are not called like a command."""
     return set(page_names()) - {name for each in every_parser(build_parser()) for name in each.prog.split()[1:2]}
-
-
-def _word(name: str) -> str:
-    """Return the word that shows a page: ``live.md``, for ``live`` is a command."""
-    return name if name in _pages_alone() else name + _SUFFIX
 
 
 def _part(name: str, heading: str) -> list[str]:

@@ -47,7 +47,9 @@ def main(argv: list[str] | None = None) -> int:
             return 2
         code = int(call(args.handler, args))
         if args.verbose:
-            note(_cost(time.monotonic() - begun))
+            most = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+            took = f"{time.monotonic() - begun:.1f} s, at most {most // 1024:,} MiB of memory in a process"
+            note(f"prologue {__version__}: {took}")
         sys.stdout.flush()  # what cannot be written is an error of this run, too
         return code
     except BrokenPipeError:  # `prologue scan ... | head`
@@ -75,12 +77,6 @@ def _parse(words: list[str]) -> argparse.Namespace:
         raise
     args.command_line = ["prologue", *words]  # reports say how to repeat them
     return args
-
-
-def _cost(seconds: float) -> str:
-    """Say what a run took of this machine."""
-    own, children = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return f"prologue {__version__}: {seconds:.1f} s, at most {max(own, children) // 1024:,} MiB of memory in a process"
 
 
 def _report(error: Exception) -> int:

@@ -49,7 +49,9 @@ def _page(
     root: argparse.ArgumentParser, parser: argparse.ArgumentParser, parsers: list[argparse.ArgumentParser]
 ) -> Iterator[str]:
     sentence = str(parser.description)
-    yield f'.TH {_plain(_name(parser).upper())} 1 "{_date()}" "prologue {__version__}" "User commands"'
+    seconds = os.environ.get("SOURCE_DATE_EPOCH")  # https://reproducible-builds.org/specs/source-date-epoch/
+    day = datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%d") if seconds else ""
+    yield f'.TH {_plain(_name(parser).upper())} 1 "{day}" "prologue {__version__}" "User commands"'
     yield from (".nh", ".ad l")  # a hyphen at the end of a line could be one of the name
     yield from (".SH NAME", rf"{_plain(_name(parser))} \- {_text(sentence[0].lower() + sentence[1:].rstrip('.'))}")
     yield from (".SH SYNOPSIS", _synopsis(parser), ".SH DESCRIPTION", _text(sentence))
@@ -73,12 +75,6 @@ def _near(parser: argparse.ArgumentParser, parsers: list[argparse.ArgumentParser
         if other is not parser
         and (other.prog in ("prologue", above) or other.prog.rpartition(" ")[0] in filter(None, (parser.prog, beside)))
     ]
-
-
-def _date() -> str:
-    """Return the day of ``SOURCE_DATE_EPOCH``: https://reproducible-builds.org/specs/source-date-epoch/."""
-    seconds = os.environ.get("SOURCE_DATE_EPOCH")
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%d") if seconds else ""
 
 
 def _synopsis(parser: argparse.ArgumentParser) -> str:

@@ -32,7 +32,11 @@ def run(args: Namespace) -> int:
     """Print what each file is; the exit code is the worst one, 2 for a boot file: it says nothing of its sites."""
     paths = named_files(example_files(args.files))
     if len(paths) == 1 and not args.json:
-        print(scan_text(_kernel(_scan(paths[0]))))
+        data = _scan(paths[0])
+        if data["kind"] in BOOT_FILES:
+            advice = "scan the vmlinux that it was made from, and `prologue verify VMLINUX --image` compares the two"
+            raise InputError(f"{data['description']}, which names no sites: {advice}", path=data["file"])
+        print(scan_text(data))
         return 0
     return _scan_many(paths, args)
 
@@ -72,14 +76,6 @@ def _scan(path: Path, kernels: tuple[Path, ...] = ()) -> dict[str, Any]:
         return {"file": str(path), "kind": kind.kind, "description": kind.description}
     binary = prologue.open(path)
     return scan_data(binary, kernel_of(binary, kernels) if isinstance(binary, prologue.Module) else None)
-
-
-def _kernel(data: dict[str, Any]) -> dict[str, Any]:
-    """Return the data of a vmlinux or a module, and refuse those of a boot file."""
-    if data["kind"] in BOOT_FILES:
-        advice = "scan the vmlinux that it was made from, and `prologue verify VMLINUX --image` compares the two"
-        raise InputError(f"{data['description']}, which names no sites: {advice}", path=data["file"])
-    return data
 
 
 def _line(data: dict[str, Any]) -> str:

@@ -145,7 +145,8 @@ def _require_sense(args: Namespace, targets: list[_Target], *, release: bool) ->
         raise UsageError("--image is for PL404, which would not run: remove it from --ignore, or select it")
     if args.no_config and args.config:
         raise UsageError("--no-config and --config contradict each other")
-    if args.vmlinux and targets and not release and all(_is_other_kernel(target, args.vmlinux) for target in targets):
+    others = (t.lost is None and is_vmlinux(t.path) and not same_file(args.vmlinux, t.path) for t in targets)
+    if args.vmlinux and targets and not release and all(others):
         raise UsageError(f"--vmlinux {args.vmlinux} is for modules, but no FILE is a module")
     if release and args.require == "untouched":
         raise UsageError("a release must be processed: --release and --require untouched contradict each other")
@@ -158,10 +159,6 @@ def _require_a_rule(verdict: Verdict) -> None:
     path = next(iter(verdict.facts))
     files = "this file" if len(verdict.facts) == 1 else "any of these files"
     raise no_rule_applies(verdict.settings[path].rules, files)
-
-
-def _is_other_kernel(target: _Target, vmlinux: Path) -> bool:
-    return target.lost is None and is_vmlinux(target.path) and not same_file(vmlinux, target.path)
 
 
 def _not_used(args: Namespace, judged: list[JudgedFile]) -> list[str]:
@@ -183,14 +180,14 @@ def _not_used(args: Namespace, judged: list[JudgedFile]) -> list[str]:
 
 def _verify(args: Namespace, targets: list[_Target], kernels: tuple[Path, ...]) -> list[Verified | Unverified]:
     """Verify every file that was found, in the order of the targets."""
-    work = [(_request(args, target, kernels), target.path) for target in targets if target.lost is None]
+    work = []
+    for target in targets:
+        codes = tuple(rule.code for rule in target.settings.rules)
+        against, image = (None, None) if target.added else (args.against, args.image)
+        if target.lost is None:
+            work.append((Request(codes, against, image, kernels), target.path))
     done = iter(list(run_many(_verify_one, work, "verify", args.jobs)))
     return [target.lost or next(done) for target in targets]
-
-
-def _request(args: Namespace, target: _Target, kernels: tuple[Path, ...]) -> Request:
-    codes = tuple(rule.code for rule in target.settings.rules)
-    return Request(codes, kernels=kernels) if target.added else Request(codes, args.against, args.image, kernels)
 
 
 def _verify_one(work: tuple[Request, Path]) -> Verified | Unverified:

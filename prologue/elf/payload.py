@@ -198,16 +198,12 @@ def _certificate_entry(flat: bytes, path: object) -> int | None:
     if pe is None:
         return None
     where = pe + 24 + 112 + 4 * 8
-    count, size = _u32(flat, pe + 24 + 108), _u16(flat, pe + 20)
+    count, size = _u32(flat, pe + 24 + 108), int.from_bytes(flat[pe + 20 : pe + 22], "little")
     if count < 5:
         return None
     if size < 112 + 5 * 8 or where + 8 > len(flat):
         raise InputError(f"the PE header at {pe:#x} is too short for its {count} directory entries: damaged", path=path)
     return where
-
-
-def _u16(data: bytes, offset: int) -> int:
-    return int.from_bytes(data[offset : offset + 2], "little")
 
 
 def _u32(data: bytes, offset: int) -> int:

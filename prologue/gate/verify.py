@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from prologue.errors import InputError, PrologueError
-from prologue.gate.identity import FileIdentity, FileRole, Hashes, file_state, identity_of, require_unchanged
+from prologue.gate.identity import FileIdentity, Hashes, file_state, identity_of, require_unchanged
 from prologue.kernel.binary import Binary
 from prologue.kernel.kernel import Contract, Kernel
 from prologue.kernel.load import kernel_of, open_binary, proper_size
@@ -140,23 +140,19 @@ def verify_binary(request: Request, binary: Binary) -> Verified:
         )
     if before is not None:
         notes.append(_accounting(before, binary))
+    identities = [identity_of(binary, "judged")]
+    identities += [identity_of(vmlinux, "vmlinux")] if vmlinux is not None else []
+    identities += [identity_of(before, "before")] if before is not None else []
+    identities += [FileIdentity(path=request.image, role="image")] if request.image is not None else []
     return Verified(
         path=path,
         findings=findings,
         notes=tuple(notes),
         inputs=subject.inputs,
         facts=facts,
-        identities=_identities(subject),
+        identities=tuple(identities),
         mended=replace(facts, state=mended.state),
     )
-
-
-def _identities(subject: Subject) -> tuple[FileIdentity, ...]:
-    """Return what the files of a verification say of themselves."""
-    others: list[tuple[Binary | None, FileRole]] = [(subject.vmlinux, "vmlinux"), (subject.before, "before")]
-    image = () if subject.image is None else (FileIdentity(path=subject.image, role="image"),)
-    read = (identity_of(binary, role) for binary, role in others if binary is not None)
-    return (identity_of(subject.binary, "judged"), *read, *image)
 
 
 def modules_without_records(results: Iterable[Verified]) -> list[str]:
@@ -186,14 +182,10 @@ def _looked_at(entries: int) -> str:
     return f"no pairs at {counted(entries, 'function entry', plural='function entries')} looked at"
 
 
-def _bare_entries(binary: Binary) -> int | None:
-    has_table = binary.bounds is not None if isinstance(binary, Kernel) else binary.records is not None
-    return None if has_table or len(binary.entry_pairs.unlisted) else len(binary.entry_pairs.entries)
-
-
 def _facts(binary: Binary, vmlinux: Kernel | None, *, checked: bool) -> Facts:
     count = 0 if binary.sites is None else len(binary.sites)
-    bare = _bare_entries(binary)
+    has_table = binary.bounds is not None if isinstance(binary, Kernel) else binary.records is not None
+    bare = None if has_table or len(binary.entry_pairs.unlisted) else len(binary.entry_pairs.entries)
     if isinstance(binary, Kernel):
         return Facts(
             kind="vmlinux", contract=binary.contract, state=binary.state, sites=count, release=binary.release,

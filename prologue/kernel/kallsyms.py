@@ -63,7 +63,9 @@ class Kallsyms:
         self._binary = binary
         count = self._read(self._symbol("kallsyms_num_syms"), 4)
         self._count = int.from_bytes(count, "little")
-        self.addresses = self._addresses()
+        start, base = self._symbol("kallsyms_offsets"), binary.symbols.find("kallsyms_relative_base")
+        value = None if base is None else int(binary.absolute64(np.array([base.vaddr], np.uint64))[0])
+        self.addresses = symbol_addresses(self._read(start, 4 * self._count), start, value)
         if not self._count or (self.addresses[1:] < self.addresses[:-1]).any():
             raise InputError("its kallsyms are of an unknown form: not sorted by address", path=binary.path)
 
@@ -78,11 +80,6 @@ class Kallsyms:
         if data is None:
             raise InputError(f"kallsyms at {vaddr:#x} lie outside of the file: damaged", path=self._binary.path)
         return data
-
-    def _addresses(self) -> U64:
-        start, base = self._symbol("kallsyms_offsets"), self._binary.symbols.find("kallsyms_relative_base")
-        value = None if base is None else int(self._binary.absolute64(np.array([base.vaddr], np.uint64))[0])
-        return symbol_addresses(self._read(start, 4 * self._count), start, value)
 
     @cached_property
     def starts(self) -> U64:

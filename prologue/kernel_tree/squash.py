@@ -93,7 +93,11 @@ def _squash_file(changes: list[FileChange]) -> FileChange:
         # From the end: a hunk's line numbers are those before its patch.
         if not all(lines.apply(hunk) for hunk in reversed(change.hunks)):
             raise InternalError("a patch of the series does not fit the one before", path=first.path)
-    header = tuple(_index_line(line, last) if line.startswith(b"index ") else line for line in first.header)
+    # ``index OLD..NEW MODE`` is from before the first patch to after the last.
+    ends = [line.partition(b"..")[2] for line in last.header if line.startswith(b"index ")]
+    header = tuple(
+        line.partition(b"..")[0] + b".." + ends[0] if line.startswith(b"index ") else line for line in first.header
+    )
     return replace(first, header=header, hunks=tuple(_hunks([*lines.rows()], first.path)))
 
 
@@ -107,12 +111,6 @@ def _created(first: FileChange, changes: Sequence[FileChange]) -> FileChange:
                 raise InternalError("a patch of the series does not fit the one before", path=first.path)
             lines[place] = hunk.new
     return new_file(first.path, b"\n".join(lines))
-
-
-def _index_line(line: bytes, last: FileChange) -> bytes:
-    """Return ``index OLD..NEW MODE`` from before the first patch to after the last."""
-    (end,) = (other for other in last.header if other.startswith(b"index "))
-    return line.partition(b"..")[0] + b".." + end.partition(b"..")[2]
 
 
 def _hunks(rows: list[_Row], path: str) -> Iterator[Hunk]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from prologue.arrays import U64, Bool
+from prologue.arrays import U64
 from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, RELA, relocates, relocation_sections, relr_section
 from prologue.elf.relr import chains_with, restored, without
 from prologue.elf.sections import Section
@@ -87,7 +87,8 @@ def _without_rela(kernel: Kernel, bounds: Bounds, records: Records) -> RemovedRe
     stages, runs = [], list[tuple[Section, int, int]]()
     for section in sections:
         table = kernel.image.view(section, RELA)
-        of_records = _of_table(table, bounds)
+        of_records = (table["offset"] >= bounds.start) & (table["offset"] < bounds.stop)
+        of_records[of_records] = relocates(table[of_records])  # a NONE relocates nothing
         rows = np.flatnonzero(of_records)
         if not len(rows):
             continue
@@ -102,13 +103,6 @@ def _without_rela(kernel: Kernel, bounds: Bounds, records: Records) -> RemovedRe
     if len(stages) == 1 and runs and runs[0][0] is sections[0] and bool(filled[records.rela].all()):
         return RemovedRelocations(tuple(stages), runs[0][1], runs[0][2])
     return RemovedRelocations(tuple(stages))
-
-
-def _of_table(table: np.ndarray, bounds: Bounds) -> Bool:
-    """Return which entries relocate a record; a NONE relocates nothing."""
-    inside: Bool = (table["offset"] >= bounds.start) & (table["offset"] < bounds.stop)
-    inside[inside] = relocates(table[inside])
-    return inside
 
 
 def _without_relr(kernel: Kernel, bounds: Bounds, records: Records) -> RemovedRelocations:

@@ -125,16 +125,15 @@ def to_json(plan: PatchPlan) -> dict[str, Any]:
                 "reason": stage.reason,
                 "edits": [
                     [hex(vaddr), offset, hex(old), hex(new)]
-                    for vaddr, offset, old, new in zip(*map(np.ndarray.tolist, _columns(stage)), strict=True)
+                    for vaddr, offset, old, new in zip(
+                        *(column.tolist() for column in (stage.vaddrs, stage.offsets, stage.old, stage.new)),
+                        strict=True,
+                    )
                 ],
             }
             for stage in plan.stages
         ],
     }
-
-
-def _columns(stage: Edits) -> tuple[np.ndarray, ...]:
-    return stage.vaddrs, stage.offsets, stage.old, stage.new
 
 
 def from_json(data: Any, path: object) -> PatchPlan:

@@ -125,7 +125,9 @@ def find_arguments(
     omitted: list[Omitted] = []
     for request in _expanded_requests(requests, variables, returns, omitted):
         try:
-            _check_type(request)
+            if request.type and not _TYPE.fullmatch(request.type):
+                known = "give u8 to u64, s8, x8, string, ustring, symbol ..."
+                raise FetchError(f"{request.type} is no type of events: {known}", is_mistake=True)
             if request.raw:
                 arguments.append(_raw_argument(request, data, at_entry=at_entry, returns=returns))
             else:
@@ -153,17 +155,13 @@ def _expanded_requests(
             yield from (replace(request, asked=variable.name, variable=variable.name) for variable in listed)
 
 
-def _check_type(request: ArgumentRequest) -> None:
-    if request.type and not _TYPE.fullmatch(request.type):
-        raise FetchError(
-            f"{request.type} is no type of events: give u8 to u64, s8, x8, string, ustring, symbol ...", is_mistake=True
-        )
-
-
 def _variable_arguments(
     request: ArgumentRequest, variables: VariablesAt | None, data: DataSymbols, returns: bool, omitted: list[Omitted]
 ) -> Iterator[Argument]:
-    start, name = _variable_value(request, variables, data, returns), request.name or _default_name(request)
+    start, name = _variable_value(request, variables, data, returns), request.variable.strip("$")
+    for step in request.steps:  # as perf probe: the last member, or the variable; elements have their numbers
+        name = step.member or f"{name}_{step.index}"
+    name = request.name or name
     value = follow(start, request.steps, user=request.user)
     if isinstance(value.storage, Pieces) and value.type.kind == "struct" and not request.type:
         yield from _piece_arguments(request, name, value.type, value.storage)
@@ -194,7 +192,11 @@ def _variable_value(
         raise FetchError(variable.storage.reason if isinstance(variable.storage, Missing) else "")
     vaddr = data.address_of(name)
     if vaddr is None:
-        raise _unknown_variable(name, variables)
+        if variables is None:
+            raise FetchError("no debug information describes this function: give a fetch argument, such as %x0")
+        hint = meant(name, variables.names())
+        text = f"{variables.function_name} has no variable {name} here{hint and ': ' + hint}"
+        raise FetchError(text, is_mistake=True)
     c_type = variables.global_type(name) if variables is not None else None
     if c_type is None:
         raise FetchError(f"the type of {name} is not known: give a fetch argument, @{name}:u64")
@@ -229,13 +231,6 @@ def _with_symbol(storage: Storage, data: DataSymbols) -> Storage:
     name, *offset = re.split(r"(?=[+-]\d+$)", symbol)
     distance = int(offset[0]) if offset else 0
     return Sum(f"@{name}", distance) if storage.is_value else InMemory(f"@{name}", distance, is_symbol=True)
-
-
-def _unknown_variable(name: str, variables: VariablesAt | None) -> FetchError:
-    if variables is None:
-        return FetchError("no debug information describes this function: give a fetch argument, such as %x0")
-    hint = meant(name, variables.names())
-    return FetchError(f"{variables.function_name} has no variable {name} here{hint and ': ' + hint}", is_mistake=True)
 
 
 def _piece_arguments(request: ArgumentRequest, name: str, struct: CType, pieces: Pieces) -> Iterator[Argument]:
@@ -274,14 +269,6 @@ def _raw_argument(request: ArgumentRequest, data: DataSymbols, *, at_entry: bool
         raise FetchError(refusal, is_mistake=True)
     name = request.name or re.sub(r"\W+", "_", request.raw, flags=re.ASCII).strip("_") or "value"
     return _checked_argument(request, f"_{name}" if name[0].isdigit() else name, Fetch(request.raw, request.type))
-
-
-def _default_name(request: ArgumentRequest) -> str:
-    """Name an argument as perf probe does: by the last member, or the variable; elements have their numbers."""
-    name = request.variable.strip("$")
-    for step in request.steps:
-        name = step.member or f"{name}_{step.index}"
-    return name
 
 
 def _checked_argument(request: ArgumentRequest, name: str, fetched: Fetch, c_type: CType | None = None) -> Argument:

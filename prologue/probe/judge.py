@@ -171,11 +171,11 @@ class Judge:
         areas = list(self._listed())
         starts = np.array([area.start for area in areas], np.uint64)
         stops = np.array([area.stop for area in areas], np.uint64)
-        result = list(areas)
+        result, all_starts = list(areas), self.kallsyms.starts
         for row, base in self._suffixed.items():
             if base and bool(((starts <= np.uint64(base)) & (np.uint64(base) < stops)).any()):
-                start, stop = self._span(row)
-                result.append(Area(start, stop, "the kprobe blacklist, under its name without the suffix"))
+                start, stop = all_starts[row], all_starts[min(row + 1, len(all_starts) - 1)]
+                result.append(Area(int(start), int(stop), "the kprobe blacklist, under its name without the suffix"))
         return result
 
     def _listed(self) -> Iterator[Area]:
@@ -290,10 +290,6 @@ class Judge:
         """Mask of the symbols of preambles, which a compiler puts before functions (``is_cfi_preamble_symbol``)."""
         names, rows = self.kallsyms.names, self.kallsyms.first_rows.tolist()
         return np.array([names[row].startswith(("__cfi_", "__pfx_")) for row in rows], np.bool_)
-
-    def _span(self, number: int) -> tuple[int, int]:
-        starts = self.kallsyms.starts
-        return int(starts[number]), int(starts[min(number + 1, len(starts) - 1)])
 
     def _index(self, vaddrs: U64) -> I64:
         """Return the index of the word of each address that is in the text, in any order."""

@@ -181,8 +181,11 @@ class Prober:
         for text in asked:
             try:
                 request = parse_request(text)
-                if options is not None:
-                    self._check_options(request, options)
+                if options is not None and options.all_variables and request.arguments:
+                    raise UsageError(f"{request.asked}: --vars prints every variable: leave the arguments out")
+                if options is not None and options.fprobe and not self._has_fprobe:
+                    reason = "has no fprobe events on arm64 (they are in 7.2): use --event"
+                    raise InputError(reason, path=self.kernel.path)
                 judged = self.judge(request)
             except (InputError, UsageError) as error:
                 judged = []
@@ -195,12 +198,6 @@ class Prober:
             for target in (self.kernel, *self._targets.values()):
                 target.trim()
         return _with_unique_events(probes), failures
-
-    def _check_options(self, request: ProbeRequest, options: EventOptions) -> None:
-        if options.all_variables and request.arguments:
-            raise UsageError(f"{request.asked}: --vars prints every variable: leave the arguments out")
-        if options.fprobe and not self._has_fprobe:
-            raise InputError("has no fprobe events on arm64 (they are in 7.2): use --event", path=self.kernel.path)
 
 
 def _with_unique_events(probes: list[Probe]) -> list[Probe]:

@@ -31,17 +31,15 @@ def passed(types: Sequence[CType]) -> Iterator[Storage]:
             register += words
             if large:
                 yield InMemory(names[0])
+            elif words == 1:
+                yield InRegister(names[0])
             else:
-                yield InRegister(names[0]) if words == 1 else Pieces(tuple(_pieces(names, size)))
+                bits = (8 * min(_WORD, size - _WORD * k) for k in range(words))
+                yield Pieces(tuple(zip(bits, map(InRegister, names), strict=True)))
             continue
         register = _REGISTERS
         yield InMemory(f"+{stack}(%sp)") if large else InMemory("%sp", stack)
         stack += words * _WORD
-
-
-def _pieces(names: list[str], size: int) -> Iterator[tuple[int, Storage]]:
-    for k, name in enumerate(names):
-        yield 8 * min(_WORD, size - _WORD * k), InRegister(name)
 
 
 def _size(kind: CType) -> int | None:

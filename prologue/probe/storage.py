@@ -224,7 +224,11 @@ def _value(operations: list[Any], vaddr: int, frame: StackFrame) -> Storage:
         elif code in _ENTRY_VALUE:
             return Missing(ENTRY_ONLY)
         elif code == _STACK_VALUE:
-            return Missing(COMPUTED) if state is None else _plain(state)
+            if isinstance(state, Sum) and state.offset == 0:
+                return InRegister(state.register)
+            if isinstance(state, Address):
+                return Address(state.vaddr, is_value=True)
+            return Missing(COMPUTED) if state is None else state
         elif code == _IMPLICIT_VALUE:
             return Constant(int.from_bytes(bytes(args[0]), "little")) if len(args[0]) <= 8 else Missing(COMPUTED)
         else:
@@ -241,12 +245,6 @@ def _dereferenced(operations: list[Any], state: Sum) -> Storage:
     if not rest:
         return InMemory(f"{state.offset:+d}({state.register})", 0)
     return InMemory(state.register, state.offset) if [op.op for op in rest] == [_STACK_VALUE] else Missing(COMPUTED)
-
-
-def _plain(state: Storage) -> Storage:
-    if isinstance(state, Sum) and state.offset == 0:
-        return InRegister(state.register)
-    return Address(state.vaddr, is_value=True) if isinstance(state, Address) else state
 
 
 class StackFrame:

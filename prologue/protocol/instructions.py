@@ -96,9 +96,6 @@ class Instructions:
 
     # Instructions.
 
-    def _branch(self, operands: tuple[str, ...], address: int) -> str:
-        return self._go(self._target(operands[0]))
-
     def _branch_if(self, condition: str, label: str, address: int) -> str:
         # A control dependency orders maintenance after the loads that decided the branch.
         taken = f"({condition} -> {self._target(label)} : {address + 1})"
@@ -110,9 +107,6 @@ class Instructions:
         go = self._go(f"{target} - {CODE}" if target else self._target(operands[0]))
         remembered = f"call({self.number}, {back}); " if self.layout.owners[address] == self.task.name else ""
         return f"{remembered}{go}; {self._set('X30', back)}"
-
-    def _jump(self, operands: tuple[str, ...], address: int) -> str:
-        return self._go(f"{self._register(operands[0])} - {CODE}")
 
     def _ret(self, operands: tuple[str, ...], address: int) -> str:
         t, link = self.number, self._register("X30")
@@ -137,9 +131,6 @@ class Instructions:
     def _schedule(self, operands: tuple[str, ...], address: int) -> str:
         go = f"held[{self.number}] = false; {self._go(address + 1)}"
         return go if self.task.place is not None else f"{go}; leave({self.number})"
-
-    def _compare(self, operands: tuple[str, ...]) -> str:
-        return self._set("EQ", f"({self._value(operands[0])} == {self._value(operands[1])})")
 
     def _select(self, operands: tuple[str, ...]) -> str:
         equal, other = (operands[1], operands[2]) if operands[3] == "EQ" else (operands[2], operands[1])
@@ -185,14 +176,14 @@ class Instructions:
 
 
 _JUMPS: Final[dict[str, Callable[[Instructions, tuple[str, ...], int], str]]] = {
-    "B": Instructions._branch,
+    "B": lambda made, o, address: made._go(made._target(o[0])),
     "B.EQ": lambda made, o, address: made._branch_if(made._register("EQ"), o[0], address),
     "B.NE": lambda made, o, address: made._branch_if(f"!{made._register('EQ')}", o[0], address),
     "CBZ": lambda made, o, address: made._branch_if(f"{made._register(o[0])} == 0", o[1], address),
     "CBNZ": lambda made, o, address: made._branch_if(f"{made._register(o[0])} != 0", o[1], address),
     "BL": Instructions._call,
     "BLR": Instructions._call,
-    "BR": Instructions._jump,
+    "BR": lambda made, o, address: made._go(f"{made._register(o[0])} - {CODE}"),
     "RET": Instructions._ret,
     "BRK": Instructions._trap,
     "UDF": Instructions._trap,
@@ -205,7 +196,7 @@ _PLAIN: Final[dict[str, Callable[[Instructions, tuple[str, ...]], str]]] = {
     "MOV": lambda made, o: made._set(o[0], made._value(o[1])),
     "MRS": lambda made, o: made._set(o[0], made._register("ELR")),
     "MSR": lambda made, o: made._set("ELR", made._value(o[1])),
-    "CMP": Instructions._compare,
+    "CMP": lambda made, o: made._set("EQ", f"({made._value(o[0])} == {made._value(o[1])})"),
     "CSEL": Instructions._select,
     "EOR": lambda made, o: made._set(o[0], f"({made._value(o[1])} ^ {made._value(o[2])})"),
     "LDR": Instructions._load,

@@ -48,7 +48,10 @@ class Numbering:
             self._add(Line(Operation("NOP")), task.name)  # an address for the end; nothing runs there
         self.variables = list(model.data)
         self.sites = self._find_sites()
-        self.words = self._find_words()
+        texts = [str(self.lines[address].operation) for address in self.sites]
+        for line in self.lines:
+            texts += [o[1:-1] for o in line.operation.operands if o.startswith('"') and line.operation.name != "die"]
+        self.words = list(dict.fromkeys(str(parse_operation(text, model.name)) for text in texts))
         for (noun, most), count in zip(_MOST, (len(self.lines), len(self.variables), len(self.words)), strict=True):
             if count > most:
                 raise InputError(f"has {count} {noun}; {most} fit", path=model.name)
@@ -83,12 +86,6 @@ class Numbering:
             if operand.startswith("[") and not is_register(operand[1:-1]) and operand[1:-1] not in self.variables
         }
         return sorted({self.address(name, owner) for name, owner in names})
-
-    def _find_words(self) -> list[str]:
-        texts = [str(self.lines[address].operation) for address in self.sites]
-        for line in self.lines:
-            texts += [o[1:-1] for o in line.operation.operands if o.startswith('"') and line.operation.name != "die"]
-        return list(dict.fromkeys(str(parse_operation(text, self.model.name)) for text in texts))
 
     def word(self, text: str) -> int:
         """Return the number of an instruction word."""

@@ -24,7 +24,8 @@ def translate(model: Model) -> str:
     """
     layout = Numbering(model)
     machine = resources.files("prologue.protocol").joinpath("machine.pml").read_text()
-    parts = [_constants(layout), machine, _registers(layout)]
+    names = [f"{task.name}_{register}" for task in model.tasks for register in registers_of(layout, task)]
+    parts = [_constants(layout), machine, "\n".join(f"byte {name};" for name in names)]
     parts += [_proctype(layout, number, task) for number, task in enumerate(model.tasks)]
     parts += [_memory(layout), _init(layout)]
     return "\n".join(parts)
@@ -40,11 +41,6 @@ def _constants(layout: Numbering) -> str:
     ])  # fmt: skip
 
 
-def _registers(layout: Numbering) -> str:
-    names = [f"{task.name}_{register}" for task in layout.model.tasks for register in registers_of(layout, task)]
-    return "\n".join(f"byte {name};" for name in names)
-
-
 def registers_of(layout: Numbering, task: Thread) -> list[str]:
     """Return the registers that a task's own lines, shared code or any word may use."""
     texts = " ".join([*layout.words, *(str(line.operation) for line in (*layout.model.code, *task.program))])
@@ -55,7 +51,9 @@ def registers_of(layout: Numbering, task: Thread) -> list[str]:
 
 def _proctype(layout: Numbering, number: int, task: Thread) -> str:
     alternatives: list[str] = []
-    shared = None if _leaves_its_program(task) else task.name
+    labels = {label for line in task.program for label in line.labels} | {"end"}
+    targets = {line.operation.operands[-1] for line in task.program if line.operation.name in BRANCHES}
+    shared = task.name if targets <= labels else None
     for address, (line, owner) in enumerate(zip(layout.lines, layout.owners, strict=True)):
         if owner in (task.name, shared) and address != layout.ends[task.name]:
             alternatives += _alternatives(Instructions(layout, task, number), address, line)
@@ -63,12 +61,6 @@ def _proctype(layout: Numbering, number: int, task: Thread) -> str:
         alternatives += _moves(layout, number, task)
     body = "\n".join(f"    :: d_step {{ {text} }}" for text in alternatives)
     return f"proctype run_{task.name}() {{\n    do\n{body}\n    od\n}}\n"
-
-
-def _leaves_its_program(task: Thread) -> bool:
-    own = {label for line in task.program for label in line.labels} | {"end"}
-    targets = {line.operation.operands[-1] for line in task.program if line.operation.name in BRANCHES}
-    return bool(targets - own)
 
 
 def _alternatives(made: Instructions, address: int, line: Line) -> list[str]:

@@ -88,12 +88,8 @@ def table(model: Model, events: tuple[TrailStep, ...]) -> str:
         step = event.step if event.step != last_step else ""
         last_step = event.step or last_step
         rows.append([str(number), *(named if cpu == event.cpu else "" for cpu in cpus), step])
-    heads = ["", *(_head(model, cpu) for cpu in cpus), "step of the kernel"]
+    owners = {task.place: f" ({task.name})" for task in reversed(model.tasks)}
+    heads = ["", *(f"CPU {cpu}{owners.get(cpu, '')}" for cpu in cpus), "step of the kernel"]
     if not any(row[-1] for row in rows):
         rows, heads = [row[:-1] for row in rows], heads[:-1]
     return "\n".join(table_lines(rows, heads))
-
-
-def _head(model: Model, cpu: int) -> str:
-    owner = next((task.name for task in model.tasks if task.place == cpu), "")
-    return f"CPU {cpu} ({owner})" if owner else f"CPU {cpu}"

@@ -38,23 +38,18 @@ class Case:
 
     def lines(self) -> list[str]:
         """Return the findings, one per line, and how many are left out."""
-        lines = [printable(f"{f.where}: {f.severity}: {f.message}{_after(f)}") for f in self.findings[:_SHOWN]]
+        lines = []
+        for f in self.findings[:_SHOWN]:
+            after = f" (follows from {', '.join(f.follows_from)})" if f.follows_from else ""
+            lines.append(printable(f"{f.where}: {f.severity}: {f.message}{after}"))
         if len(self.findings) > _SHOWN:
             lines.append(f"... and {len(self.findings) - _SHOWN:,} more")
         return lines
 
     def to_do(self) -> list[str]:
         """Return the fixes of findings that fail, each once; findings that follow from others have none."""
-        fixes = dict.fromkeys(_fix(finding) for finding in self.failing)
+        fixes = dict.fromkeys(f"see {', '.join(f.follows_from)}" if f.follows_from else f.fix for f in self.failing)
         return [printable(f"to do: {fix}") for fix in fixes]
-
-
-def _after(finding: Finding) -> str:
-    return f" (follows from {', '.join(finding.follows_from)})" if finding.follows_from else ""
-
-
-def _fix(finding: Finding) -> str:
-    return f"see {', '.join(finding.follows_from)}" if finding.follows_from else finding.fix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,14 @@ def rule_page(rule: Rule) -> str:
     example = f"```text\n{rule.example}\n```"
     if rule.words:
         example += "\n".join(["\n\n```text", *insn_lines(rule.words), "```"])
+    fix = f"{rule.fix[0].upper()}{rule.fix[1:]}."
+    fix += f" In a module: {rule.fix_of_module}." if rule.fix_of_module else ""
+    fix += f" If an interrupted run left the file: {FINISH}." if rule.open_while_unfinished else ""
     sections = (
         ("What it finds", rule.what),
         ("Why it is unsafe", rule.why),
         ("Example", example),
-        ("How to fix", _fix(rule)),
+        ("How to fix", fix),
         ("Source", rule.citation),
     )
     head = f"# {rule.code} {rule.slug}\n\nSeverity: {rule.severity}. Looks at: {inputs(rule)}.\n"
@@ -36,9 +39,3 @@ def insn_lines(words: tuple[int, ...], start: int = 0) -> list[str]:
 def page_name(rule: Rule) -> str:
     """Return the name of a rule's page in ``docs/rules``."""
     return f"{rule.code}-{rule.slug}.md"
-
-
-def _fix(rule: Rule) -> str:
-    text = f"{rule.fix[0].upper()}{rule.fix[1:]}."
-    text += f" In a module: {rule.fix_of_module}." if rule.fix_of_module else ""
-    return f"{text} If an interrupted run left the file: {FINISH}." if rule.open_while_unfinished else text

@@ -59,8 +59,10 @@ def findings_sarif(  # noqa: PLR0913  # what a report is made of
             sections.setdefault((finding.path, finding.where.section), len(sections))
     places = list(memories) or [""] * len(all_findings)
     results = [
-        _result(finding, memory, paths, sections) | {"partialFingerprints": _partial(fingerprint)}
-        for finding, memory, fingerprint in zip(all_findings, places, _fingerprints(all_findings, places), strict=True)
+        _result(finding, memory, paths, sections)
+        # GitHub reads only the one with CodeQL's name.
+        | {"partialFingerprints": {"primaryLocationLineHash": f"{digest[:16]}:1", "prologueFinding/v1": digest}}
+        for finding, memory, digest in zip(all_findings, places, _fingerprints(all_findings, places), strict=True)
     ]
     if baselined:
         # SARIF 3.27.23: once one result says whether it is suppressed, all must.
@@ -68,9 +70,15 @@ def findings_sarif(  # noqa: PLR0913  # what a report is made of
         for result, entry in zip(results, known, strict=True):
             why = None if entry is None else printable(f"{entry.reason} ({entry.owner})")
             result["suppressions"] = [] if why is None else [{"kind": "external", "justification": why}]
-    unread = [_unread(error, path, paths[path]) for path, error in errors.items()]
+    unread = [
+        {"level": "error", "message": _message(error), "locations": [
+            {"physicalLocation": {"artifactLocation": {"uri": _uri(path), "index": paths[path]}}}]}
+        for path, error in errors.items()
+    ]  # fmt: skip
+    url = documentation()
+    driver = {"name": "prologue", "version": prologue.__version__, "rules": [_descriptor(rule, url) for rule in _RULES]}
     run: dict[str, Any] = {
-        "tool": {"driver": _driver()},
+        "tool": {"driver": driver | ({"informationUri": url} if url else {})},
         "invocations": [_invocation(notes, unread, left_out, date)],
         "artifacts": [_artifact(path, known_files.get(path)) for path in paths],
         "addresses": [
@@ -105,12 +113,6 @@ def documentation() -> str:
         return ""
     named = dict(url.split(", ", 1) for url in urls)
     return f"{named['Documentation'].rstrip('/')}/" if "Documentation" in named else ""
-
-
-def _driver() -> dict[str, Any]:
-    url = documentation()
-    driver = {"name": "prologue", "version": prologue.__version__, "rules": [_descriptor(rule, url) for rule in _RULES]}
-    return driver | ({"informationUri": url} if url else {})
 
 
 def _descriptor(rule: Rule, url: str) -> dict[str, Any]:
@@ -190,17 +192,6 @@ def _location(finding: Finding, paths: dict[str, int], sections: _Sections) -> d
             {"name": printable(where.symbol or where.section or ""), "fullyQualifiedName": printable(name)}
         ]
     return location
-
-
-def _unread(error: str, path: str, index: int) -> dict[str, Any]:
-    """Make the notification about a file that could not be verified."""
-    where = {"physicalLocation": {"artifactLocation": {"uri": _uri(path), "index": index}}}
-    return {"level": "error", "message": _message(error), "locations": [where]}
-
-
-def _partial(fingerprint: str) -> dict[str, str]:
-    """Return the fingerprints of a result; GitHub reads only the one with CodeQL's name."""
-    return {"primaryLocationLineHash": f"{fingerprint[:16]}:1", "prologueFinding/v1": fingerprint}
 
 
 def _fingerprints(findings: Iterable[Finding], memories: Iterable[str]) -> list[str]:

@@ -110,10 +110,10 @@ def scan_text(data: dict[str, Any]) -> str:
     elif "state" in data:
         rows.append(("state", f"{data['state']}: records cannot be read before `prologue patch` has ended"))
     if data["anomalies"]:
-        rows += [
-            ("anomaly" if k == 0 else "", f"{a['code']} {a['slug']} ({a['severity']}): {a['count']:,}{_after(a)}")
-            for k, a in enumerate(data["anomalies"])
-        ]
+        for k, a in enumerate(data["anomalies"]):
+            after = f", follows from {', '.join(a['follows_from'])}" if a["follows_from"] else ""
+            text = f"{a['code']} {a['slug']} ({a['severity']}): {a['count']:,}{after}"
+            rows.append(("anomaly" if k == 0 else "", text))
     else:
         rows.append(("anomalies", "none"))
     return "\n".join(f"{name:<10} {printable(value)}" for name, value in rows)
@@ -126,11 +126,6 @@ def _sections(counts: dict[str, int]) -> str:
     if others:
         shown.append(f"{sum(others):,} in {counted(len(others), 'other section')}")
     return ", ".join(shown)
-
-
-def _after(anomaly: dict[str, Any]) -> str:
-    roots = ", ".join(anomaly["follows_from"])
-    return f", follows from {roots}" if roots else ""
 
 
 def _encoding(data: dict[str, Any]) -> str:

@@ -104,19 +104,15 @@ def _records(subject: Subject) -> Iterator[Damage]:
     if strayed >= 0:
         slot, where = (binary.symbols.locate(at) for at in (int(records.vaddrs[strayed]), pair))
         note = f"the record at {slot} was changed: no record leads to {where}"
-        places = {int(records.vaddrs[strayed]), int(records.values[strayed]), pair, *_around(sites, strayed)}
+        places = {int(records.vaddrs[strayed]), int(records.values[strayed]), pair}
+        for site in np.flatnonzero(sites.record == strayed).tolist():  # rules report it at these
+            places |= {int(sites.first[site]), int(sites.entry[site]), int(sites.first[site] - np.uint64(4))}
         for damage in _record_damage(binary, records, strayed, _value_for(binary, pair, sites, moved=moved), places):
             yield damage._replace(note=note, fix=_CHANGED_RECORD)
     for k in np.flatnonzero((sites.moved != moved) & (sites.record != strayed)).tolist():
         index = int(sites.record[k])
         value = int(sites.second[k] if moved else sites.unmoved_values()[k])
         yield from _record_damage(binary, records, index, value, {int(records.vaddrs[index]), int(sites.first[k])})
-
-
-def _around(sites: Sites, record: int) -> set[int]:
-    """Return the addresses at which rules report the site of a record."""
-    at = np.flatnonzero(sites.record == record)
-    return {int(vaddr) for k in at for vaddr in (sites.first[k], sites.entry[k], sites.first[k] - np.uint64(4))}
 
 
 def _record_damage(binary: Binary, records: Records, index: int, value: int, places: set[int]) -> Iterator[Damage]:

@@ -10,7 +10,6 @@ import numpy as np
 from prologue.insn import a64
 from prologue.kernel.init_stub import FUNCTION
 from prologue.kernel.kernel import Kernel
-from prologue.kernel.sites import Sites
 from prologue.kernel.state import Share
 from prologue.rules.base import Hit, Rule, Severity, Subject
 
@@ -49,7 +48,11 @@ def check(subject: Subject) -> Iterator[Hit]:
         yield Hit(binary.marker.vaddr, _WRITING, fix=_FROM_JOURNAL)
     mov, nop = int(sites.has_mov.sum()), int(sites.has_nop.sum())
     if mov and nop:
-        yield from _minority(sites, mov, nop, "unfinished: " if binary.state == "unfinished" else "")
+        few, state = (sites.has_mov, "holds the MOV, most sites do not") if mov <= nop else (
+            sites.has_nop, "holds no MOV, most sites do")  # fmt: skip
+        message = f"unfinished: {state}" if binary.state == "unfinished" else state
+        for k in np.flatnonzero(few).tolist():
+            yield Hit(int(sites.first[k]), message, (int(sites.word0[k]),), (a64.MOV_X9_X30,))
         return
     kernel = binary if isinstance(binary, Kernel) else subject.vmlinux
     if kernel is None or not (mov or nop) or (kernel is binary and mov and binary.state != "unfinished"):
@@ -60,13 +63,6 @@ def check(subject: Subject) -> Iterator[Hit]:
         where = kernel.init_stub.edits[0].vaddr if kernel is binary and nop else int(sites.first[0])
         severity: Severity | None = "warn" if wrong == _DOUBTFUL else None
         yield Hit(where, wrong.format(count=mov or nop, init=init), severity=severity)
-
-
-def _minority(sites: Sites, mov: int, nop: int, message: str) -> Iterator[Hit]:
-    few, state = (sites.has_mov, "holds the MOV, most sites do not") if mov <= nop else (
-        sites.has_nop, "holds no MOV, most sites do")  # fmt: skip
-    for k in np.flatnonzero(few).tolist():
-        yield Hit(int(sites.first[k]), f"{message}{state}", (int(sites.word0[k]),), (a64.MOV_X9_X30,))
 
 
 def _role(kernel: Kernel) -> Role:

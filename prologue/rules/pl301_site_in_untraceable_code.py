@@ -72,7 +72,9 @@ def check(subject: Subject) -> Iterator[Hit]:
     for prefix in PREFIXES:
         named = among(entry, kernel.symbols.values_with_prefix(prefix))
         for vaddr in entry[named].tolist():
-            if not _is_host_alias(kernel, vaddr):
+            # A host function has an EL2 alias (arch/arm64/kernel/image-vars.h, KVM_NVHE_ALIAS, 6.12).
+            names = kernel.symbols.names_at(vaddr)
+            if f"__kvm_nvhe_{min(names, key=len)}" not in names:
                 yield Hit(vaddr, f"site in a function named {prefix}...")
     unknown = not_known(kernel.release)
     for name in TRACERS:
@@ -106,12 +108,6 @@ def _is_left_out(kernel: Kernel, entry: U64, section: Untraced) -> bool:
     names = kernel.symbols.names_at
     speaking = [v for v in functions if not (section.never and any(n.startswith(section.never) for n in names(v)))]
     return 2 * len(_between(kernel, entry, section.low, section.high)) < len(speaking)
-
-
-def _is_host_alias(kernel: Kernel, vaddr: int) -> bool:
-    """Recognise a host function by its EL2 alias (arch/arm64/kernel/image-vars.h, KVM_NVHE_ALIAS, 6.12)."""
-    names = kernel.symbols.names_at(vaddr)
-    return f"__kvm_nvhe_{min(names, key=len)}" in names
 
 
 RULE = Rule(

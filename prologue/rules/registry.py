@@ -78,12 +78,9 @@ def select_rules(select: tuple[str, ...], ignore: tuple[str, ...]) -> tuple[Rule
 def _unknown(name: str) -> UsageError:
     if why := why_absent(rule=name.upper()):
         return UsageError(f"no rule {name!r}: {why}")
-    near = meant(name.upper() if name.upper().startswith("PL") else name.lower(), _names())
+    names = [each for rule in RULES for each in (rule.code, rule.slug)]
+    near = meant(name.upper() if name.upper().startswith("PL") else name.lower(), names)
     return UsageError(f"no rule {name!r}: {near + ' ' if near else ''}`prologue rules` lists them")
-
-
-def _names() -> list[str]:
-    return [name for rule in RULES for name in (rule.code, rule.slug)]
 
 
 def matches(rule: Rule, name: str) -> bool:

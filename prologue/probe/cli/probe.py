@@ -19,7 +19,7 @@ from prologue.errors import InputError, UsageError
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import open_binary, open_judged
 from prologue.kernel.module import Module
-from prologue.probe.event import EventOptions, ProbeEvent
+from prologue.probe.event import EventOptions
 from prologue.probe.instructions import rules_of
 from prologue.probe.language import parse_listed
 from prologue.probe.listing import list_lines
@@ -90,7 +90,8 @@ def run(args: Namespace) -> int:
     elif args.script:
         print(script(kernel, probes, failures), end="")
     else:
-        _write_whole_lines()
+        if isinstance(sys.stdout, io.TextIOWrapper):  # kprobe_events takes the part that ends a write for a whole line
+            sys.stdout.reconfigure(line_buffering=True)
         for line in _lines(args, probes, failures):
             print(line)
     if not args.json:
@@ -114,12 +115,6 @@ def _check_options(args: Namespace) -> None:
         raise UsageError("--list prints no events: leave --fprobe, --group and --name out")
     if (args.group or args.name) and not _wants_events(args):
         raise UsageError("--group and --name are of events: add --event, --fprobe or --script")
-
-
-def _write_whole_lines() -> None:
-    """Write each line by itself: ``kprobe_events`` takes the part of a line that ends a write for a whole one."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)
 
 
 def _options(args: Namespace) -> EventOptions | None:
@@ -221,14 +216,11 @@ def status_of(probes: Sequence[Probe], failures: Sequence[Failure]) -> int:
     events = [(probe, probe.event) for probe in probes if probe.event is not None]
     if failures or any(omitted.is_mistake for _, event in events for omitted in event.omitted):
         return 2
-    lacks = any(_lacks_argument(probe, event) for probe, event in events)
+    lacks = False
+    for probe, event in events:
+        named = {argument.asked for argument in probe.request.arguments or ()}
+        lacks |= any(omitted.asked in named and not omitted.is_partial for omitted in event.omitted)
     return 1 if lacks or any(probe.verdict.answer != "yes" for probe in probes) else 0
-
-
-def _lacks_argument(probe: Probe, event: ProbeEvent) -> bool:
-    """Return whether an argument that was asked for by its name cannot be had."""
-    named = {argument.asked for argument in probe.request.arguments or ()}
-    return any(omitted.asked in named and not omitted.is_partial for omitted in event.omitted)
 
 
 def note_release(kernel: Kernel) -> None:

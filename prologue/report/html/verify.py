@@ -37,21 +37,17 @@ def verify_page(verdict: Verdict, command: Sequence[str]) -> Page:
         parts.append(_known(verdict))
     parts.append(_files(verdict))
     path, *others = verdict.files
+    identity = verdict.identities.get(path)
     return Page(
         title="prologue verify",
         subject=counted(len(verdict.files), "file") if others else path,
-        facts=[] if others else _facts(verdict, path),
+        facts=[] if others else [("file", path), *(identity.named().items() if identity is not None else ())],
         date=verdict.date,
         outcome="passed" if verdict.passed else "failed",
         summary=closing_line(verdict),
         parts=parts,
         command=command,
     )
-
-
-def _facts(verdict: Verdict, path: str) -> list[tuple[str, str]]:
-    identity = verdict.identities.get(path)
-    return [("file", path), *(identity.named().items() if identity is not None else ())]
 
 
 def _lines(verdict: Verdict, texts: Sequence[str]) -> list[str]:
