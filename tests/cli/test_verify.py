@@ -42,13 +42,6 @@ def processed(vmlinux: Path) -> Path:
     return vmlinux
 
 
-def test_release_fails_on_warnings(mini: Mini, tool: Tool) -> None:
-    """A leftover of a weak function, in a kernel that is processed: nothing else keeps it from a release."""
-    vmlinux = broken(processed(mini(Spec(zeros=True))), lose_symbol)
-    assert verify(vmlinux) == 0
-    assert "1 file: 1 warn (" in tool("verify", vmlinux, "--release", status=1).out
-
-
 def test_a_baseline_is_written_filled_in_and_used(mini: Mini, tmp_path: Path, tool: Tool) -> None:
     vmlinux, baseline = broken(mini(Spec()), read_x9), tmp_path / "known.toml"
     assert verify(vmlinux, "--save-baseline", baseline) == 1
@@ -91,13 +84,6 @@ def test_entries_of_rules_that_did_not_run_are_not_called_stale(mini: Mini, tmp_
     assert stale == [f"baseline {baseline}: PL105 file 'vmlinux': covers nothing any more: remove the entry"]
 
 
-def test_a_fatal_finding_may_be_known_but_not_released(mini: Mini, tmp_path: Path) -> None:
-    vmlinux, baseline = broken(mini(Spec()), call_in_second_slot), tmp_path / "known.toml"
-    baseline.write_text('[[known]]\nrule = "PL201"\nreason = "an experiment"\nowner = "me"\n')
-    assert verify(vmlinux, "--baseline", baseline) == 0
-    assert verify(vmlinux, "--baseline", baseline, "--release") == 1
-
-
 def test_one_nop_may_be_that_of_other_flags(mini: Mini, tool: Tool) -> None:
     """So looks an object of =1, and a pair whose first word was overwritten does not."""
     vmlinux = broken(mini(Spec()), call_in_second_slot)
@@ -130,18 +116,6 @@ def test_settings_stand_beside_the_file(
     broken(processed(vmlinux), lose_symbol)
     assert verify(vmlinux, "--config", other, "--ignore", "PL304") == 1
     assert verify(vmlinux, "--no-config", "--ignore", "PL304") == 0
-
-
-@pytest.mark.thorough
-def test_stock_output_fails_the_release_in_every_format(mini: Mini, tmp_path: Path) -> None:
-    vmlinux = mini(Spec(contract="stock"))
-    assert main(["patch", str(vmlinux), "--in-place", "--contract", "stock"]) == 0
-    for kind in ("text", "json", "sarif", "junit"):
-        assert verify(vmlinux, *as_format(kind)) == 0
-        assert verify(vmlinux, *as_format(kind), "--release", "-o", tmp_path / kind) == 1
-    failing = [case.get("name") for case in ET.parse(tmp_path / "junit").iter("testcase") if list(case.iter("failure"))]  # noqa: S314
-    assert failing == ["GATE release-gate"]
-    assert "stock contract" in (tmp_path / "sarif").read_text()
 
 
 def test_one_unreadable_file_does_not_hide_the_others(mini: Mini, tmp_path: Path, tool: Tool) -> None:
