@@ -21,7 +21,6 @@ from prologue.live.system.running_system import RunningSystem
 from prologue.live.system.running_text import AnotherKernelError
 
 Change = tuple[str, int, int]  # what it is, link-time address, the word that is put there
-NOP, MOV, BRK = a64.NOP, a64.MOV_X9_X30, 0xD4200080
 
 
 def audit_text(system: RunningSystem) -> Audit:
@@ -83,22 +82,16 @@ class Planter:
         sections = [section for section in kernel.image.sections if section.name.startswith("runtime_")]
         fields = [np.uint64(s.addr) + np.arange(s.size // 4, dtype=np.uint64) * np.uint64(4) for s in sections]
         self._variables = [kernel.relative32(places).tolist() for places in fields]  # of which one place is changed
-        main = next(s for s in kernel.image.text_sections if s.name == ".text")
-        self._code = main
+        self._code = next(s for s in kernel.image.text_sections if s.name == ".text")
         slots = np.concatenate([self._first, self._first + np.uint64(4), self._constants])
         self._owned = {*slots.tolist(), *self._alternatives.original.words().tolist(), *(at for at, _ in self._labels)}
         self.kinds: dict[str, Callable[[], tuple[int, int]]] = {
             "call elsewhere": self._call,
-            "second slot overwritten": self._second,
             "first slot overwritten": self._overwrite_first,
             "jump label turned": self._turn,
-            "jump label overwritten": self._overwrite_label,
             "alternative in part": self._part,
-            "alternative overwritten": self._overwrite_alternative,
             "unlisted code": self._unlisted,
-            "breakpoint": self._breakpoint,
         }
-        self._turns = 0
         if kernel.sites.layout == "4,2":
             self.kinds["literal"] = self._literal
         if len(self._constants):
@@ -128,64 +121,41 @@ class Planter:
         vaddr = int(self.chance.choice(self._first)) + 4
         return vaddr, self._away(vaddr, link=True)
 
-    def _second(self) -> tuple[int, int]:
-        return int(self.chance.choice(self._first)) + 4, self.chance.choice((MOV, 0xD503241F, 0xD65F03C0, BRK))
-
     def _overwrite_first(self) -> tuple[int, int]:
-        return int(self.chance.choice(self._first)), self.chance.choice((NOP, 0xAA1E03EA, 0xD65F03C0))
+        return int(self.chance.choice(self._first)), self.chance.choice((a64.NOP, 0xAA1E03EA, 0xD65F03C0))
 
     def _turn(self) -> tuple[int, int]:
         code, target = self.chance.choice(self._labels)
         to_target = a64.encode_b(code, target)
-        return code, to_target if self._word(code) == NOP else NOP
-
-    def _overwrite_label(self) -> tuple[int, int]:
-        code, _ = self.chance.choice(self._labels)
-        return code, self.chance.choice((self._away(code, link=False), MOV, BRK))
-
-    def _alternative(self) -> tuple[int, int]:
-        """An entry that is no callback, and a place in it."""
-        entries = self._alternatives
-        while True:
-            k = self.chance.randrange(len(entries.is_callback))
-            step = self.chance.randrange(int(entries.original.size[k]) // 4)
-            place = np.array([int(entries.original.start[k]) + 4 * step], np.uint64)
-            if not entries.is_callback[k] and self.kernel.text.in_text(place)[0]:
-                return k, step
+        return code, to_target if self._word(code) == a64.NOP else a64.NOP
 
     def _part(self) -> tuple[int, int]:
         """One word of what the whole entry has not: of the original where it was replaced, else of the replacement."""
         entries = self._alternatives
         while True:
-            k, step = self._alternative()
+            k = self.chance.randrange(len(entries.is_callback))
+            step = self.chance.randrange(int(entries.original.size[k]) // 4)
             vaddr = int(entries.original.start[k]) + 4 * step
             places = np.array([vaddr, int(entries.replacement.start[k]) + 4 * step], np.uint64)
+            if entries.is_callback[k] or not self.kernel.text.in_text(places[:1])[0]:
+                continue
             linked, replacement = self.kernel.image.words(places).tolist()
             word = replacement if self._word(vaddr) == linked else linked
             if word != self._word(vaddr):
                 return vaddr, word
-
-    def _overwrite_alternative(self) -> tuple[int, int]:
-        k, step = self._alternative()
-        vaddr = int(self._alternatives.original.start[k]) + 4 * step
-        return vaddr, self.chance.choice((self._away(vaddr, link=True), 0xD65F03C0, self._word(vaddr) ^ 1 << 7))
 
     def _unlisted(self) -> tuple[int, int]:
         while True:
             vaddr = self.chance.randrange(self._code.addr, self._code.addr + self._code.size, 4)
             if vaddr not in self._owned:
                 return vaddr, self.chance.choice(
-                    (self._away(vaddr, link=False), self._word(vaddr) ^ 1 << self.chance.randrange(32), NOP)
+                    (self._away(vaddr, link=False), self._word(vaddr) ^ 1 << self.chance.randrange(32), a64.NOP)
                 )
-
-    def _breakpoint(self) -> tuple[int, int]:
-        return self._unlisted()[0], BRK
 
     def _literal(self) -> tuple[int, int]:
         vaddr = int(self.chance.choice(self._entry)) - self.chance.choice((8, 4))
         return vaddr, self._word(vaddr) ^ 1 << self.chance.randrange(32)
 
     def _constant(self) -> tuple[int, int]:
-        vaddr = self.chance.choice(self._variables[self._turns % len(self._variables)])
-        self._turns += 1
+        vaddr = self.chance.choice(self.chance.choice(self._variables))
         return vaddr, self._word(vaddr) ^ 1 << self.chance.randrange(16, 20)
