@@ -15,7 +15,7 @@ from hypothesis import settings
 from tests.mini_kernel.build import Spec
 from tests.real_kernels import prebuild
 from tests.support.built import AnySpec, Mini, built
-from tests.support.cases import explain, in_words
+from tests.support.cases import in_words
 from tests.support.documents import checked_documents
 from tests.support.needs import needs_mini_kernel_tools
 from tests.support.sets import is_beyond_as_a_whole, link_programs, longest_first, mark_beyond, only_what_is_there_for
@@ -79,11 +79,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         extended = any(item.get_closest_marker("extended") for item in session.items)
         builder = prebuild.start(extended=extended)
         session.config.add_cleanup(lambda: prebuild.stop(builder))
-
-
-def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
-    """Show addresses as addresses, and which values differ."""
-    return explain(op, left, right)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
