@@ -7,45 +7,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from prologue.arrays import U64
 from prologue.elf.relr import FILLER, Part, chains_with, decode, encode, restored, without
 from tests.support.compare import addresses
+from tests.support.linked_elf import relr
+from tests.support.relocated import by_the_book
 
 BASE = 0xFFFF800008000000
 Chains = list[tuple[int, list[int]]]  # distance from the chain before, and of the rest of its addresses in words
 CHAINS = st.lists(st.tuples(st.integers(1, 3000), st.lists(st.integers(1, 130), max_size=40)), min_size=1, max_size=6)
-
-
-def by_the_book(words: U64) -> list[int]:
-    """Decode as relocate_kernel() does, one word and one bit after the other."""
-    places, where = [], 0
-    for word in words.tolist():
-        if not word & 1:
-            places.append(word)
-            where = word + 8
-            continue
-        for bit in range(63):
-            if word >> (bit + 1) & 1:
-                places.append(where + 8 * bit)
-        where += 63 * 8
-    return places
-
-
-def greedily(places: list[int]) -> list[int]:
-    """Encode one address after the other."""
-    words: list[int] = []
-    base = bits = 0
-    for place in places:
-        while words and (place - base) % 8 == 0 and place - base >= 504 and bits:
-            words.append(bits << 1 | 1)
-            base, bits = base + 504, 0
-        if words and (place - base) % 8 == 0 and 0 <= place - base < 504:
-            bits |= 1 << (place - base) // 8
-            continue
-        words += [bits << 1 | 1] if bits else []
-        words.append(place)
-        base, bits = place + 8, 0
-    return words + ([bits << 1 | 1] if bits else [])
 
 
 def places_of(chains: Chains) -> list[list[int]]:
@@ -80,8 +49,8 @@ def test_each_word_is_for_its_places(words: list[int], places: list[int]) -> Non
 def test_encoding_is_greedy_and_decodes_to_the_same(chains: Chains) -> None:
     for places in places_of(chains):
         words = encode(np.array(places, np.uint64))
-        assert words.tolist() == greedily(places)
-        assert by_the_book(words) == places
+        assert words.tolist() == relr(places)
+        assert by_the_book(words.tolist()) == places
         assert np.sort(decode(words)).tolist() == places
 
 
@@ -98,11 +67,11 @@ def test_taking_out_leaves_the_others_and_can_be_undone(chains: Chains, low: int
         new = without(words, part, start, stop)
         assert new is not None  # never longer
         after[part.first : part.first + part.size] = new
-    everything = by_the_book(words)
-    assert by_the_book(after) == [place for place in everything if not start <= place < stop]
+    everything = by_the_book(words.tolist())
+    assert by_the_book(after.tolist()) == [place for place in everything if not start <= place < stop]
     assert len(after) == len(words)
     for part in parts:
-        before = by_the_book(words[part.first : part.first + part.size])
+        before = by_the_book(words[part.first : part.first + part.size].tolist())
         taken = np.array([place for place in before if start <= place < stop], np.uint64)
         again = restored(after, part, taken)
         assert again is not None

@@ -23,8 +23,8 @@ from prologue.patching import apply
 from prologue.patching.patch import PatchRequest, patch_file
 from prologue.patching.words import write_words
 from prologue.plan.build import build_plan
-from tests.elf.test_relr import by_the_book
 from tests.mini_kernel.listing import LISTING
+from tests.support.relocated import by_the_book
 
 Form = Literal["offsets", "addresses", "RELR"]
 NOPS: Final = ("d503201f", "d503201f")
@@ -95,7 +95,7 @@ class SmallKernel:
         image = ElfImage(path)
         section = image.section(".relr.dyn")
         assert section is not None
-        return [hex(place) for place in by_the_book(image.view(section, "<u8"))]
+        return [hex(place) for place in by_the_book(image.view(section, "<u8").tolist())]
 
 
 @pytest.fixture(params=["offsets", "addresses", "RELR"])

@@ -11,7 +11,6 @@ from typing import Final
 
 import numpy as np
 import pytest
-from elftools.elf.elffile import ELFFile
 
 from prologue.cli.main import main
 from prologue.elf.dynrelocs import RELA, relocation_sections, relr_section
@@ -19,7 +18,6 @@ from prologue.elf.relr import chains_with, restored, without
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.records import find_bounds
 from prologue.patching.reread.vmlinux import reread
-from tests.elf.test_relr import by_the_book
 from tests.mini_kernel.build import Form, Spec
 from tests.mini_kernel.run import run
 from tests.support.built import Mini
@@ -27,40 +25,11 @@ from tests.support.cases import one_quick
 from tests.support.compare import addresses
 from tests.support.elf_edit import ElfEdit, edit
 from tests.support.needs import needs_common_tools, needs_kernel
+from tests.support.relocated import RelocatedKernel, by_the_book, words_that_differ
 from tests.support.tool import Tool
 
 SLIDE: Final = 0x123456600000
 FORMS: Final = ("rela", "relr", "rela-applied")
-
-
-def relocated(path: Path, slide: int = SLIDE) -> dict[int, int]:
-    """What relocate_kernel() leaves in memory: 32-bit words by address. It stops at the first entry without a type."""
-    with path.open("rb") as stream:
-        elf = ELFFile(stream)
-        memory = {
-            s["sh_addr"]: bytearray(s.data())
-            for s in elf.iter_sections()
-            if s["sh_flags"] & 2 and s["sh_type"] != "SHT_NOBITS"
-        }
-        rela = b"".join(s.data() for s in elf.iter_sections() if s["sh_type"] == "SHT_RELA" and s["sh_flags"] & 2)
-        relr = b"".join(s.data() for s in elf.iter_sections() if s.name == ".relr.dyn")
-
-    def place(vaddr: int) -> tuple[bytearray, int]:
-        start = max(addr for addr in memory if addr <= vaddr)
-        return memory[start], vaddr - start
-
-    for offset, info, addend in struct.iter_unpack("<QQQ", rela):
-        if not info:
-            break
-        if info & 0xFFFFFFFF == 0x403:
-            struct.pack_into("<Q", *place(offset), (addend + slide) % (1 << 64))
-    for vaddr in by_the_book(np.frombuffer(relr, "<u8")):
-        held = struct.unpack_from("<Q", *place(vaddr))[0]
-        struct.pack_into("<Q", *place(vaddr), (held + slide) % (1 << 64))
-    words: dict[int, int] = {}
-    for start, data in memory.items():
-        words |= {start + at: struct.unpack_from("<I", data, at)[0] for at in range(0, len(data) & ~3, 4)}
-    return words
 
 
 @pytest.mark.parametrize("form", one_quick(*FORMS, "static"))
@@ -72,20 +41,22 @@ def test_in_memory_only_sites_records_and_marker_differ(mini: Mini, form: Form, 
     assert main(["patch", str(vmlinux), "-o", str(out)]) == 0
     elf, kernel = ElfEdit(vmlinux), Kernel(vmlinux)
     slide = SLIDE if form != "static" else 0
-    before, after = relocated(vmlinux, slide), relocated(out, slide)
-    tables = [s for kind in ("RELA", "RELR") for s in relocation_sections(kernel.image, kind)]
-    differ = {vaddr for vaddr in before if before[vaddr] != after[vaddr] and not any(vaddr in s for s in tables)}
+    before, after = (RelocatedKernel(path.read_bytes()) for path in (vmlinux, out))
+    differ = {
+        vaddr for name, vaddr in words_that_differ(before, after, slide) if name not in (".rela.dyn", ".relr.dyn")
+    }
     assert kernel.sites is not None
     marker = elf.value("__ftrace_prologue_marker")
-    slots = range(elf.value("__start_mcount_loc"), elf.value("__stop_mcount_loc"))
-    assert differ - set(slots) - set(range(marker, marker + 40)) == set(kernel.sites.first.tolist())
+    assert differ - set(after.table) - set(range(marker, marker + 40)) == set(kernel.sites.first.tolist())
     second = sorted(kernel.sites.second.tolist())
+    start, data = max((vaddr, data) for vaddr, data in after.loaded(slide).items() if vaddr <= after.table.start)
+    table = data[after.table.start - start : after.table.stop - start]
     if plain:
-        low_high = zip(slots[::8], second, strict=False)
-        assert all(after[at] | after[at + 4] << 32 == (ip + slide) % (1 << 64) for at, ip in low_high)
+        assert list(struct.unpack_from(f"<{len(second)}Q", table)) == [(ip + slide) % (1 << 64) for ip in second]
     else:
-        assert [after[at] for at in slots[::4]][: len(second)] == [ip - elf.value("_text") for ip in second]
-        assert not any(after[at] for at in slots[4 * len(second) : len(slots) // 2 : 4])
+        words = struct.unpack(f"<{len(table) // 4}I", table)
+        assert list(words[: len(second)]) == [ip - elf.value("_text") for ip in second]
+        assert not any(words[len(second) : len(words) // 2])
 
 
 def shuffled(vmlinux: Path, seed: int) -> Path:
@@ -227,7 +198,7 @@ def test_real_tables_of_relr(suite: str) -> None:
     assert bounds is not None
     assert section is not None
     words = kernel.image.view(section, "<u8")
-    before, after = by_the_book(words), words.copy()
+    before, after = by_the_book(words.tolist()), words.copy()
     assert any(place % 8 for place in before) or suite == "trixie"
     parts = chains_with(words, bounds.start, bounds.stop)
     for part in parts:
@@ -235,7 +206,7 @@ def test_real_tables_of_relr(suite: str) -> None:
         assert chain is not None
         after[part.first : part.first + part.size] = chain
     inside = [place for place in before if bounds.start <= place < bounds.stop]
-    assert by_the_book(after) == [place for place in before if not bounds.start <= place < bounds.stop]
+    assert by_the_book(after.tolist()) == [place for place in before if not bounds.start <= place < bounds.stop]
     assert len(inside) == (bounds.stop - bounds.start) // 8
     (part,) = parts
     again = restored(after, part, np.array(inside, np.uint64))

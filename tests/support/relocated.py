@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,6 +25,22 @@ class Piece:
     data: bytes
 
 
+def by_the_book(words: Iterable[int]) -> list[int]:
+    """Decode RELR as ``relocate_kernel()`` does, one word and one bit after the other: an even word is an address.
+
+    An odd one has a bit for each of the 63 words that follow what was last covered.
+    """
+    places, where = [], 0
+    for word in words:
+        if word & 1:
+            places += [where + 8 * bit for bit in range(63) if word >> bit + 1 & 1]
+            where += 504
+        else:
+            places.append(word)
+            where = word + 8
+    return places
+
+
 class RelocatedKernel:
     """A file's sections, and its relocations in the order of their tables."""
 
@@ -42,7 +58,7 @@ class RelocatedKernel:
             elif kind == SHT_RELA:
                 self.rela += struct.iter_unpack("<QQQ", data)
             elif kind == SHT_RELR:
-                self.relr += _relr(data)
+                self.relr += by_the_book(word for (word,) in struct.iter_unpack("<Q", data))
             if vaddr:
                 self.pieces.append(Piece(name, vaddr, data))
         self._starts = sorted(piece.vaddr for piece in self.pieces)
@@ -101,18 +117,6 @@ def _sections(content: bytes) -> Iterator[tuple[str, int, int, bytes]]:
     for name, kind, _, vaddr, at, length, *_ in table:
         data = b"" if kind == SHT_NOBITS else content[at : at + length]
         yield names[name : names.index(b"\0", name)].decode(), kind, vaddr, data
-
-
-def _relr(table: bytes) -> Iterator[int]:
-    """An even word is an address; an odd one has a bit for each of the 63 words that follow what was last covered."""
-    place = 0
-    for (word,) in struct.iter_unpack("<Q", table):
-        if word & 1:
-            yield from (place + 8 * bit for bit in range(63) if word >> bit + 1 & 1)
-            place += 504
-        else:
-            yield word
-            place = word + 8
 
 
 def words_that_differ(before: RelocatedKernel, after: RelocatedKernel, slide: int) -> Iterator[tuple[str, int]]:
