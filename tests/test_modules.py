@@ -195,10 +195,8 @@ def test_a_torn_record_is_an_error(mini: Mini, tool: Tool) -> None:
     """A table that ends within a record, with a relocation there."""
     ko = mini(ModuleSpec())
     with edit(ko) as elf:
-        index, table = next(
-            (k, s) for k, s in enumerate(elf.elf.iter_sections()) if s.name == "__patchable_function_entries"
-        )
-        struct.pack_into("<Q", elf.data, elf.elf.header["e_shoff"] + 64 * index + 32, table["sh_size"] - 4)
+        size = elf.elf.get_section_by_name("__patchable_function_entries")["sh_size"]
+        elf.set_header("__patchable_function_entries", 32, size - 4)
     assert "has 44 bytes, which are not whole 8-byte records" in tool("verify", ko, status=2).err
 
 
@@ -206,9 +204,8 @@ def test_text_is_aligned_as_its_section_promises(mini: Mini, tool: Tool) -> None
     """GCC aligns cold functions to 4 bytes, and their section: the loader may put its literals anywhere."""
     ko = mini(ModuleSpec(layout="4,2"))
     assert main(["verify", str(ko)]) == 0
-    (text,) = (section for section in ElfImage(ko).sections if section.name == ".text")
     with edit(ko) as elf:
-        struct.pack_into("<Q", elf.data, elf.elf.header["e_shoff"] + 64 * text.index + 48, 4)
+        elf.set_header(".text", 48, 4)
     found = {(f["code"], f["section"]) for f in tool("verify", ko, "--json", status=1).json["findings"]}
     assert found == {("PL204", ".text")}
 
@@ -296,8 +293,7 @@ def test_a_relocation_after_the_last_whole_word(mini: Mini, tool: Tool) -> None:
     (text,) = (s for s in module(ko).text.text_sections if s.name == ".text")
     last = max(vaddr for vaddr in places[defined].tolist() if vaddr in text)
     with edit(ko) as elf:
-        header = elf.elf["e_shoff"] + text.index * elf.elf["e_shentsize"]
-        struct.pack_into("<Q", elf.data, header + 32, last - text.addr + 2)  # sh_size
+        elf.set_header(".text", 32, last - text.addr + 2)  # sh_size
     assert tool("verify", ko, "--select", "PL302,PL304", status=None).status in (0, 1, 2)  # 3: an internal error
 
 
@@ -305,8 +301,7 @@ def test_relocations_of_no_symbol_table_are_refused_in_one_line(mini: Mini, tool
     """The loader does not look at sh_link, and LIEF does: it reads records without symbols then."""
     ko = mini(ModuleSpec())
     elf = ElfEdit(ko)
-    index = next(k for k, s in enumerate(elf.elf.iter_sections()) if s.name == ".rela__patchable_function_entries")
-    struct.pack_into("<I", elf.data, elf.elf.header["e_shoff"] + 64 * index + 40, 1)
+    elf.set_header(".rela__patchable_function_entries", 40, 1)
     before = bytes(elf.save(ko).read_bytes())
     error = tool("patch", ko, "-o", ko.with_name("out.ko"), "--contract", "native", status=2).err
     assert error.startswith(f"prologue: {ko}: ")

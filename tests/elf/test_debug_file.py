@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import lzma
-import struct
 import subprocess
 from pathlib import Path
 
@@ -70,8 +69,7 @@ def test_file_before(mini: Mini, tool: Tool) -> None:
 @pytest.mark.parametrize("name", [".text", ".init.text", ".rodata", ".init.data", ".rela.dyn"])
 def test_one_section_without_bytes(mini: Mini, name: str) -> None:
     elf = ElfEdit(mini(Spec()))
-    index = next(k for k, s in enumerate(elf.elf.iter_sections()) if s.name == name)
-    struct.pack_into("<I", elf.data, elf.elf.header["e_shoff"] + 64 * index + 4, NOBITS)
+    elf.set_header(name, 4, NOBITS)
     with pytest.raises(InputError, match=f"section {name} has no bytes"):
         ElfImage(elf.save(elf.path))
 
@@ -79,6 +77,5 @@ def test_one_section_without_bytes(mini: Mini, name: str) -> None:
 def test_placeholders_of_modules(mini: Mini) -> None:
     """The module loader makes these NOBITS itself; a file may have them so."""
     elf = ElfEdit(mini(ModuleSpec()))
-    index = next(k for k, s in enumerate(elf.elf.iter_sections()) if s.name == ".text.ftrace_trampoline")
-    struct.pack_into("<I", elf.data, elf.elf.header["e_shoff"] + 64 * index + 4, NOBITS)
+    elf.set_header(".text.ftrace_trampoline", 4, NOBITS)
     assert ElfImage(elf.save(elf.path)).text_sections

@@ -25,9 +25,7 @@ CREL, REL, NOBITS = 0x40000014, 9, 8
 def changed(path: Path, name: str, field: int, value: int) -> Path:
     """Change a field of a section header."""
     elf = ElfEdit(path)
-    index = next(k for k, section in enumerate(elf.elf.iter_sections()) if section.name == name)
-    wide = "<Q" if field == FLAGS else "<I"
-    struct.pack_into(wide, elf.data, elf.elf.header["e_shoff"] + 64 * index + field, value)
+    elf.set_header(name, field, value)
     return elf.save(path)
 
 

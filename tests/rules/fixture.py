@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from prologue.cli.main import main
-from prologue.rules.base import Rule
+from prologue.kernel.load import open_binary
+from prologue.rules.base import Finding, Rule, Subject
+from prologue.rules.engine import run_rules
+from prologue.rules.registry import find_rule
 from tests.mini_kernel.build import Contract
 from tests.support.built import AnySpec, Mini
 from tests.support.cores import SLIDE, running
@@ -71,6 +74,11 @@ def fixtures(group: str) -> dict[str, Fixture]:
 def fixture_of(rule: Rule) -> Fixture:
     """Return the fixture of a rule."""
     return fixtures(rule.code[:3])[rule.code]
+
+
+def judged(path: Path, *codes: str) -> tuple[Finding, ...]:
+    """Return what these rules say of a file."""
+    return run_rules(Subject(open_binary(path)), tuple(find_rule(code) for code in codes))
 
 
 def forget(elf: ElfEdit, first: int) -> None:

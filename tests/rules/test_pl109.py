@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from prologue.kernel.load import open_binary
-from prologue.rules.base import Subject
-from prologue.rules.engine import run_rules
-from prologue.rules.registry import find_rule
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
+from tests.rules.fixture import judged
 from tests.rules.records import lose_symbol
 from tests.support.built import Mini
 from tests.support.elf_edit import edit
@@ -22,5 +19,5 @@ from tests.support.elf_edit import edit
 def test_severity(mini: Mini, spec: Spec | ModuleSpec, function: str, severity: str) -> None:
     with edit(mini(spec)) as elf:
         lose_symbol(elf, function)
-    (finding,) = run_rules(Subject(open_binary(elf.path)), (find_rule("PL109"),))
+    (finding,) = judged(elf.path, "PL109")
     assert finding.severity == severity

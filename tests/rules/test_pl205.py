@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from prologue.kernel.load import open_binary
-from prologue.rules.base import Finding, Subject
-from prologue.rules.engine import run_rules
-from prologue.rules.registry import find_rule
+from prologue.rules.base import Finding
 from tests.mini_kernel.build import run_command
 from tests.mini_module.build import link_module
+from tests.rules.fixture import judged
 from tests.support.needs import needs_tools
 
 COMPILE = ["clang-19", "--target=aarch64-linux-gnu", "-O2", "-ffreestanding", "-fno-pie", "-fsanitize=kcfi",
@@ -36,7 +35,7 @@ def module(tmp_path: Path) -> Path:
 
 
 def findings(path: Path) -> tuple[Finding, ...]:
-    return run_rules(Subject(open_binary(path)), (find_rule("PL205"),))
+    return judged(path, "PL205")
 
 
 def test_assembly_without_a_hash_is_healthy(module: Path) -> None:

@@ -6,12 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from prologue.kernel.kernel import Kernel
-from prologue.rules.base import Subject
-from prologue.rules.engine import run_rules
 from prologue.rules.pl301_site_in_untraceable_code import TRACERS
-from prologue.rules.registry import find_rule
 from tests.mini_kernel.build import Spec
+from tests.rules.fixture import judged
 from tests.rules.records import set_release
 from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit, edit
@@ -21,7 +18,7 @@ BOUNDS = ("aarch64_insn_patch_text_nosync", "aarch64_insn_write_literal_u64")  #
 
 def fired(path: Path) -> list[str | None]:
     """Functions in which the rule sees a site."""
-    return [finding.where.symbol for finding in run_rules(Subject(Kernel(path)), (find_rule("PL301"),))]
+    return [finding.where.symbol for finding in judged(path, "PL301")]
 
 
 def bound(elf: ElfEdit, section: str, low: int, high: int) -> None:
@@ -88,6 +85,6 @@ def test_ftrace_s_own_functions_in_a_release_that_is_not_known(mini: Mini) -> No
     with edit(mini(Spec())) as elf:
         set_release(elf, "8.0.0")
         elf.set_symbol("ftrace_call_adjust", value=elf.value("work_leaf"))
-    (finding,) = run_rules(Subject(Kernel(elf.path)), (find_rule("PL301"),))
+    (finding,) = judged(elf.path, "PL301")
     assert finding.severity == "warn"
     assert finding.message.endswith("whether it may be traced is not known for 8.0")

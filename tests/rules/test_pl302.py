@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from prologue.kernel.kernel import Kernel
-from prologue.rules.base import Subject
-from prologue.rules.engine import run_rules
-from prologue.rules.registry import find_rule
 from tests.mini_kernel.build import Spec
 from tests.mutation.pl3 import BRANCHES
+from tests.rules.fixture import judged
 from tests.support.built import Mini
 from tests.support.elf_edit import edit
 
@@ -23,5 +20,5 @@ def test_every_kind_of_branch(mini: Mini, name: str, slot: int, *, fires: bool) 
         distance = (elf.value("work_leaf") + slot - place) // 4
         assert -(1 << (width - 1)) <= distance < 1 << (width - 1)
         elf.set_word(place, word | (distance & (1 << width) - 1) << low)
-    findings = run_rules(Subject(Kernel(elf.path)), (find_rule("PL302"),))
+    findings = judged(elf.path, "PL302")
     assert [finding.where.vaddr for finding in findings] == ([place] if fires else [])

@@ -6,11 +6,8 @@ import struct
 
 import pytest
 
-from prologue.kernel.kernel import Kernel
-from prologue.rules.base import Subject
-from prologue.rules.engine import run_rules
-from prologue.rules.registry import find_rule
 from tests.mini_kernel.build import Spec
+from tests.rules.fixture import judged
 from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit, edit
 
@@ -41,7 +38,7 @@ def test_tables(mini: Mini, start: str, stop: str, size: int, slot: int, *, fire
     with edit(mini(Spec())) as elf:
         field = make_table(elf, start, stop, size)
         struct.pack_into("<i", elf.data, elf.offset(field), elf.value("work_leaf") + slot - field)
-    findings = run_rules(Subject(Kernel(elf.path)), (find_rule("PL303"),))
+    findings = judged(elf.path, "PL303")
     assert [finding.where.vaddr for finding in findings] == ([field] if fires else [])
 
 
@@ -59,5 +56,5 @@ def test_a_static_link(mini: Mini, distance: int, later: int, *, fires: bool) ->
         fields = (section["sh_addr"] + later, section["sh_offset"] + later, section["sh_size"] - later)
         struct.pack_into("<3Q", elf.data, header, *fields)
         elf.set_quad(place, elf.quad(place) + distance)
-    found = run_rules(Subject(Kernel(elf.path)), (find_rule("PL303"),))
+    found = judged(elf.path, "PL303")
     assert [finding.where.vaddr for finding in found] == [place] * fires

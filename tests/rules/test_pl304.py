@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from prologue.kernel.load import open_binary
-from prologue.rules.base import Finding, Subject
-from prologue.rules.engine import run_rules
-from prologue.rules.registry import find_rule
+from prologue.rules.base import Finding
 from tests.mini_kernel.build import run_command
 from tests.mini_module.build import link_module
+from tests.rules.fixture import judged
 from tests.support.needs import needs_mini_kernel_tools
 
 HERE = Path(__file__).parent / "x9"
@@ -31,7 +29,7 @@ def findings(directory: Path, compiler: list[str], source: str, *flags: str) -> 
     general = ["-O2", "-ffreestanding", "-fno-pie", "-fno-asynchronous-unwind-tables"]
     run_command([*compiler, *general, *flags, "-c", str(HERE / source), "-o", str(compiled)])
     link_module(compiled, ko)
-    return run_rules(Subject(open_binary(ko)), (find_rule("PL304"),))
+    return judged(ko, "PL304")
 
 
 def test_preserve_most(tmp_path: Path) -> None:
@@ -115,5 +113,5 @@ def test_a_vmlinux(tmp_path: Path, case: str) -> None:
     bounds = [f"--defsym=__{end}_mcount_loc=__{end}___patchable_function_entries" for end in ("start", "stop")]
     link = ["aarch64-linux-gnu-ld", "-shared", "-Bsymbolic", "--unresolved-symbols=ignore-all", *bounds]
     run_command([*link, "-o", str(vmlinux), str(compiled)])
-    found = run_rules(Subject(open_binary(vmlinux)), (find_rule("PL304"),))
+    found = judged(vmlinux, "PL304")
     assert [finding.where.symbol for finding in found] == ["caller"] * count

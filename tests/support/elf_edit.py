@@ -50,6 +50,12 @@ class ElfEdit:
     def quad(self, vaddr: int) -> int:
         return int(struct.unpack_from("<Q", self.data, self.offset(vaddr))[0])
 
+    def set_header(self, section: str, field: int, value: int) -> None:
+        """Change a field of a section's header, by its offset: flags (8), address, offset and size have 64 bits."""
+        index = next(k for k, each in enumerate(self.elf.iter_sections()) if each.name == section)
+        form = "<Q" if 8 <= field < 40 or field >= 48 else "<I"
+        struct.pack_into(form, self.data, self.elf.header["e_shoff"] + 64 * index + field, value)
+
     # symbols
 
     def symbol_offset(self, name: str) -> int:
