@@ -9,12 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import resource
 import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -28,33 +26,13 @@ _ENDED: Final = ("crash-", "timeout-", "oom-", "slow-unit-")  # libFuzzer's name
 _ROUND: Final = 10_000  # inputs that a child tries
 
 
-@dataclass
-class Figures:
-    """What happened; ``codes`` counts exit codes, by their text."""
+def _line(ends: Counter[str], seconds: float) -> str:
+    """Say for a terminal how inputs ended."""
+    each = ", ".join(f"{count:,} {how}" for how, count in sorted(ends.items()))
+    return f"{ends.total():,} inputs in {seconds:,.0f} s: {each}"
 
-    codes: Counter[str] = field(default_factory=Counter)
-    failures: int = 0
-    slowest: float = 0.0  # seconds of CPU
-    peak: int = 0  # MiB that a child had resident
 
-    @property
-    def inputs(self) -> int:
-        """How many were tried."""
-        return sum(self.codes.values()) + self.failures
-
-    def add(self, other: Figures) -> None:
-        """Count what another child did."""
-        self.codes.update(other.codes)
-        self.failures += other.failures
-        self.slowest, self.peak = max(self.slowest, other.slowest), max(self.peak, other.peak)
-
-    def line(self, seconds: float) -> str:
-        """For a terminal."""
-        codes = ", ".join(f"{count:,} ended with {code}" for code, count in sorted(self.codes.items()))
-        return (
-            f"{self.inputs:,} inputs in {seconds:,.0f} s: {codes}; {self.failures:,} failures; "
-            f"slowest {self.slowest:.1f} s of CPU, {self.peak:,} MiB"
-        )
+_FAILED: Final = "failed"
 
 
 class Round:
@@ -62,20 +40,17 @@ class Round:
 
     def __init__(self, harness: Harness, figures: Path, until: float) -> None:
         self._harness, self._path, self._until = harness, figures, until
-        self._figures = Figures()
+        self._ends: Counter[str] = Counter()
 
     def one(self, script: bytes) -> None:
         """Try an input; the last one ends the process."""
-        figures, begun = self._figures, time.process_time()
         try:
-            figures.codes[str(self._harness.run(script))] += 1
+            self._ends[f"ended with {self._harness.run(script)}"] += 1
         except WrongEndError as failure:
-            figures.failures += 1
+            self._ends[_FAILED] += 1
             self._keep(script, failure)
-        figures.slowest = max(figures.slowest, time.process_time() - begun)
-        if figures.inputs == _ROUND or time.monotonic() > self._until:
-            figures.peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-            self._path.write_text(json.dumps(vars(figures)), encoding="utf-8")
+        if self._ends.total() == _ROUND or time.monotonic() > self._until:
+            self._path.write_text(json.dumps(self._ends), encoding="utf-8")
             os._exit(0)
 
     def _keep(self, script: bytes, failure: WrongEndError) -> None:
@@ -86,7 +61,7 @@ class Round:
             print(f"{path.name}: {' '.join(self._harness.command(small))}: {failure}", flush=True)
 
 
-def _round(harness: Harness, directory: Path, until: float) -> Figures:
+def _round(harness: Harness, directory: Path, until: float) -> Counter[str]:
     """Let a child try inputs; the one that ends it (60 s, memory, a signal) goes to the corpus as it is.
 
     Raises:
@@ -119,9 +94,8 @@ def _round(harness: Harness, directory: Path, until: float) -> Figures:
             left.unlink()
         if not ended:
             raise RuntimeError("a child ended early, and left no input")
-        return Figures(failures=len(ended))
-    said = json.loads(path.read_text(encoding="utf-8"))
-    return Figures(Counter(said["codes"]), said["failures"], said["slowest"], said["peak"])
+        return Counter({_FAILED: len(ended)})
+    return Counter(json.loads(path.read_text(encoding="utf-8")))
 
 
 def main() -> int:
@@ -145,11 +119,11 @@ def main() -> int:
                 harness.run(script)
                 (corpus / f"{number}-{command}").write_bytes(script)
     print(f"inputs that reach something new: {corpus}", flush=True)
-    all_of_it = Figures()
+    ends: Counter[str] = Counter()
     while time.monotonic() < until:
-        all_of_it.add(_round(harness, directory, until))
-        print(all_of_it.line(time.monotonic() - begun), flush=True)
-    return int(all_of_it.failures > 0)
+        ends += _round(harness, directory, until)
+        print(_line(ends, time.monotonic() - begun), flush=True)
+    return int(ends[_FAILED] > 0)
 
 
 if __name__ == "__main__":
