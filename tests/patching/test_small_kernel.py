@@ -1,7 +1,6 @@
 """The demo's small kernel, processed and undone: every word by its name. No compiler is needed.
 
-As listed it is a static link whose records become offsets. Without the marker's flag OFFSETS they stay addresses; with
-a RELR table their relocations are taken out.
+As listed it is a static link; with a RELR table, the relocations of its records are taken out.
 """
 
 from __future__ import annotations
@@ -16,21 +15,17 @@ import pytest
 from prologue.elf.image import ElfImage
 from prologue.elf.sections import SHF_ALLOC
 from prologue.elf.symbols import Symbols
-from prologue.errors import InternalError
 from prologue.examples.listing import KernelListing, ListedSection
-from prologue.kernel.kernel import Kernel
 from prologue.patching import apply
 from prologue.patching.patch import PatchRequest, patch_file
 from prologue.patching.words import write_words
-from prologue.plan.build import build_plan
 from tests.mini_kernel.listing import LISTING
 from tests.support.relocated import by_the_book
 
-Form = Literal["offsets", "addresses", "RELR"]
+Form = Literal["static", "RELR"]
 NOPS: Final = ("d503201f", "d503201f")
 MOV: Final = ("aa1e03e9", "d503201f")
 UNSORTED: Final = ("quad work_local\n    quad work_add\n", "quad work_add\n    quad work_local\n")  # a linker does not
-OFFSETS: Final = 1 << 33  # the marker's flag, in the word of version and flags
 
 
 class SmallKernel:
@@ -41,13 +36,8 @@ class SmallKernel:
         self.start, self.stop = (listing.symbols[f"__{end}_mcount_loc"].vaddr for end in ("start", "stop"))
         if form == "RELR":
             self._add_relr(listing)
-        elif form == "addresses":
-            marker = listing.symbols["__ftrace_prologue_marker"]
-            data = listing.sections[marker.section - 1]
-            at = marker.vaddr + 8 - data.vaddr
-            struct.pack_into("<Q", data.data, at, struct.unpack_from("<Q", data.data, at)[0] & ~OFFSETS)
         path.write_bytes(listing.vmlinux())
-        self.form, self.path = form, path
+        self.path = path
         self.records = sorted(self.quads(path, self.start, self.stop))
         names = {symbol.vaddr: name for name, symbol in listing.symbols.items() if symbol.kind}
         self.functions = {vaddr: names[vaddr] for vaddr in self.records}
@@ -82,12 +72,9 @@ class SmallKernel:
 
     def processed_records(self, path: Path) -> list[str]:
         """What a processed kernel's table says, as places."""
-        if self.form == "addresses":
-            vaddrs = self.quads(path, self.start, self.stop)
-        else:
-            pairs = (divmod(quad, 1 << 32)[::-1] for quad in self.quads(path, self.start, self.stop))
-            text = Symbols(ElfImage(path)).require("_text").vaddr
-            vaddrs = [text + offset for pair in pairs for offset in pair][: len(self.records)]
+        pairs = (divmod(quad, 1 << 32)[::-1] for quad in self.quads(path, self.start, self.stop))
+        text = Symbols(ElfImage(path)).require("_text").vaddr
+        vaddrs = [text + offset for pair in pairs for offset in pair][: len(self.records)]
         return [f"{self.functions.get(vaddr - 4, hex(vaddr - 4))}+4" for vaddr in vaddrs]
 
     def relocated(self, path: Path) -> list[str]:
@@ -98,7 +85,7 @@ class SmallKernel:
         return [hex(place) for place in by_the_book(image.view(section, "<u8").tolist())]
 
 
-@pytest.fixture(params=["offsets", "addresses", "RELR"])
+@pytest.fixture(params=["static", "RELR"])
 def kernel(request: pytest.FixtureRequest, tmp_path: Path) -> SmallKernel:
     return SmallKernel(request.param, tmp_path / "vmlinux")
 
@@ -136,9 +123,7 @@ def test_relocations_of_records_alone_are_taken_out(tmp_path: Path) -> None:
 def test_reversing_gives_back_the_file(kernel: SmallKernel, tmp_path: Path) -> None:
     processed, again = tmp_path / "processed", tmp_path / "again"
     patch_file(PatchRequest(output=processed), kernel.path)
-    # Addresses that were sorted do not say what their order was.
-    plan = build_plan(Kernel(kernel.path), "native") if kernel.form == "addresses" else None
-    patch_file(PatchRequest(reverse=True, undo=plan, output=again), processed)
+    patch_file(PatchRequest(reverse=True, output=again), processed)
     assert places_that_differ(again, kernel.path) == []
 
 
@@ -175,12 +160,3 @@ def test_a_killed_run_is_ended_by_its_journal(
             patch_file(PatchRequest(), kernel.path)
     patch_file(PatchRequest(reverse=undone), kernel.path)
     assert places_that_differ(kernel.path, linked if undone else processed) == []
-
-
-def test_a_word_that_was_not_written_is_noticed(kernel: SmallKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    def loses_the_last(fd: int, offsets: object, words: object, width: int) -> None:
-        write_words(fd, offsets[:-1], words[:-1], width)  # type: ignore[index]
-
-    monkeypatch.setattr(apply, "write_words", loses_the_last)
-    with pytest.raises(InternalError, match="what was written does not read back"):
-        patch_file(PatchRequest(), kernel.path)
