@@ -144,16 +144,6 @@ def test_good_bad_unknown(kind: str, digest: type[hashes.SHA256 | hashes.SHA512]
         assert check_signature(wrong, message, [other.der]) == "unknown-key"
 
 
-@pytest.mark.thorough
-def test_any_flipped_byte_is_bad() -> None:
-    ours = signer("ec")
-    message = sign(MODULE, ours)
-    for at in range(len(MODULE)):
-        module = bytearray(MODULE)
-        module[at] ^= 1 << at % 8
-        assert check_signature(bytes(module), message, [ours.der]) == "bad"
-
-
 def test_another_key_under_the_same_name_is_bad() -> None:
     ours, forger = signer("rsa"), signer("ec")  # the same issuer and serial number
     twin = Signer(rsa.generate_private_key(65537, 2048), ours.certificate)

@@ -99,20 +99,6 @@ def broken_alternative(world: BootedWorld) -> int:
     return world.flipped(world.one_of("alternatives"))
 
 
-@mutation("PL508", BOOTED, "literal")
-def broken_literal(world: BootedWorld) -> int:
-    name = "CALL_OPS literals" if "CALL_OPS literals" in world.claimed else "relocated literals"
-    return world.flipped(world.one_of(name))
-
-
-@mutation("PL508", ("booted 6.12",), "call")
-def called_without_reason(world: BootedWorld) -> int:
-    """BL to ftrace from a site that nobody traces: only what else is known of the site can say so."""
-    vaddr = world.one_of("second slots")
-    world.set_word(vaddr, a64.encode_b(vaddr, world.symbol("ftrace_caller").vaddr, link=True))
-    return vaddr
-
-
 ROOM = 2048  # bytes of the first task, which has no filters, for structs that lists lead to
 
 
