@@ -32,6 +32,7 @@ from prologue.elf.signature import (
 )
 from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
+from tests.support.linked_elf import elf_file
 from tests.support.needs import needs_common_tools
 
 MARKER = b"~Module signature appended~\n"
@@ -301,14 +302,8 @@ def vmlinux(path: Path, listed: bytes, size: int, *, names: bool = True) -> ElfI
     symbols = bytes(24) + b"".join(
         struct.pack("<IBBHQQ", name, 0x10, 0, 1, base + at, 0) for name, at in ((1, 8), (25, 0))
     )
-    sections = [(1, 2, base, data, 0, 0), (2, 0, 0, symbols, 3, 24), (3, 0, 0, strings, 0, 0), (3, 0, 0, b"\0", 0, 0)]
-    body, headers = b"", bytes(64)
-    for kind, flags, address, content, link, entry in sections:
-        headers += struct.pack("<IIQQQQIIQQ", 0, kind, flags, address, 64 + len(body), len(content), link, 0, 1, entry)
-        body += content
-    body += bytes(-len(body) % 8)
-    fields = (3, 183, 1, 0, 0, 64 + len(body), 0, 64, 56, 0, 64, 5, 4)
-    path.write_bytes(b"\x7fELF\x02\x01\x01".ljust(16, b"\0") + struct.pack("<HHIQQQIHHHHHH", *fields) + body + headers)
+    sections = [(".data", 1, base, data, 0, 0), (".symtab", 2, 0, symbols, 3, 24), (".strtab", 3, 0, strings, 0, 0)]
+    path.write_bytes(elf_file(sections))
     return ElfImage(path)
 
 

@@ -45,6 +45,29 @@ def relr(addresses: Sequence[int]) -> list[int]:
     return words
 
 
+def elf_file(sections: Sequence[tuple[str, int, int, bytes, int, int]], kind: int = 3, machine: int = AARCH64) -> bytes:
+    """Make a file of sections: name, type, address (of what is allocated), content, link, and bytes of an entry."""
+    names = b"\0" + b"".join(name.encode() + b"\0" for name in dict.fromkeys(s[0] for s in sections))
+    names += b".shstrtab\0"
+    sections = [*sections, (".shstrtab", 3, 0, names, 0, 0)]
+    count, last = len(sections) + 1, len(sections)
+    big = count >= 0xFF00  # ELF: the first section's header has the numbers then
+    body = bytearray()
+    headers = [struct.pack("<IIQQQQIIQQ", 0, 0, 0, 0, 0, count * big, last * big, 0, 0, 0)]
+    for name, form, address, content, link, size in sections:
+        at = 64 + len(body)
+        headers.append(
+            struct.pack("<IIQQQQIIQQ", names.index(name.encode() + b"\0"), form, 2 if address else 0, address,
+                        at, len(content), link, 1, 8, size)
+        )  # fmt: skip
+        body += content + bytes(-len(content) % 8)
+    header = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack(
+        "<HHIQQQIHHHHHH", kind, machine, 1, 0, 0, 64 + len(body), 0, 64, 0, 0, 64,
+        0 if big else count, 0xFFFF if big else last,
+    )  # fmt: skip
+    return header + bytes(body) + b"".join(headers)
+
+
 @dataclass(kw_only=True)
 class Linked:
     """What the linker was given, and what it makes of it.
@@ -158,29 +181,7 @@ class Linked:
             (".symtab", 2, 0, b"".join(symbols), 8 + self.more_sections, 24),
             (".strtab", 3, 0, strings, 0, 0),
         ]  # fmt: skip
-        return self._file(sections)
-
-    def _file(self, sections: list[tuple[str, int, int, bytes, int, int]]) -> bytes:
-        names = b"\0" + b"".join(name.encode() + b"\0" for name in dict.fromkeys(s[0] for s in sections))
-        names += b".shstrtab\0"
-        sections = [*sections, (".shstrtab", 3, 0, names, 0, 0)]
-        count, last = len(sections) + 1, len(sections)
-        big = count >= 0xFF00  # ELF: the first section's header has the numbers then
-        body = bytearray()
-        headers = [struct.pack("<IIQQQQIIQQ", 0, 0, 0, 0, 0, count * big, last * big, 0, 0, 0)]
-        for name, kind, address, content, link, size in sections:
-            at = 64 + len(body)
-            headers.append(
-                struct.pack("<IIQQQQIIQQ", names.index(name.encode() + b"\0"), kind, 2 if address else 0, address,
-                            at, len(content), link, 1, 8, size)
-            )  # fmt: skip
-            body += content + bytes(-len(content) % 8)
-        kind = 2 if self.encoding == "static" else 3
-        header = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack(
-            "<HHIQQQIHHHHHH", kind, self.machine, 1, 0, 0, 64 + len(body), 0, 64, 0, 0, 64,
-            0 if big else count, 0xFFFF if big else last,
-        )  # fmt: skip
-        return header + bytes(body) + b"".join(headers)
+        return elf_file(sections, 2 if self.encoding == "static" else 3, self.machine)
 
 
 _ROOM = 64
