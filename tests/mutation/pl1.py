@@ -243,7 +243,7 @@ def leftovers(world: World) -> int:
     return section.addr + RELA.itemsize * k
 
 
-@mutation("PL115", BOTH, "places")
+@mutation("PL115", BOTH)
 def places(world: World) -> int:
     """What says how to undo the processing: one slot's record in the second half of the table."""
     kernel = process(world)
@@ -254,15 +254,3 @@ def places(world: World) -> int:
     word = struct.unpack_from("<I", world.memory, at)[0]
     world.write(at, struct.pack("<I", word + 1 + world.seed.randrange(slots)))
     return kernel.marker.vaddr
-
-
-@mutation("PL115", BOTH, "taken")
-def taken(world: World) -> int:
-    """What says where relocations were taken out, and how many."""
-    marker = process(world).marker
-    assert marker is not None
-    field, held = world.seed.choice(((28, marker.first), (32, marker.extent)))
-    # One more than were taken out is PL114's: there is no room of zeros for it.
-    other = held + world.seed.choice((1, -1, 1000) if field == 28 else (-1, -(held // 2)))
-    world.write(marker.offset + field, struct.pack("<I", other))
-    return marker.vaddr

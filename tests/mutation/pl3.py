@@ -272,7 +272,7 @@ def unlisted_label(world: World) -> int:
     return code
 
 
-@mutation("PL309", BOTH, "word")
+@mutation("PL309", BOTH)
 def wrong_branch(world: World) -> int:
     """A branch at a jump label that leads somewhere else."""
     code, target = world.jump_label()
@@ -280,18 +280,6 @@ def wrong_branch(world: World) -> int:
     words = (0x14000000 | wrong & 0x3FFFFFF, 0x94000000 | wrong & 0x3FFFFFF, 0xD4210000, 0x54000040, 0xB4000040)
     world.set_word(code, world.seed.choice(words))
     return code
-
-
-@mutation("PL309", BOTH, "entry")
-def wrong_entry(world: World) -> int:
-    """An entry's target in the middle of an instruction, or far away."""
-    labels = tables.jump_labels(world.original)
-    k = world.seed.randrange(len(labels.code))
-    field = world.offset(int(labels.entries[k]) + 4)
-    (distance,) = struct.unpack_from("<i", world.memory, field)
-    far = distance + world.seed.choice((1, 2, 3, 1 << 24, -(1 << 24)))
-    world.write(field, struct.pack("<i", far))
-    return int(labels.code[k])
 
 
 @mutation("PL310", BOTH, of_before=True)
