@@ -255,7 +255,12 @@ def test_a_full_disk_is_one_clear_error(tmp_path: Path) -> None:
 
 def test_a_line_for_each_boot_with_the_time_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """None is left after the last try: its place stays empty, and nothing boots there any more."""
-    machine = Machine(lambda n: {2: "lost", 10: "wrong kernel", 11: "wrong kernel"}.get(n) or time.sleep(0.01))
+
+    def failing(number: int) -> str | None:
+        time.sleep(0.01)
+        return {2: "lost", 10: "wrong kernel", 11: "wrong kernel"}.get(number)
+
+    machine = Machine(failing)
     campaign = plan_campaign(PLAN, LINK, machine)
     with open_journal(tmp_path, campaign) as journal, watching(0, 9) as watch:
         Execution(plan=PLAN, campaign=campaign, link=LINK, target=machine, journal=journal).run(watch)
