@@ -2,9 +2,10 @@
 /*
  * The marker of build-time ftrace prologues
  *
- * Included by vmlinux.lds.S in .init.data, after the mcount records. The build
- * step after the link sets the marker when prologues and records are in place.
- * Until then, the marker says that they are not.
+ * For the small kernel of the tests: its linker script includes this in
+ * .init.data, after the mcount records. (Kernels with our patches define the
+ * marker in C.) The build step after the link sets the marker when prologues and
+ * records are in place. Until then, the marker says that they are not.
  *
  * struct ftrace_prologue_marker in arch/arm64/include/asm/ftrace.h is its layout.
  *
