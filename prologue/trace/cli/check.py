@@ -66,7 +66,7 @@ def run(args: Namespace) -> int:
         trace, check, summary = reading.trace, reading.check, reading.summary
         for batch, numbers in check.executed(trace):
             summary.add(batch, numbers)
-        rest = [
+        notes = [
             *unmatched_guests(reading.known),
             *summary.lines(),
             *left_out_lines(check),
@@ -85,8 +85,8 @@ def run(args: Namespace) -> int:
     if args.format == "text":
         _print_findings(done)
     else:
-        put_report(args, _report(args, done, rest))
-    print_notes(rest)
+        put_report(args, _report(args, done, notes))
+    print_notes(notes)
     if not done.judged:
         raise UndecidedError(f"no step could be judged: {summary.why_no_step(check.unjudged)}", path=trace.name)
     if args.format == "text" and (done.failed or not args.quiet):

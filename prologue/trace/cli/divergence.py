@@ -69,9 +69,9 @@ def _line(word: DivergentWord, program: Program, owners: Mechanisms | None) -> s
     cpus = f"cpu{'s' * (len(word.cpus) > 1)} {', '.join(map(str, sorted(word.cpus)))}"
     owner = owner_of(word.vaddr, program, owners)
     times = "once" if word.count == 1 else f"{word.count:,} times"
-    own, ran = _insn(word.word, word.vaddr, program), _insn(word.ran, word.vaddr, program)
+    in_file, ran = _insn(word.word, word.vaddr, program), _insn(word.ran, word.vaddr, program)
     return (
-        f"file diverges at {place_text(program, word.vaddr)}: it has {own}, {ran} ran "
+        f"file diverges at {place_text(program, word.vaddr)}: it has {in_file}, {ran} ran "
         f"({times} the first after a synchronisation, {cpus}{f'; {owner}' if owner else ''})"
     )
 

@@ -104,11 +104,11 @@ def _require_levels(levels: tuple[int, ...], records: TraceRecords, path: Path) 
     from prologue.trace.ranges import NO_LEVEL
 
     ranges = records["level"][records["count"] != 0]
-    there = np.unique(ranges[ranges != NO_LEVEL]).tolist()
-    if len(ranges) and not there:
+    recorded = np.unique(ranges[ranges != NO_LEVEL]).tolist()
+    if len(ranges) and not recorded:
         raise InputError("says no exception levels, which a trace unit's context needs", path=path)
-    if there and not set(levels) & set(there):
-        wanted, has = (", ".join(f"EL{number}" for number in some) for some in (levels, there))
+    if recorded and not set(levels) & set(recorded):
+        wanted, has = (", ".join(f"EL{number}" for number in numbers) for numbers in (levels, recorded))
         raise UsageError(f"--level: nothing of {wanted} was recorded, but of {has}: name one of these")
 
 

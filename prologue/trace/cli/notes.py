@@ -80,14 +80,14 @@ def unmatched(
     extent, lines = filters.extent, list[str]()
     tasks = extent.tasks - {NO_TASK}
     has_task = _has("", {f"{task.comm or '?'} {task.tid}" for task in tasks}) if tasks else "it says no tasks"
-    for option, wanted, there, why in (
+    for option, wanted, present, why in (
         ("cpu", filters.cpus, extent.cpus, f"the trace has no such CPU ({_has('CPU', extent.cpus - {NO_CPU})})"),
         ("level", filters.levels, extent.levels, f"nothing ran at it ({_has('level', extent.levels - {NO_LEVEL})})"),
         ("pid", filters.pids, {number for task in tasks for number in (task.pid, task.tid)},
          f"the trace has no such task ({has_task})"),
         ("comm", filters.comms, {task.comm for task in tasks}, f"the trace has no such task ({has_task})"),
     ):  # fmt: skip
-        lines += [f"--{option} {value}: {why}" for value in sorted(wanted - there)]
+        lines += [f"--{option} {value}: {why}" for value in sorted(wanted - present)]
     if filters.times is not None and not extent.timely:
         has = f"it is from {_seconds(extent.first)} to {_seconds(extent.last)}" if extent.last else "it has no times"
         lines.append(f"--time {args.time}: no range of the trace is of that time ({has})")

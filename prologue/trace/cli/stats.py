@@ -68,14 +68,14 @@ def run(args: Namespace) -> int:
                 stacks.add(batch, every, keep)
             if times is not None:
                 times.add(batch, every, keep)
-        rest = reading.notes(filters)
+        notes = reading.notes(filters)
         clocked = trace.header is None or trace.header.clocked
     shown = times if clocked else None
     programs = [_stats(known, summary, [row], shown) for row in range(len(kernels.kernels))]
     binaries = (_stats(known, summary, rows, shown) for rows in kernels.binary_rows())
     programs += [stats for stats in binaries if stats.instructions]  # of others something ran that is not asked for
     if times is not None and not (times.has_times and clocked) and not times.has_cycles:
-        rest.insert(0, "--times: the trace has no times, and no counts of cycles")
+        notes.insert(0, "--times: the trace has no times, and no counts of cycles")
     lines = list(stacks.lines()) if stacks is not None else []
     if args.plot is not None:
         from prologue.trace.report.flames import plot_flames
@@ -85,7 +85,7 @@ def run(args: Namespace) -> int:
     if args.format == "text":
         for stats in programs:
             print("\n".join(_text(stats, _TOP if args.top is None else args.top)))
-    print_notes(rest)
+    print_notes(notes)
     if args.format == "text":
         return 0
     images = [_data(stats) for stats in programs]
@@ -99,7 +99,7 @@ def run(args: Namespace) -> int:
     from prologue.report.html.page import render_page
     from prologue.trace.report.page import stats_page
 
-    put_report(args, render_page(stats_page(document, rest, lines, args.command_line)))
+    put_report(args, render_page(stats_page(document, notes, lines, args.command_line)))
     return 0
 
 

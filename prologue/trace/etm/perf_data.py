@@ -105,7 +105,7 @@ def write_perf_trace(
     vhe, timed = is_vhe(records), header.clocked
     cpus = np.unique(records["cpu"]).tolist()
     units = [perf_unit(cpu, vhe=vhe, timed=timed) for cpu in cpus]
-    streams, buffers, own = dict[int, EtmStream](), list[AuxData](), list[bytes]()
+    streams, buffers, buffer_records = dict[int, EtmStream](), list[AuxData](), list[bytes]()
     processes = kernel.processes
     known = records if processes.earlier is None else hide(records, processes.earlier)
     for unit in units:
@@ -113,13 +113,13 @@ def write_perf_trace(
         streams[unit.cpu] = encode(known[of_cpu], kernel.text, levels, unit, processes=processes.texts)
         buffer = AuxData(unit.cpu, pack_frames(streams[unit.cpu].data, unit.trace_id))
         buffers.append(buffer)
-        own += _buffer_records(buffer, records[of_cpu])
+        buffer_records += _buffer_records(buffer, records[of_cpu])
     config = (_CONTEXT2 if vhe else _CONTEXT) | (_TIMES if timed else 0)
     user = 0 in levels
     event = EventAttributes(type=_PMU, config=config, period=1, sample=Sample.IP, flags=0 if user else EXCLUDE_USER)
     features = machine_features(build_id=kernel.build_id, machine="aarch64", cpus=max(header.cpus, cpus[-1] + 1))
     features[Feature.EVENTS] = event_description(event, _NAMES[not user])
-    write_perf_file(out, event, [*_heading(units, kernel, timed=timed), *own], features, buffers)
+    write_perf_file(out, event, [*_heading(units, kernel, timed=timed), *buffer_records], features, buffers)
     return streams
 
 
@@ -138,21 +138,21 @@ def _heading(units: Sequence[TraceUnit], kernel: TracedKernel, *, timed: bool) -
 def _task_records(task: KernelTask, processes: TracedProcesses) -> Iterator[bytes]:
     """Yield what perf says of a task that is there: its parent, its name, its files; a last execve has a time."""
     time = processes.executed.get(task.pid, 0)
-    own = sample_id(pid=task.pid, tid=task.tid, time=time)
+    sample = sample_id(pid=task.pid, tid=task.tid, time=time)
     parent = task.parent if task.tid == task.pid else task.pid
-    yield record(RecordKind.FORK, FORK_EXEC, struct.pack("<iiiiQ", task.pid, parent, task.tid, parent, time) + own)
+    yield record(RecordKind.FORK, FORK_EXEC, struct.pack("<iiiiQ", task.pid, parent, task.tid, parent, time) + sample)
     named = struct.pack("<ii", task.pid, task.tid) + padded(task.comm)
-    yield record(RecordKind.COMM, COMM_EXEC if time else 0, named + own)
+    yield record(RecordKind.COMM, COMM_EXEC if time else 0, named + sample)
     for mapped in processes.maps.get(task.pid, ()) if task.tid == task.pid else ():
-        yield _file_map(task.pid, mapped, own)
+        yield _file_map(task.pid, mapped, sample)
 
 
-def _file_map(pid: int, mapped: FileMap, own: bytes) -> bytes:
+def _file_map(pid: int, mapped: FileMap, sample: bytes) -> bytes:
     build_id = bytes.fromhex(mapped.build_id)[:20]
     identity = struct.pack("<B3x20s", len(build_id), build_id) if build_id else bytes(24)
     place = (mapped.start, mapped.end - mapped.start, mapped.offset)
     body = MMAP2.pack(pid, pid, *place, identity, PROT_READ | PROT_EXEC, _MAP_PRIVATE)
-    return record(RecordKind.MMAP2, HOST_USER | MMAP_BUILD_ID * bool(build_id), body + padded(mapped.path) + own)
+    return record(RecordKind.MMAP2, HOST_USER | MMAP_BUILD_ID * bool(build_id), body + padded(mapped.path) + sample)
 
 
 def _map(place: KernelMap, offset: int) -> bytes:

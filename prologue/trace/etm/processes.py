@@ -66,8 +66,8 @@ class TracedProcesses:
 def has_gaps(records: TraceRecords) -> bool:
     """Return whether a CPU was not recorded for a while after its first range: an execve there is not seen."""
     for cpu in np.unique(records["cpu"]).tolist():
-        own = records[records["cpu"] == cpu]
-        if (own["flags"][1:] & np.uint8(GAP)).any():
+        of_cpu = records[records["cpu"] == cpu]
+        if (of_cpu["flags"][1:] & np.uint8(GAP)).any():
             return True
     return False
 
@@ -169,11 +169,11 @@ def _steps(records: TraceRecords, inside: Bool) -> set[tuple[int, int, int | Non
     steps = set[tuple[int, int, int | None]]()
     for cpu in np.unique(records["cpu"][inside]).tolist():
         rows = np.flatnonzero(records["cpu"] == cpu)
-        own, chosen = records[rows], np.flatnonzero(inside[rows])
-        after = own[np.minimum(chosen + 1, len(own) - 1)]
-        goes_on = (chosen + 1 < len(own)) & (after["count"] > 0) & (after["flags"] == 0) & (after["level"] == 0)
-        goes_on &= after["task"] == own["task"][chosen]
-        columns = (own["start"][chosen], own["count"][chosen], goes_on, after["start"])
+        of_cpu, chosen = records[rows], np.flatnonzero(inside[rows])
+        after = of_cpu[np.minimum(chosen + 1, len(of_cpu) - 1)]
+        goes_on = (chosen + 1 < len(of_cpu)) & (after["count"] > 0) & (after["flags"] == 0) & (after["level"] == 0)
+        goes_on &= after["task"] == of_cpu["task"][chosen]
+        columns = (of_cpu["start"][chosen], of_cpu["count"][chosen], goes_on, after["start"])
         for start, count, is_known, to in zip(*(column.tolist() for column in columns), strict=True):
             steps.add((start, count, to if is_known else None))
     return steps

@@ -45,8 +45,8 @@ def write_snapshot(
     units = [bare_unit(cpu, vmids=vmids) for cpu in np.unique(records["cpu"]).tolist()]
     with new_directory(directory):
         for unit in units:
-            own = records[records["cpu"] == unit.cpu]
-            streams[unit.cpu] = encode(own, text, levels, unit)
+            of_cpu = records[records["cpu"] == unit.cpu]
+            streams[unit.cpu] = encode(of_cpu, text, levels, unit)
             (directory / f"cpu{unit.cpu}.bin").write_bytes(streams[unit.cpu].data)
         _write_settings(directory, units, _write_memory(directory, text if memory is None else memory))
     return streams

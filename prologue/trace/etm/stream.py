@@ -73,10 +73,10 @@ def require_recorded(image: ElfImage, header: RecordingHeader) -> None:
         InputError: it has another build-id.
 
     """
-    own = gnu_build_id(image)
-    if not header.may_be_of(own):
+    build_id, recorded = gnu_build_id(image), header.build_id.hex()
+    if not header.may_be_of(build_id):
         raise InputError(
-            f"is another kernel: its build-id is {own or 'unknown'}, recorded {header.build_id.hex()}", path=image.path
+            f"is another kernel: its build-id is {build_id or 'unknown'}, recorded {recorded}", path=image.path
         )
 
 

@@ -63,21 +63,21 @@ class LcovExport:
 
     def _linked(self, done: Executed) -> Executed:
         """Count what was executed by addresses of the kernel's file, some of which may be mapped twice."""
-        places, there = linked_addresses(self._program, done.vaddrs, done.vaddrs + np.uint64(4))
-        vaddrs, inverse = np.unique(places[there], return_inverse=True)
+        places, in_file = linked_addresses(self._program, done.vaddrs, done.vaddrs + np.uint64(4))
+        vaddrs, inverse = np.unique(places[in_file], return_inverse=True)
         counts = np.zeros(len(vaddrs), np.int64)
-        np.add.at(counts, inverse, done.counts[there])
+        np.add.at(counts, inverse, done.counts[in_file])
         return Executed(vaddrs, counts)
 
     def _take_lines(self, unit: UnitLines, start: int, stop: int, done: Executed) -> Bool:
         """Take the lines of a unit's span; return which instructions are of one of them."""
         begins, ends = unit.addresses, np.append(unit.addresses[1:], unit.addresses[-1:])
-        own = (unit.lines > 0) & (begins < ends) & (begins >= np.uint64(start)) & (begins < np.uint64(stop))
-        most = _most(done, begins[own], ends[own])
-        for file, line, count in zip(unit.file[own].tolist(), unit.lines[own].tolist(), most.tolist(), strict=True):
+        taken = (unit.lines > 0) & (begins < ends) & (begins >= np.uint64(start)) & (begins < np.uint64(stop))
+        most = _most(done, begins[taken], ends[taken])
+        for file, line, count in zip(unit.file[taken].tolist(), unit.lines[taken].tolist(), most.tolist(), strict=True):
             lines = self._lines[normpath(unit.files[file])]
             lines[line] = max(lines.get(line, 0), count)
-        bounds = np.searchsorted(done.vaddrs, np.stack([begins[own], ends[own]]))
+        bounds = np.searchsorted(done.vaddrs, np.stack([begins[taken], ends[taken]]))
         depth = np.zeros(len(done.vaddrs) + 1, np.int64)
         np.add.at(depth, bounds[0], 1)
         np.add.at(depth, bounds[1], -1)
@@ -91,17 +91,17 @@ class LcovExport:
         # Of several rows for its first instruction, the first is of the function's own line; what ends there has none.
         known = np.flatnonzero(unit.lines > 0)
         rows = np.append(known, -1)[np.searchsorted(unit.addresses[known], linked)]
-        own = (rows >= 0) & (unit.addresses[rows] == linked)
-        for place, row, count in zip(places[own].tolist(), rows[own], done.at(linked)[own].tolist(), strict=True):
+        exact = (rows >= 0) & (unit.addresses[rows] == linked)
+        for place, row, count in zip(places[exact].tolist(), rows[exact], done.at(linked)[exact].tolist(), strict=True):
             file = normpath(unit.files[int(unit.file[row])])
             copies = self._functions[file].setdefault(self._program.name_at(place), {})
             copies[place] = int(unit.lines[row]), count
 
     def _write(self, file: str) -> None:
-        lines, copies = self._lines[file], {name: own.values() for name, own in self._functions[file].items()}
-        functions = {name: sum(count for _, count in own) for name, own in copies.items()}
+        lines, copies = self._lines[file], {name: places.values() for name, places in self._functions[file].items()}
+        functions = {name: sum(count for _, count in executed) for name, executed in copies.items()}
         records = ["TN:", f"SF:{file}"]
-        records += [f"FN:{min(line for line, _ in own)},{name}" for name, own in copies.items()]
+        records += [f"FN:{min(line for line, _ in starts)},{name}" for name, starts in copies.items()]
         records += [f"FNDA:{count},{name}" for name, count in functions.items()]
         records += [f"FNF:{len(functions)}", f"FNH:{sum(count > 0 for count in functions.values())}"]
         records += [f"DA:{line},{count}" for line, count in sorted(lines.items())]
@@ -113,8 +113,8 @@ def _most(done: Executed, begins: U64, ends: U64) -> I64:
     """Count how often the most frequent instruction of each span was executed."""
     low, high = np.searchsorted(done.vaddrs, begins), np.searchsorted(done.vaddrs, ends)
     most = np.zeros(len(begins), np.int64)
-    some = np.flatnonzero(low < high)
-    bounds = np.stack([low[some], high[some]], axis=1).reshape(-1)
+    nonempty = np.flatnonzero(low < high)
+    bounds = np.stack([low[nonempty], high[nonempty]], axis=1).reshape(-1)
     counts = np.append(done.counts, 0)  # reduceat takes no index past the end
-    most[some] = np.maximum.reduceat(counts, bounds)[::2] if len(some) else 0
+    most[nonempty] = np.maximum.reduceat(counts, bounds)[::2] if len(nonempty) else 0
     return most

@@ -66,9 +66,9 @@ class RunJoiner:
         before = self._known.table[self._steps.table["before"][taken.numbers]]
         origin, program = np.zeros(len(ranges), np.uint64), np.full(len(ranges), -1, np.int64)
         origin[taken.rows], program[taken.rows] = before["end"] - np.uint64(4), before["program"]
-        own, order = lanes(ranges), by_lane(lanes(ranges))
-        for lane in np.unique(own[order]).tolist():
-            rows = order[own[order] == lane]
+        row_lanes, order = lanes(ranges), by_lane(lanes(ranges))
+        for lane in np.unique(row_lanes[order]).tolist():
+            rows = order[row_lanes[order] == lane]
             heads = np.flatnonzero(entry[rows] != ONWARD)
             runs = np.zeros(len(heads), RUN)
             first = rows[heads]
@@ -91,12 +91,12 @@ class RunJoiner:
         table, steps = self._known.table, self._steps.table[numbers]
         before, after = table[steps["before"]], table[steps["after"]]
         flow = flows(self._known.last_words(steps["before"]))
-        here = before["piece"] >= 0  # of other code the words are not known
+        in_text = before["piece"] >= 0  # of other code the words are not known
         onward = (before["end"] == after["start"]) & (before["program"] == after["program"])
-        onward &= ~(here & np.isin(flow, _ALWAYS))
+        onward &= ~(in_text & np.isin(flow, _ALWAYS))
         vectors = np.concatenate([program.vectors for program in self._known.kernels.programs])
         exceptional = (steps["flags"] & np.uint8(EXCEPTION | RETURN) != 0) | np.isin(after["start"], vectors)
-        exceptional |= here & ~onward & ~np.isin(flow, _BRANCHES)
+        exceptional |= in_text & ~onward & ~np.isin(flow, _BRANCHES)
         kinds = np.where(onward, ONWARD, BRANCH)
         kinds[onward & (before["piece"] != after["piece"])] = UNKNOWN  # into, or out of, what no image has
         return np.where(exceptional, EXCEPTIONAL, kinds).astype(np.uint8)
@@ -145,9 +145,9 @@ class AutofdoExport:
 
     def add(self, batch: Batch, numbers: I64, keep: Bool) -> None:
         """See ``Export``; a range that is not kept is a gap."""
-        chosen, own = self._selection.take(batch, numbers, keep)
+        chosen, chosen_numbers = self._selection.take(batch, numbers, keep)
         self._elsewhere += int(count_instructions(chosen.ranges).sum())  # T32's are not of four bytes each
-        for runs in self._joiner.take(chosen, own):
+        for runs in self._joiner.take(chosen, chosen_numbers):
             self._add(runs)
 
     def finish(self) -> list[str]:
@@ -160,13 +160,13 @@ class AutofdoExport:
         return [note] if count else []
 
     def _add(self, runs: Runs) -> None:
-        starts, there = linked_addresses(self._program, runs["start"], runs["end"])
-        there &= runs["program"] == 0
-        sizes = (runs["end"] - runs["start"])[there]
+        starts, in_file = linked_addresses(self._program, runs["start"], runs["end"])
+        in_file &= runs["program"] == 0
+        sizes = (runs["end"] - runs["start"])[in_file]
         self._elsewhere -= int((sizes // _WORD).sum())
-        self._runs.add(starts[there], starts[there] + sizes - _WORD)
+        self._runs.add(starts[in_file], starts[in_file] + sizes - _WORD)
         origins, known = linked_addresses(self._program, runs["origin"], runs["origin"] + _WORD)
-        known &= there & (runs["before"] == 0) & (runs["entry"] == BRANCH)
+        known &= in_file & (runs["before"] == 0) & (runs["entry"] == BRANCH)
         self._branches.add(origins[known], starts[known])
 
     def _write(self, runs: CountedPairs, branches: CountedPairs) -> None:
@@ -181,5 +181,5 @@ def linked_addresses(program: Program, starts: U64, ends: U64) -> tuple[U64, Boo
     """Return where the kernel's file has each range, and whether it has it; shape of ``starts``."""
     rows = program.piece_of(starts, ends)
     slides = np.array([piece.owner.slide & TOP for piece in program.pieces] or [0], np.uint64)
-    own = np.array([piece.owner.image is program.kernel.image for piece in program.pieces] or [False])
-    return starts - slides[rows], (rows >= 0) & own[rows]
+    in_kernel = np.array([piece.owner.image is program.kernel.image for piece in program.pieces] or [False])
+    return starts - slides[rows], (rows >= 0) & in_kernel[rows]

@@ -128,9 +128,9 @@ class Kernels:
         """Put in the rows of binaries, as far as these are known."""
         if self.processes is None or not len(chosen):
             return
-        own, first = self.processes.rows(batch, chosen), 1 + len(self.guests)
+        binary_rows, first = self.processes.rows(batch, chosen), 1 + len(self.guests)
         self.programs[first:] = self.processes.programs
-        rows[chosen] = np.where(own < 0, USER, own + first)
+        rows[chosen] = np.where(binary_rows < 0, USER, binary_rows + first)
 
     def _by_level(self, ranges: np.ndarray[tuple[int], np.dtype[np.void]]) -> I64:
         level, vmid = ranges["level"], ranges["vmid"]

@@ -41,9 +41,9 @@ def never_goes_on(words: U32, places: U64) -> Bool:
 
 def find_never_goes_on(words: U32, base: int) -> I64:
     """Find the indices of these words, ascending; ``words`` begin at ``base``, and may be a whole kernel's text."""
-    some = np.flatnonzero(decode.matches(words, decode.CONTROL) | (words < np.uint32(_UNDEFINED_BELOW)))
-    places = np.uint64(base) + some.astype(np.uint64) * np.uint64(4)
-    stops: I64 = some[never_goes_on(words[some], places)]
+    candidates = np.flatnonzero(decode.matches(words, decode.CONTROL) | (words < np.uint32(_UNDEFINED_BELOW)))
+    places = np.uint64(base) + candidates.astype(np.uint64) * np.uint64(4)
+    stops: I64 = candidates[never_goes_on(words[candidates], places)]
     return stops
 
 

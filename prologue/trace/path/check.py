@@ -141,14 +141,14 @@ class ImageCheck:
     def _impossible(self, batch: Batch, sequence: Sequence) -> tuple[I64, I64]:
         """Find impossible steps: the places in the sequence that they lead to, and their numbers."""
         before = sequence.before
-        there = np.flatnonzero((before >= 0) & (sequence.flags & np.uint8(GAP) == 0))
-        known = self._ranges.judged[before[there]]
-        self._leave_out("steps from code that is in no image", len(there) - int(known.sum()))
+        with_step = np.flatnonzero((before >= 0) & (sequence.flags & np.uint8(GAP) == 0))
+        known = self._ranges.judged[before[with_step]]
+        self._leave_out("steps from code that is in no image", len(with_step) - int(known.sum()))
         if self.decoder is not None:  # the end of a range that did not run is no evidence
-            known &= ~self._ranges.broken[before[there]]
-        there = there[known]
-        starts, flags = batch.ranges["start"][sequence.rows[there]], sequence.flags[there]
-        odd = there[~is_plain(self._ranges, before[there], starts, flags)]
+            known &= ~self._ranges.broken[before[with_step]]
+        with_step = with_step[known]
+        starts, flags = batch.ranges["start"][sequence.rows[with_step]], sequence.flags[with_step]
+        odd = with_step[~is_plain(self._ranges, before[with_step], starts, flags)]
         marks = sequence.flags[odd] & np.uint8(EXCEPTION | RETURN)
         numbers, verdicts = self._steps.numbers(before[odd], sequence.numbers[odd], marks)
         maybe = int((verdicts == UNJUDGED).sum())
@@ -156,7 +156,7 @@ class ImageCheck:
         wrong = np.flatnonzero(verdicts == IMPOSSIBLE)
         unsure = self._set_aside(sequence, odd[wrong], self._ignored_at + 1)
         wrong = wrong[~unsure]
-        self.judged += len(there) - maybe - int(unsure.sum())
+        self.judged += len(with_step) - maybe - int(unsure.sum())
         self._step_runs.add(numbers[wrong])
         self.impossible += len(wrong)
         return odd[wrong], numbers[wrong]
@@ -219,9 +219,9 @@ class ImageCheck:
             # After a decoder ran through the first stop, the range is not what ran.
             for vaddr, word in stops if self.decoder is None else stops[:1]:
                 self._note(words, evident, (program, vaddr, word), self._first.ranges.get(number))
-                own = words[program, vaddr, word]
-                own.branches = self._branches(own, stops)
-                own.went[_NOT_TAKEN] += int(runs[number])
+                stale_word = words[program, vaddr, word]
+                stale_word.branches = self._branches(stale_word, stops)
+                stale_word.went[_NOT_TAKEN] += int(runs[number])
         ignored = self._ignored(words)
         stale = [words[key] for key in sorted(evident - ignored.keys())]
         follow = [words[key] for key in sorted(words.keys() - evident - ignored.keys())]
@@ -242,9 +242,9 @@ class ImageCheck:
         instant: Instant | None,
     ) -> None:
         program, vaddr, word = key
-        own = words.setdefault(key, StaleWord(program=program, vaddr=vaddr, word=word))
+        stale_word = words.setdefault(key, StaleWord(program=program, vaddr=vaddr, word=word))
         if instant is not None:
-            own.seen(instant)
+            stale_word.seen(instant)
             evident.add(key)
 
     def _ignored(self, words: dict[tuple[int, int, int], StaleWord]) -> dict[tuple[int, int, int], StaleWord]:

@@ -57,9 +57,9 @@ class Divergences:
         """Add the divergences of one recording."""
         self.elsewhere += other.elsewhere
         for vaddr, word in other.words.items():
-            own = self.words.setdefault(vaddr, DivergentWord(vaddr=vaddr, word=word.word, ran=word.ran))
-            own.count += word.count
-            own.cpus |= word.cpus
+            merged = self.words.setdefault(vaddr, DivergentWord(vaddr=vaddr, word=word.word, ran=word.ran))
+            merged.count += word.count
+            merged.cpus |= word.cpus
         for total, counts in ((self.ran, other.ran), (self.missed, other.missed)):
             for cpu, count in counts.items():
                 total[cpu] = total.get(cpu, 0) + count
@@ -100,8 +100,8 @@ def _with_text(memory: tuple[CodeMemory, ...], file: Program) -> tuple[CodeMemor
     for piece in memory:
         words = np.frombuffer(piece.data, "<u4").copy()
         places = np.uint64(piece.vaddr) + np.arange(len(words), dtype=np.uint64) * np.uint64(4)
-        own, there = file.words_at(places)
-        words[there] = own[there]
+        file_words, present = file.words_at(places)
+        words[present] = file_words[present]
         changed.append(piece._replace(data=words))
     return tuple(changed)
 
@@ -215,16 +215,16 @@ class _Part:
         places = np.arange(start, end, 4, dtype=np.uint64)
         if before:
             places = np.append(np.uint64(before - 4), places)
-        (own, has_own), (ran, has_ran) = self._file.words_at(places), self._running.words_at(places)
-        differ = np.flatnonzero((own != ran) & has_own & has_ran)
-        steering = differ[(find_waypoints(own[differ]) != 0) | (find_waypoints(ran[differ]) != 0)]
+        (file_words, in_file), (ran, has_ran) = self._file.words_at(places), self._running.words_at(places)
+        differ = np.flatnonzero((file_words != ran) & in_file & has_ran)
+        steering = differ[(find_waypoints(file_words[differ]) != 0) | (find_waypoints(ran[differ]) != 0)]
         chosen: I64 = steering if len(steering) else differ
         if not len(chosen):
             self._divergences.elsewhere += 1
             return
         at = int(chosen[0])
         vaddr = int(places[at])
-        new = DivergentWord(vaddr=vaddr, word=int(own[at]), ran=int(ran[at]))
+        new = DivergentWord(vaddr=vaddr, word=int(file_words[at]), ran=int(ran[at]))
         word = self._divergences.words.setdefault(vaddr, new)
         word.count += 1
         word.cpus.add(cpu)

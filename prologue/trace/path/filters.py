@@ -38,17 +38,17 @@ class Selection:
     def _after_gaps(self, lane: I64, gaps: Bool, keep: Bool) -> I64:
         """Return rows that pass and have a gap between them and the last row of their lane that passes."""
         order = by_lane(lane)
-        own, passes = lane[order], np.flatnonzero(keep[order])
-        heads = np.flatnonzero(run_starts(own))
-        carried = heads[[number in self._lost for number in own[heads].tolist()]]
+        sorted_lane, passes = lane[order], np.flatnonzero(keep[order])
+        heads = np.flatnonzero(run_starts(sorted_lane))
+        carried = heads[[number in self._lost for number in sorted_lane[heads].tolist()]]
         places = np.append(np.flatnonzero(gaps[order]), carried)
         # The first range at or after each gap that passes, if it is of the same lane.
         after = np.searchsorted(passes, places)
-        there = np.flatnonzero(after < len(passes))
-        there = there[own[passes[after[there]]] == own[places[there]]]
-        self._lost.difference_update(own[carried].tolist())
-        self._lost.update(np.delete(own[places], there).tolist())
-        rows: I64 = order[passes[after[there]]]
+        followed = np.flatnonzero(after < len(passes))
+        followed = followed[sorted_lane[passes[after[followed]]] == sorted_lane[places[followed]]]
+        self._lost.difference_update(sorted_lane[carried].tolist())
+        self._lost.update(np.delete(sorted_lane[places], followed).tolist())
+        rows: I64 = order[passes[after[followed]]]
         return rows
 
 
@@ -130,8 +130,8 @@ class Filters:
         touching = np.zeros(len(table), np.bool_)
         for row, place in places:
             program = known.kernels.programs[row]
-            own = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0))
+            in_text = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0))
             starts, ends = program.extents(place)
-            ended = np.searchsorted(ends, table["start"][own], side="right")  # a range may go on into other functions
-            touching[own] |= ended < np.searchsorted(starts, table["end"][own])
+            ended = np.searchsorted(ends, table["start"][in_text], side="right")  # a range may run into other functions
+            touching[in_text] |= ended < np.searchsorted(starts, table["end"][in_text])
         return touching

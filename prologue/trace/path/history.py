@@ -101,10 +101,10 @@ class TextHistory:
         """Addresses of the program that were written."""
         return len(self._addresses)
 
-    def texts(self, batch: Batch, instants: Instants, own: I64, account: Tally) -> I64:
+    def texts(self, batch: Batch, instants: Instants, of_program: I64, account: Tally) -> I64:
         """Return the number of each range's text, or ``NO_TEXT``; shape of the batch.
 
-        ``own`` are the rows of ranges of the program; ``account`` counts how ranges near a write were decided.
+        ``of_program`` are the rows of its ranges; ``account`` counts how ranges near a write were decided.
 
         Raises:
             InputError: the trace has no times.
@@ -116,13 +116,13 @@ class TextHistory:
         if len(times):
             self._begin, self._end = min(self._begin, int(times.min())), max(self._end, int(times.max()))
         texts = np.full(len(batch.ranges), NO_TEXT, np.int64)
-        starts, ends = batch.ranges["start"][own], batch.ranges["end"][own]
+        starts, ends = batch.ranges["start"][of_program], batch.ranges["end"][of_program]
         low, high = np.searchsorted(self._addresses, starts), np.searchsorted(self._addresses, ends)
         hot = np.flatnonzero(high > low)
         hot = hot[self._program.piece_of(starts[hot], ends[hot]) >= 0]
         if not len(hot):
             return texts
-        rows = own[hot]
+        rows = of_program[hot]
         if not self._end:
             raise InputError("needs times in the trace (time in -F of perf script; timestamps)", path=self._path)
         spans = self._numbers(low[hot] << _HALF | high[hot])
@@ -131,10 +131,10 @@ class TextHistory:
         texts[rows[early]] = 0
         final = np.array([span.texts[-1] for span in self._spans], np.int64)
         texts[rows[late]] = final[spans[late]]
-        rest = np.flatnonzero(~early & ~late)
-        for number in np.unique(spans[rest]).tolist():
-            some = rows[rest[spans[rest] == number]]
-            texts[some] = self._of_span(number, batch, instants, some, account)
+        between = np.flatnonzero(~early & ~late)
+        for number in np.unique(spans[between]).tolist():
+            span_rows = rows[between[spans[between] == number]]
+            texts[span_rows] = self._of_span(number, batch, instants, span_rows, account)
         return texts
 
     def close(self, account: Tally) -> None:
@@ -233,10 +233,10 @@ class TextHistory:
         """Return the text of each of some ranges of one span."""
         span = self._spans[number]
         earliest, latest = instants.earliest[rows], instants.latest[rows]
-        own = batch.ranges["time"][rows]
+        times = batch.ranges["time"][rows]
         # Before the first timestamp of a CPU, the nearest known time is that timestamp.
-        own = np.where((own == 0) & (latest < np.uint64(UNBOUNDED)), latest, own)
-        texts: I64 = span.texts[np.searchsorted(span.times, own, side="right")]
+        times = np.where((times == 0) & (latest < np.uint64(UNBOUNDED)), latest, times)
+        texts: I64 = span.texts[np.searchsorted(span.times, times, side="right")]
         low = np.searchsorted(span.times, earliest - np.minimum(earliest, np.uint64(self._skew)))
         high = np.searchsorted(span.times, shift_times(latest, self._skew), side="right")
         for k in np.flatnonzero(low < high).tolist():
@@ -325,9 +325,9 @@ def read_history(path: Path, host: Program, skew: int, *, says_exceptions: bool)
     recording, image = read_any(path), host.kernel
     if recording.header.machine != ARM64:
         raise InputError(f"has no words of arm64 text: its machine is {recording.header.machine}", path=path)
-    own, theirs = gnu_build_id(image.image), recording.header.build_id
-    if own and theirs and own != theirs:
-        raise InputError(f"was recorded of another kernel: build-id {theirs}, the vmlinux has {own}", path=path)
+    build_id, recorded = gnu_build_id(image.image), recording.header.build_id
+    if build_id and recorded and build_id != recorded:
+        raise InputError(f"was recorded of another kernel: build-id {recorded}, the vmlinux has {build_id}", path=path)
     slide = recording.trailer.slide
     if slide is not None and slide != image.slide:
         raise InputError(

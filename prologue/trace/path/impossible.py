@@ -64,16 +64,16 @@ class FirstImpossible:
                 first[of_event == stretch[head]] = False
                 astray[stretch[head]] = True
             (self._astray.add if astray[stretch[end]] else self._astray.discard)(lane)
-        for own, parity in ((self.steps, 0), (self.ranges, 1)):
+        for instants, parity in ((self.steps, 0), (self.ranges, 1)):
             kept = first & (events & 1 == parity)
-            self._keep(own, batch, sequence, events[kept] >> 1, numbers[kept])
+            self._keep(instants, batch, sequence, events[kept] >> 1, numbers[kept])
 
     @staticmethod
-    def _keep(own: dict[int, Instant], batch: Batch, sequence: Sequence, places: I64, numbers: I64) -> None:
+    def _keep(instants: dict[int, Instant], batch: Batch, sequence: Sequence, places: I64, numbers: I64) -> None:
         """Keep the first instant of each number."""
         rows = sequence.rows[places]
         order = np.argsort(rows, kind="stable")
         distinct, at = np.unique(numbers[order], return_index=True)
         columns = (batch.ranges[name][rows[order][at]].tolist() for name in ("time", "cpu"))
         for number, time, cpu in zip(distinct.tolist(), *columns, strict=True):
-            own.setdefault(number, Instant(time, cpu))
+            instants.setdefault(number, Instant(time, cpu))

@@ -64,16 +64,16 @@ class _Holder:
             keep[:] = True
         self._held = ranges[~keep]
         kept, times = ranges[keep], times[keep]
-        own = lanes(kept)
-        for lane in np.unique(own).tolist():
-            self._times[lane] = int(times[np.flatnonzero(own == lane)[-1]])
+        kept_lanes = lanes(kept)
+        for lane in np.unique(kept_lanes).tolist():
+            self._times[lane] = int(times[np.flatnonzero(kept_lanes == lane)[-1]])
         return batch._replace(ranges=kept), instants.rows(keep)
 
     def _find_instants(self, ranges: TraceRanges) -> tuple[Instants, Bool]:
         """Find the instant of each range, and whether it is final."""
-        own = lanes(ranges)
-        order = by_lane(own)
-        lane, time = own[order], ranges["time"][order]
+        row_lanes = lanes(ranges)
+        order = by_lane(row_lanes)
+        lane, time = row_lanes[order], ranges["time"][order]
         starts = np.ones(len(order), np.bool_)  # of a lane, and of ranges of one time in it
         heads = starts.copy()
         heads[1:] = lane[1:] != lane[:-1]

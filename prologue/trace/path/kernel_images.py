@@ -168,25 +168,25 @@ def _slide(vmlinux: Path, host: HostImage, trace: Trace) -> int:
         return trace.header.slide or 0
     known = trace.decoded.kernel_symbols if trace.decoded is not None else {}
     symbols = Symbols(ElfImage(vmlinux)) if known else None
-    own = ((vaddr, symbols.find(name)) for name, vaddr in known.items()) if symbols is not None else ()
-    return next((vaddr - symbol.vaddr for vaddr, symbol in own if symbol is not None), 0)
+    resolved = ((vaddr, symbols.find(name)) for name, vaddr in known.items()) if symbols is not None else ()
+    return next((vaddr - symbol.vaddr for vaddr, symbol in resolved if symbol is not None), 0)
 
 
 def _require_same_boot(trace: Trace, slide: int | None, memory: str) -> None:
-    own = trace.header.slide if trace.header else None
-    if None not in (own, slide) and own != slide:
-        raise InputError(f"has the kernel at slide {slide:#x}, {trace.name} at {own:#x}: another boot", path=memory)
+    traced = trace.header.slide if trace.header else None
+    if None not in (traced, slide) and traced != slide:
+        raise InputError(f"has the kernel at slide {slide:#x}, {trace.name} at {traced:#x}: another boot", path=memory)
 
 
 def _require_same_build(trace: Trace, program: Program) -> None:
-    own, header = gnu_build_id(program.kernel.image), trace.header
-    recorded = header.build_id.hex() if header and not header.may_be_of(own) else ""
+    build_id, header = gnu_build_id(program.kernel.image), trace.header
+    recorded = header.build_id.hex() if header and not header.may_be_of(build_id) else ""
     theirs = trace.decoded.build_id if header is None and trace.decoded is not None else ""
-    if theirs and not matches_perf(own, theirs):
+    if theirs and not matches_perf(build_id, theirs):
         recorded = theirs
-    if own and recorded:
+    if build_id and recorded:
         raise InputError(
-            f"was recorded of another kernel: build-id {recorded}, {program.name} has {own}", path=trace.name
+            f"was recorded of another kernel: build-id {recorded}, {program.name} has {build_id}", path=trace.name
         )
 
 
@@ -213,8 +213,8 @@ def find_host_level(
             level = 2
             break
         is_host = unnumbered or likely == 1
-        own = (ranges["level"] == 1) & ((ranges["vmid"] == 0) | ((ranges["vmid"] == NO_VMID) & np.bool_(is_host)))
-        candidates = ranges[own]
+        at_el1 = (ranges["level"] == 1) & ((ranges["vmid"] == 0) | ((ranges["vmid"] == NO_VMID) & np.bool_(is_host)))
+        candidates = ranges[at_el1]
         if len(candidates) and (host.piece_of(candidates["start"], candidates["end"]) >= 0).any():
             level = 1
             if likely == 1:

@@ -101,22 +101,22 @@ class KnownRanges:
         table = self.table[numbers]
         words = np.zeros(len(numbers), np.uint32)
         for row, program in enumerate(self._programs):
-            own = (table["program"] == row) & (table["piece"] >= 0)
-            words[own] = program.words_at(table["end"][own] - np.uint64(4))[0]
+            in_text = (table["program"] == row) & (table["piece"] >= 0)
+            words[in_text] = program.words_at(table["end"][in_text] - np.uint64(4))[0]
         for k in np.flatnonzero(table["text"] != NO_TEXT).tolist():
             words[k] = self.words(int(numbers[k]))[-1]
         return words
 
-    def _intern(self, starts: U64, ends: U64, program: I64, texts: I64 | None = None) -> I64:
+    def _intern(self, starts: U64, ends: U64, programs: I64, texts: I64 | None = None) -> I64:
         have = len(self.table)
-        numbers = self._rows.numbers(starts, ends, program, *([] if texts is None else [texts]))
+        numbers = self._rows.numbers(starts, ends, programs, *([] if texts is None else [texts]))
         new = self.table[have:]
         new["piece"] = -1
         if texts is None:
             new["text"] = NO_TEXT
-        for row, own in enumerate(self._programs if len(new) else ()):
+        for row, program in enumerate(self._programs if len(new) else ()):
             rows = new["program"] == row
-            new["piece"][rows] = own.piece_of(new["start"][rows], new["end"][rows])
+            new["piece"][rows] = program.piece_of(new["start"][rows], new["end"][rows])
         return numbers
 
 

@@ -202,11 +202,11 @@ class Lister:
             Listed(number=number, start=start, end=end)
             for number, start, end in zip(numbers.tolist(), starts, ends, strict=True)
         ]
-        for own in self.programs(numbers):
-            places = own.program.places(table["start"][own.rows])
-            stops = np.cumsum(own.counts)
-            spans = zip((stops - own.counts).tolist(), stops.tolist(), strict=True)
-            for row, (name, offset), (first, stop) in zip(own.rows.tolist(), places, spans, strict=True):
-                insns = own.insns[first:stop]
-                listed[row] = replace(listed[row], program=own.program, name=name, offset=offset, insns=insns)
+        for code in self.programs(numbers):
+            places = code.program.places(table["start"][code.rows])
+            stops = np.cumsum(code.counts)
+            spans = zip((stops - code.counts).tolist(), stops.tolist(), strict=True)
+            for row, (name, offset), (first, stop) in zip(code.rows.tolist(), places, spans, strict=True):
+                insns = code.insns[first:stop]
+                listed[row] = replace(listed[row], program=code.program, name=name, offset=offset, insns=insns)
         return listed

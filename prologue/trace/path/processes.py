@@ -56,10 +56,10 @@ class BinaryFiles:
                 continue
             try:
                 image = ElfImage(path)
-                own = gnu_build_id(image)
-                if not mapped.build_id or matches_perf(own, mapped.build_id):
+                build_id = gnu_build_id(image)
+                if not mapped.build_id or matches_perf(build_id, mapped.build_id):
                     return UserBinary(image, BinaryNames(image), is_checked=bool(mapped.build_id))
-                why = why or f"{path} has build-id {own or 'none'}, {mapped.build_id} ran"
+                why = why or f"{path} has build-id {build_id or 'none'}, {mapped.build_id} ran"
             except InputError as error:
                 why = why or str(error)
         return why or "not on this machine, see --symfs"
@@ -156,6 +156,6 @@ class Processes:
             self._account.add(many, singular=many.replace("binaries", "binary"))
         slide = mapped.start + first.offset - mapped.offset - first.addr
         owner = Owner(Path(mapped.path).name, image, binary.symbols, slide)
-        own = [text for text in image.text_sections if text.addr - text.offset == first.addr - first.offset]
-        pieces = [TextPiece(text.addr + slide & TOP, image.view(text, "<u4"), owner) for text in own]
+        sections = [text for text in image.text_sections if text.addr - text.offset == first.addr - first.offset]
+        pieces = [TextPiece(text.addr + slide & TOP, image.view(text, "<u4"), owner) for text in sections]
         return Program(mapped.path, owner, pieces)

@@ -77,11 +77,11 @@ def _merged(words: Iterable[ReportedWord]) -> Iterable[ReportedWord]:
     """Merge words of one address with the same sentence: the decoder may have reached them on several ways."""
     distinct: dict[tuple[int, int | None, str], ReportedWord] = {}
     for word in words:
-        own = distinct.setdefault((word.program, word.vaddr, word.describe()), word)
-        if own is not word:
-            own.count += word.count
-            if is_earlier(word.time, own.time):
-                own.time, own.cpu = word.time, word.cpu
+        merged = distinct.setdefault((word.program, word.vaddr, word.describe()), word)
+        if merged is not word:
+            merged.count += word.count
+            if is_earlier(word.time, merged.time):
+                merged.time, merged.cpu = word.time, word.cpu
     return distinct.values()
 
 
@@ -106,26 +106,26 @@ def _program_of(bad: BadImage, kernels: Kernels) -> int:
 
 
 def _word(bad: BadImage, reported: Reported, program: Program | None, row: int) -> ReportedWord:
-    own = ReportedWord(why=bad.why, program=row, count=reported.count, cpu=reported.cpu, time=reported.time)
+    reported_word = ReportedWord(why=bad.why, program=row, count=reported.count, cpu=reported.cpu, time=reported.time)
     if not bad.end:
-        return own
-    own.vaddr, own.after = bad.end - 4, True
+        return reported_word
+    reported_word.vaddr, reported_word.after = bad.end - 4, True
     if program is None:
-        return own
-    words, there = program.words_at(np.array([own.vaddr], np.uint64))
-    if not there[0]:
-        return own
-    own.word = word = int(words[0])
+        return reported_word
+    words, present = program.words_at(np.array([reported_word.vaddr], np.uint64))
+    if not present[0]:
+        return reported_word
+    reported_word.word = word = int(words[0])
     if "Discontinuous" in bad.why:  # of the range's own last word: an address packet leads elsewhere
-        own.after, own.exact = False, True
-        own.fits = bool(_is_waypoint(np.array([word], np.uint32), bad.why)[0])
-        return own
+        reported_word.after, reported_word.exact = False, True
+        reported_word.fits = bool(_is_waypoint(np.array([word], np.uint32), bad.why)[0])
+        return reported_word
     start = _onward(bad, word)
     branch = None if start is None else _next_waypoint(program, start, bad.why)
     if branch is not None and _fits(*branch, bad.why):
-        own.vaddr, own.word = branch
-        own.fits, own.after = True, False
-    return own
+        reported_word.vaddr, reported_word.word = branch
+        reported_word.fits, reported_word.after = True, False
+    return reported_word
 
 
 def _fits(place: int, word: int, why: str) -> bool:
@@ -136,9 +136,9 @@ def _fits(place: int, word: int, why: str) -> bool:
 
 def _next_waypoint(program: Program, start: int, why: str) -> tuple[int, int] | None:
     places = np.uint64(start) + np.arange(_FOLLOWED, dtype=np.uint64) * np.uint64(4)
-    words, there = program.words_at(places)
-    stops = np.flatnonzero(_is_waypoint(words, why) | ~there)
-    if not len(stops) or not there[stops[0]]:
+    words, present = program.words_at(places)
+    stops = np.flatnonzero(_is_waypoint(words, why) | ~present)
+    if not len(stops) or not present[stops[0]]:
         return None
     return int(places[stops[0]]), int(words[stops[0]])
 

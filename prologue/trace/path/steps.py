@@ -31,8 +31,8 @@ class Taken(NamedTuple):
 
 def lanes(ranges: TraceRanges) -> I64:
     """Return the lane of each range, its CPU; shape (n,). A lane is one sequence."""
-    own: I64 = ranges["cpu"].astype(np.int64)
-    return own
+    lane: I64 = ranges["cpu"].astype(np.int64)
+    return lane
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,17 +59,17 @@ class Sequences:
 
     def take(self, ranges: TraceRanges, numbers: I64) -> Sequence:
         """Return the sequence of a batch; ``numbers`` are those of the distinct ranges."""
-        lane = lanes(ranges)
-        order = by_lane(lane)
-        own, ordered, flags = lane[order], numbers[order], ranges["flags"][order]
-        before = np.full(len(own), -1, np.int64)
-        before[1:] = np.where(own[1:] == own[:-1], ordered[:-1], -1)
-        heads = np.flatnonzero(np.append(True, own[1:] != own[:-1])) if len(own) else np.zeros(0, np.int64)
+        row_lanes = lanes(ranges)
+        order = by_lane(row_lanes)
+        lane, ordered, flags = row_lanes[order], numbers[order], ranges["flags"][order]
+        before = np.full(len(lane), -1, np.int64)
+        before[1:] = np.where(lane[1:] == lane[:-1], ordered[:-1], -1)
+        heads = np.flatnonzero(np.append(True, lane[1:] != lane[:-1])) if len(lane) else np.zeros(0, np.int64)
         for k in heads.tolist():
-            before[k] = self._last.get(int(own[k]), -1)
-        for k in np.append(heads[1:] - 1, len(own) - 1).tolist() if len(own) else []:
-            self._last[int(own[k])] = int(ordered[k])
-        return Sequence(rows=order, lane=own, before=before, numbers=ordered, flags=flags, heads=heads)
+            before[k] = self._last.get(int(lane[k]), -1)
+        for k in np.append(heads[1:] - 1, len(lane) - 1).tolist() if len(lane) else []:
+            self._last[int(lane[k])] = int(ordered[k])
+        return Sequence(rows=order, lane=lane, before=before, numbers=ordered, flags=flags, heads=heads)
 
 
 class Steps:
@@ -87,7 +87,7 @@ class Steps:
     def take(self, ranges: TraceRanges, numbers: I64) -> Taken:
         """Return the steps that lead to the ranges of a batch; ``numbers`` are those of the distinct ranges."""
         sequence = self._sequences.take(ranges, numbers)
-        there = np.flatnonzero((sequence.before >= 0) & (sequence.flags & np.uint8(GAP) == 0))
-        kind = sequence.flags[there] & np.uint8(EXCEPTION | RETURN)
-        numbers_of = self._rows.numbers(sequence.before[there], sequence.numbers[there], kind)
-        return Taken(sequence.rows[there], numbers_of)
+        with_step = np.flatnonzero((sequence.before >= 0) & (sequence.flags & np.uint8(GAP) == 0))
+        kind = sequence.flags[with_step] & np.uint8(EXCEPTION | RETURN)
+        numbers_of = self._rows.numbers(sequence.before[with_step], sequence.numbers[with_step], kind)
+        return Taken(sequence.rows[with_step], numbers_of)

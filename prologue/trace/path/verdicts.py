@@ -97,18 +97,18 @@ class RangeVerdicts:
             ignored[rows] = np.searchsorted(branches, starts) < np.searchsorted(branches, lasts)
         for row in np.flatnonzero(changed & (new["piece"] >= 0)).tolist():
             number, start = int(fresh[row]), int(new["start"][row])
-            own, words = self.stops(number), self._known.words(number)[:-1]
-            broken[row] = bool(own)
-            ignored[row] = len(self._ignorable(words[: (own[0][0] - start) // 4] if own else words)) > 0
+            row_stops, words = self.stops(number), self._known.words(number)[:-1]
+            broken[row] = bool(row_stops)
+            ignored[row] = len(self._ignorable(words[: (row_stops[0][0] - start) // 4] if row_stops else words)) > 0
         return broken, ignored
 
     def _ignorable(self, words: U32) -> I64:
         """Return indices of conditional branches that the decoder may not know."""
         if self._decoder is None:
             return np.zeros(0, np.int64)
-        some = np.flatnonzero(decode.matches(words, decode.CONTROL))
-        some = some[self._decoder.may_ignore(words[some])]
-        chosen: I64 = some[flows(words[some]) == CONDITIONAL]
+        candidates = np.flatnonzero(decode.matches(words, decode.CONTROL))
+        candidates = candidates[self._decoder.may_ignore(words[candidates])]
+        chosen: I64 = candidates[flows(words[candidates]) == CONDITIONAL]
         return chosen
 
     def _of_piece(self, program: int, piece: int) -> tuple[U64, U64]:

@@ -58,8 +58,8 @@ class Decoder(NamedTuple):
         known = ".".join(map(str, since))
         if self.version is None:
             return f"the decoder may not know {name}: OpenCSD knows it from {known} on; decode with such a version"
-        own = ".".join(map(str, self.version))
-        return f"OpenCSD {own} does not know {name}: decode with {known} or later"
+        version = ".".join(map(str, self.version))
+        return f"OpenCSD {version} does not know {name}: decode with {known} or later"
 
 
 def name_of(word: int) -> str:

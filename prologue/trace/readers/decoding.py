@@ -105,17 +105,17 @@ class DecodedTrace:
             InputError: the trace has no ranges.
 
         """
-        some, names = False, BatchNames()
+        has_ranges, names = False, BatchNames()
         total = sum(part.size for job, _ in self.jobs for part in job.parts)
         done = 0
         for job, namings in self.jobs:
             for batch in self._of_job(job, namings, names, done, total):
-                some |= len(batch.ranges) > 0
+                has_ranges |= len(batch.ranges) > 0
                 yield batch
             done += sum(part.size for part in job.parts)
         if self.progress:
             self.progress(total, total)
-        if not some:
+        if not has_ranges:
             why = "; ".join(self.account.lines()[:3])
             raise InputError(f"has no instruction ranges{f' ({why})' if why else ''}", path=self.jobs[0][0].path)
 

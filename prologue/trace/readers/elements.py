@@ -140,10 +140,10 @@ class ElementReader:
             place = np.cumsum(is_range) - 1  # row in ranges of each element of a range
             for number in numbers:
                 at = np.flatnonzero(ids == number)
-                own = place[at[is_range[at]]]
-                part = np.zeros(len(own), RANGE)
+                range_rows = place[at[is_range[at]]]
+                part = np.zeros(len(range_rows), RANGE)
                 self._fill_in(rows[at], part, number)
-                ranges[own] = part
+                ranges[range_rows] = part
         return ranges if (good := ranges["end"] != 0).all() else ranges[good]
 
     def _fill_in(self, rows: npt.NDArray[Any], ranges: TraceRanges, number: int) -> None:
@@ -227,9 +227,9 @@ class ElementReader:
             level, _, task, _ = self._context(fields, source.time)
         if level != 0:
             return
-        own = self._names.tasks[task]
-        name = own.comm or "that the trace does not name"
-        why = self._why_not(own.tid, vaddr) if self._why_not and task else ""
+        process = self._names.tasks[task]
+        name = process.comm or "that the trace does not name"
+        why = self._why_not(process.tid, vaddr) if self._why_not and task else ""
         self._reports.count_kind("of these in processes", f": {name}{why and f' ({why})'}")
 
     def _break(self, row: npt.NDArray[Any], source: SourceState, cpu: int, *, had_range: bool) -> int:

@@ -62,21 +62,21 @@ class Interner:
         """Look up the number of each key; -1 for new keys."""
         slots = self._slots(keys)
         candidates = self._values[slots]
-        rest = np.flatnonzero((self._keys[slots] != keys) & (candidates >= 0))
-        slots, wanted = slots[rest], keys[rest]
-        while len(rest):
+        collided = np.flatnonzero((self._keys[slots] != keys) & (candidates >= 0))
+        slots, wanted = slots[collided], keys[collided]
+        while len(collided):
             slots = slots + 1 & self._mask
-            candidates[rest] = values = self._values[slots]
+            candidates[collided] = values = self._values[slots]
             more = (self._keys[slots] != wanted) & (values >= 0)
-            rest, slots, wanted = rest[more], slots[more], wanted[more]
+            collided, slots, wanted = collided[more], slots[more], wanted[more]
         return candidates
 
     def _add(self, keys: U64, numbers: I64) -> None:
         """Add new keys, each once."""
         self._count += len(keys)
         if 2 * self._count > len(self._keys):
-            there = self._values >= 0
-            old = self._keys[there], self._values[there]
+            filled = self._values >= 0
+            old = self._keys[filled], self._values[filled]
             self._make((2 * self._count).bit_length())
             self._place(*old)
         self._place(keys, numbers)

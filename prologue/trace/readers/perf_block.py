@@ -42,13 +42,13 @@ def hexadecimal(text: U64) -> tuple[U64, Bool]:
     """
     letter = text >> np.uint64(6) & _every(1)  # a to f are 0x61 to 0x66; digits and the blank have no bit 6
     low = text & _every(0x0F)
-    some = low + _every(15) >> np.uint64(4) & _every(1)  # bytes whose low half is not 0
+    nonzero = low + _every(15) >> np.uint64(4) & _every(1)  # bytes whose low half is not 0
     blank = ~text >> np.uint64(4) & _every(1) & ~letter  # should be 0x20
     # Digits are 0x30 to 0x39, letters 0x61 to 0x66: the high half is right ...
     good = text & _every(0xF0) == _every(0x30) + letter * np.uint64(0x30) - blank * np.uint64(0x10)
     # ... and so is the low half: up to 9, from 1 to 6, or 0. No sum leaves its byte.
     good &= (low + _every(6) + letter * np.uint64(3)) & _every(0xF0) == 0
-    good &= some & (letter | blank) == letter
+    good &= nonzero & (letter | blank) == letter
     good &= _is_padding(blank)
     nibbles = low + letter * np.uint64(9)
     return _join(nibbles, 16), good
@@ -142,11 +142,11 @@ class TextBlock:
         """Return the part of a line before a place."""
         return self._block[self._block.rfind(b"\n", 0, end) + 1 : end]
 
-    def fitting(self, shape: Shape, rest: I64) -> tuple[Bool, I64]:
+    def fitting(self, shape: Shape, lines: I64) -> tuple[Bool, I64]:
         """Find the lines of a shape, and the places of their arrows."""
-        fitting = (self._arrow_counts[rest] == 1) & (self._colons[rest] == shape.colons)
-        fitting &= self.ends[rest] - self.starts[rest] + 1 >= shape.length
-        chosen = rest[fitting]
+        fitting = (self._arrow_counts[lines] == 1) & (self._colons[lines] == shape.colons)
+        fitting &= self.ends[lines] - self.starts[lines] + 1 >= shape.length
+        chosen = lines[fitting]
         fits = shape.fits(self.words, self.starts[chosen])
         at = self._arrows[self._first_arrow[chosen]]
         fits &= (at >= self.starts[chosen] + shape.length - 1) & (at + 20 <= self.ends[chosen])

@@ -80,11 +80,11 @@ class Pairing:
         heads = np.flatnonzero(first)
         carried = [self._last.get(number, _Last()) for number in cpu[heads].tolist()]
         start[heads], before[heads] = [last.addr for last in carried], [last.era for last in carried]
-        there = (start != 0) & (ip != 0) & (before == era)
+        bounded = (start != 0) & (ip != 0) & (before == era)
         size = ip - start  # wraps if the end is before the start
-        whole = there & (size < np.uint64(LONGEST)) & _is_possible(start) & _is_possible(ip)
+        whole = bounded & (size < np.uint64(LONGEST)) & _is_possible(start) & _is_possible(ip)
         self._account.add(
-            "ranges that end before they begin, or are too long: samples are missing", int((there & ~whole).sum()),
+            "ranges that end before they begin, or are too long: samples are missing", int((bounded & ~whole).sum()),
             singular="range that ends before it begins, or is too long: samples are missing",
         )  # fmt: skip
         joined = np.zeros(len(rows), np.bool_)
@@ -110,15 +110,15 @@ def read_perf_script(stream: Peekable, account: Tally) -> Iterator[Batch]:
         InputError: most lines at its start are of another form, or no line is a branch.
 
     """
-    reader, pairing, some = _Reader(account), Pairing(account), False
+    reader, pairing, has_branches = _Reader(account), Pairing(account), False
     for block in blocks(stream, BEFORE, AFTER):
         rows, unread = reader.rows(block)
-        if not some and unread and unread >= len(rows):
+        if not has_branches and unread and unread >= len(rows):
             break
-        some |= len(rows) > 0
+        has_branches |= len(rows) > 0
         if len(rows):
             yield Batch(pairing.ranges(rows), reader.names.tasks, reader.names.dsos)
-    if not some:
+    if not has_branches:
         raise InputError(f"is not what `{COMMAND}` prints: print it so, or name perf.data itself", path=stream.name)
 
 
@@ -136,21 +136,21 @@ class _Reader:
     def rows(self, block: bytes) -> tuple[npt.NDArray[Any], int]:
         """Return the branches of a block of lines, and how many lines cannot be read."""
         text, unread = TextBlock(block), list[int]()
-        rows, rest = np.zeros(text.count, BRANCH), np.arange(text.count)
+        rows, pending = np.zeros(text.count, BRANCH), np.arange(text.count)
         for shape in list(self._shapes.values()):
-            rest = self._parse_shape(shape, text, rest, rows)
-        while len(rest):
-            at = int(rest[0])
+            pending = self._parse_shape(shape, text, pending, rows)
+        while len(pending):
+            at = int(pending[0])
             line = text.line(at)
             match = read_branch(line)
             if match is not None:
-                rest = self._parse_alike(line, match, text, rest, rows)
+                pending = self._parse_alike(line, match, text, pending, rows)
             elif name := other_event(line):
                 self._account.add(f"other events: {name}")
-                rest = rest[1:]
+                pending = pending[1:]
             else:
                 unread.append(at)
-                rest = rest[1:]
+                pending = pending[1:]
         self._account.add("lines that cannot be read: a gap on every CPU", len(unread))
         rows["era"] = self._era + np.searchsorted(unread, np.arange(text.count)) if unread else self._era
         self._era += len(unread)
@@ -158,28 +158,28 @@ class _Reader:
         return kept, len(unread)
 
     def _parse_alike(
-        self, line: bytes, match: re.Match[bytes], text: TextBlock, rest: I64, rows: npt.NDArray[Any]
+        self, line: bytes, match: re.Match[bytes], text: TextBlock, pending: I64, rows: npt.NDArray[Any]
     ) -> I64:
         """Parse the first of the remaining lines, a branch, and all of its shape, if that is new; return the others."""
         shape = Shape(line, match)
         if shape.key not in self._shapes:
             self._shapes = {shape.key: shape, **dict(list(self._shapes.items())[: _MOST_SHAPES - 1])}
-            left = self._parse_shape(shape, text, rest, rows)
-            if not len(left) or left[0] != rest[0]:
+            left = self._parse_shape(shape, text, pending, rows)
+            if not len(left) or left[0] != pending[0]:
                 return left
-        row = rows[rest[0]]
+        row = rows[pending[0]]
         row["time"] = int(match["sec"] or 0) * 10**9 + int((match["frac"] or b"0").ljust(9, b"0"))
         row["ip"], row["addr"], row["cpu"] = int(match["ip"], 16), int(match["addr"], 16), int(match["cpu"])
         row["task"], row["dso"] = self.names.task(task_of(match)), self.names.dso(dso_of(match["from"]))
         row["is_read"] = True
-        return rest[1:]
+        return pending[1:]
 
-    def _parse_shape(self, shape: Shape, text: TextBlock, rest: I64, rows: npt.NDArray[Any]) -> I64:
+    def _parse_shape(self, shape: Shape, text: TextBlock, pending: I64, rows: npt.NDArray[Any]) -> I64:
         """Parse all remaining lines that have a shape; return the others."""
-        fitting, arrows = text.fitting(shape, rest)
-        lines = rest[fitting]
+        fitting, arrows = text.fitting(shape, pending)
+        lines = pending[fitting]
         if not len(lines):
-            return rest
+            return pending
         starts = text.starts[lines]
         part = np.zeros(len(lines), BRANCH)
         (part["ip"], part["addr"]), (good, valid) = hex16(text.words, np.stack((starts + shape.ip, arrows + 4)))
@@ -199,11 +199,11 @@ class _Reader:
         part["task"][good], part["is_read"] = tasks[tasks >= 0], True
         if good.all():
             rows[lines] = part
-            return rest[~fitting]
+            return pending[~fitting]
         rows[lines[good]] = part[good]
-        left = np.ones(len(rest), np.bool_)
+        left = np.ones(len(pending), np.bool_)
         left[np.flatnonzero(fitting)[good]] = False
-        return rest[left]
+        return pending[left]
 
     def _tasks_of(self, text: TextBlock, lines: I64, shape: Shape) -> I64:
         """Return the row of each line's task, -1 if it has none: the characters before the CPU are its key."""
@@ -226,16 +226,16 @@ class _Reader:
     def _dsos_before(self, text: TextBlock, ends: I64) -> tuple[I64, Bool]:
         """Return the row of the program in brackets that ends at each place, and whether there is one."""
         numbers, good = np.zeros(len(ends), np.int64), np.ones(len(ends), np.bool_)
-        rest = np.arange(len(ends))
+        pending = np.arange(len(ends))
         for row, name in enumerate(self.names.dsos[1:_MOST_SHAPES], 1):
-            same = text.ends_with(ends[rest], f" ({name})".encode())
-            numbers[rest[same]] = row
-            rest = rest[~same]
-        while len(rest):  # a new program, or one beyond those that each block is compared with
-            before = text.before(int(ends[rest[0]]))
+            same = text.ends_with(ends[pending], f" ({name})".encode())
+            numbers[pending[same]] = row
+            pending = pending[~same]
+        while len(pending):  # a new program, or one beyond those that each block is compared with
+            before = text.before(int(ends[pending[0]]))
             name = dso_of(before)
-            same = text.ends_with(ends[rest], f" ({name})".encode() if name else before[-_MOST_SHAPES:])
+            same = text.ends_with(ends[pending], f" ({name})".encode() if name else before[-_MOST_SHAPES:])
             same[0] = True
-            numbers[rest[same]], good[rest[same]] = self.names.dso(name), bool(name)
-            rest = rest[~same]
+            numbers[pending[same]], good[pending[same]] = self.names.dso(name), bool(name)
+            pending = pending[~same]
         return numbers, good

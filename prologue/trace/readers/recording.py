@@ -75,8 +75,8 @@ class RecordingHeader:
     def pack(self) -> bytes:
         """Return the header's 64 bytes."""
         flags = int(self.clocked) | (self.slide is not None) << 1
-        own = self.start_time, flags, self.cpus, _fit(self.build_id), self.slide or 0
-        return _HEADER.pack(MAGIC, VERSION, RECORD.itemsize, *own)
+        fields = self.start_time, flags, self.cpus, _fit(self.build_id), self.slide or 0
+        return _HEADER.pack(MAGIC, VERSION, RECORD.itemsize, *fields)
 
     def may_be_of(self, build_id: str) -> bool:
         """Return whether a kernel with this build-id (hex, of any size) may have run; yes if the header has none."""
@@ -140,8 +140,8 @@ def read_records(stream: BinaryIO, account: Tally, cpus: int = 0, name: str = ""
     while data := stream.read(BATCH * RECORD.itemsize):
         second = _second_header(data)
         if second is not None:
-            own = np.frombuffer(data, RECORD, second // RECORD.itemsize)
-            yield Batch(reader.ranges(own), reader.names.tasks, reader.names.dsos)
+            records = np.frombuffer(data, RECORD, second // RECORD.itemsize)
+            yield Batch(reader.ranges(records), reader.names.tasks, reader.names.dsos)
             raise InputError(
                 f"holds another recording from byte {before + second} on: read them one by one, each has its own slide",
                 path=name,

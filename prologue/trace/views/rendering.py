@@ -46,16 +46,16 @@ def time_texts(times: U64, heads: list[bytes], rows: I64, tail: bytes = b"  ") -
         texts_of_runs = np.empty(count, object)
         texts_of_runs[:] = time_texts(times[fresh], heads, rows[fresh], tail)
         return pick(texts_of_runs, np.cumsum(fresh) - 1)
-    seconds, rest = np.divmod(times, np.uint64(10**9))
+    seconds, nanoseconds = np.divmod(times, np.uint64(10**9))
     values, second = distinct(seconds.view(np.int64))
     keys, inverse = distinct(second * len(heads) + rows)
     texts = [heads[key % len(heads)] + b"%9d." % values[key // len(heads)] for key in keys.tolist()]
     sizes = np.array([len(text) for text in texts], np.int64)
     rendered = np.empty(len(times), object)
     for size in np.unique(sizes).tolist():
-        own = np.flatnonzero(sizes[inverse] == size)
+        of_size = np.flatnonzero(sizes[inverse] == size)
         same = [text if len(text) == size else bytes(size) for text in texts]
-        rendered[own] = _fixed(same, inverse[own], rest[own], tail)
+        rendered[of_size] = _fixed(same, inverse[of_size], nanoseconds[of_size], tail)
     written: list[bytes] = rendered.tolist()
     return written
 
@@ -117,9 +117,9 @@ class PerfLines:
         last = batch.dsos.index(self._dso) if self._dso in batch.dsos else -1
         changes = np.flatnonzero(np.diff(dso, prepend=last) != 0)  # only these rows name their program
         for first in range(0, len(ranges), _AT_ONCE):
-            some = numbers[first : first + _AT_ONCE]
-            parts: list[bytes] = [b""] * (3 * len(some))
-            parts[0::3], parts[2::3] = pick(blocks, some), pick(tails, some)
+            chunk = numbers[first : first + _AT_ONCE]
+            parts: list[bytes] = [b""] * (3 * len(chunk))
+            parts[0::3], parts[2::3] = pick(blocks, chunk), pick(tails, chunk)
             parts[1::3] = middles[first : first + _AT_ONCE]
             for row in _within(gaps, first):
                 parts[3 * (row - first)] = _TRACE_ON % ranges["cpu"][row] + parts[3 * (row - first)]
@@ -147,9 +147,9 @@ class PerfLines:
 
     def _make_blocks(self, numbers: I64) -> list[bytes]:
         blocks = [b""] * len(numbers)
-        for own in self._lister.programs(numbers):
-            texts = objdump_lines(own.program, own.vaddrs, own.insns, own.counts)
-            for row, text in zip(own.rows.tolist(), texts, strict=True):
+        for code in self._lister.programs(numbers):
+            texts = objdump_lines(code.program, code.vaddrs, code.insns, code.counts)
+            for row, text in zip(code.rows.tolist(), texts, strict=True):
                 blocks[row] = text.encode()
         return blocks
 
@@ -159,8 +159,8 @@ class PerfLines:
         lasts = table["end"] - np.uint64(4)
         where = [f"{last:x}".rjust(16) for last in lasts.tolist()]
         for row in np.unique(table["program"][table["piece"] >= 0]).tolist():
-            own = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0))
-            for k, (name, offset) in zip(own.tolist(), self._programs[row].places(lasts[own]), strict=True):
+            in_text = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0))
+            for k, (name, offset) in zip(in_text.tolist(), self._programs[row].places(lasts[in_text]), strict=True):
                 where[k] = f"{name}+{offset:#x}" if name else where[k]
         return [f"{place:<40} \n".encode() for place in where]
 

@@ -38,9 +38,9 @@ class SymbolSplit:
         ranges["end"][inner - 1] = ranges["start"][inner]
         ranges["flags"][inner] &= ~_BEFORE
         ranges["cycles"][inner] = 0
-        own = numbers[owner]
-        own[is_part] = np.concatenate([rows for _, rows in split])
-        return batch._replace(ranges=ranges), own, keep[owner]
+        split_numbers = numbers[owner]
+        split_numbers[is_part] = np.concatenate([rows for _, rows in split])
+        return batch._replace(ranges=ranges), split_numbers, keep[owner]
 
     def _split(self, number: int) -> tuple[list[int], I64]:
         """Return where the parts of a range begin, and the number of each."""
@@ -55,8 +55,8 @@ class SymbolSplit:
         """Return which distinct ranges go on into another function."""
         table, goes_on = self._known.table[numbers], np.zeros(len(numbers), np.bool_)
         for row, program in enumerate(self._known.kernels.programs):
-            own = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0))
-            ends = table["start"][own], table["end"][own] - np.uint64(4)
+            in_text = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0))
+            ends = table["start"][in_text], table["end"][in_text] - np.uint64(4)
             first, last = (program.place_starts(at, whole=False) for at in ends)
-            goes_on[own] = first != last
+            goes_on[in_text] = first != last
         return goes_on

@@ -168,36 +168,36 @@ class StackSegments:
 
     def _columns(self, batch: Batch, keep: Bool) -> _Columns:
         ranges = batch.ranges
-        lane = lanes(ranges)
-        order = np.argsort(lane, kind="stable")
-        own, places = lane[order], np.empty(len(order), np.int64)
+        row_lanes = lanes(ranges)
+        order = np.argsort(row_lanes, kind="stable")
+        lane, places = row_lanes[order], np.empty(len(order), np.int64)
         places[order] = np.arange(len(order))
-        heads = np.flatnonzero(np.append(True, own[1:] != own[:-1]))
+        heads = np.flatnonzero(np.append(True, lane[1:] != lane[:-1]))
         sums = np.append(0, np.cumsum(count_instructions(ranges)[order]))
-        begins = np.minimum(ranges["time"][order], _LATEST) if self._by_time else np.zeros(len(own), np.uint64)
+        begins = np.minimum(ranges["time"][order], _LATEST) if self._by_time else np.zeros(len(lane), np.uint64)
         if not self._first and begins.any():
             self._first = int(begins[begins != 0].min())
         ends = begins.copy()
         gaps = ranges["flags"][order] & np.uint8(GAP) != 0
-        for head, stop in zip(heads.tolist(), [*heads[1:].tolist(), len(own)], strict=True):
-            state = self._lanes.setdefault(int(own[head]), _Lane())
-            own_rows = slice(head, stop)
+        for head, stop in zip(heads.tolist(), [*heads[1:].tolist(), len(lane)], strict=True):
+            state = self._lanes.setdefault(int(lane[head]), _Lane())
+            lane_rows = slice(head, stop)
             if self._by_time:
-                known = begins[own_rows][begins[own_rows] != 0]
+                known = begins[lane_rows][begins[lane_rows] != 0]
                 floor = state.last or (int(known[0]) if len(known) else 0)
                 least = floor or self._first
-                begins[own_rows] = np.maximum.accumulate(np.maximum(begins[own_rows], np.uint64(least)))
-                before = np.append(np.uint64(least), begins[own_rows][:-1])
-                ends[own_rows] = np.where(gaps[own_rows], before, begins[own_rows])
+                begins[lane_rows] = np.maximum.accumulate(np.maximum(begins[lane_rows], np.uint64(least)))
+                before = np.append(np.uint64(least), begins[lane_rows][:-1])
+                ends[lane_rows] = np.where(gaps[lane_rows], before, begins[lane_rows])
                 if not state.last:  # what is open began before the lane's first time
                     state.begin = least
                 state.last = int(begins[stop - 1]) if floor else 0
             else:
-                begins[own_rows] = ends[own_rows] = (sums[own_rows] - sums[head] + state.last).astype(np.uint64)
+                begins[lane_rows] = ends[lane_rows] = (sums[lane_rows] - sums[head] + state.last).astype(np.uint64)
                 state.last += int(sums[stop] - sums[head])
         task, kept = ranges["task"][order], keep[order]
         return _Columns(
-            lane=own, heads=heads, places=places, begins=begins, ends=ends, sums=sums, task=task, kept=kept
+            lane=lane, heads=heads, places=places, begins=begins, ends=ends, sums=sums, task=task, kept=kept
         )  # fmt: skip
 
     def _cuts(self, columns: _Columns) -> list[int]:

@@ -60,14 +60,14 @@ def merged(parts: Sequence[Executed]) -> Executed:
 def executed(known: KnownRanges, runs: I64, row: int) -> Executed:
     """Count the instructions of one program; ``runs`` are counts of each distinct range."""
     table = known.table[: len(runs)]
-    own = (table["program"] == row) & (table["piece"] >= 0) & (runs > 0)
-    starts, sizes = table["start"][own], ((table["end"][own] - table["start"][own]) >> np.uint64(2)).astype(np.int64)
+    ran = (table["program"] == row) & (table["piece"] >= 0) & (runs > 0)
+    starts, sizes = table["start"][ran], ((table["end"][ran] - table["start"][ran]) >> np.uint64(2)).astype(np.int64)
     owner = np.repeat(np.arange(len(starts)), sizes)
     within = np.arange(len(owner)) - (np.cumsum(sizes) - sizes)[owner]
     places = starts[owner] + within.astype(np.uint64) * np.uint64(4)
     vaddrs, inverse = np.unique(places, return_inverse=True)
     counts = np.zeros(len(vaddrs), np.int64)
-    np.add.at(counts, inverse, runs[own][owner])
+    np.add.at(counts, inverse, runs[ran][owner])
     return Executed(vaddrs, counts)
 
 

@@ -103,8 +103,8 @@ class TraceSummary:
         if not named:
             return ""
         most = [f"{name} {count:,}" for name, count in named.most_common(_MOST)]
-        rest = self._processes.total() - sum(count for _, count in named.most_common(_MOST))
-        return f" ({', '.join(most)}{f', others {rest:,}' if rest else ''})"
+        others = self._processes.total() - sum(count for _, count in named.most_common(_MOST))
+        return f" ({', '.join(most)}{f', others {others:,}' if others else ''})"
 
     def _of_file(self) -> list[str]:
         """Count ranges in text that memory does not have, such as init text after boot."""

@@ -80,21 +80,21 @@ class FunctionTimes:
         """Add a batch; ranges that are not kept take their time, too, but do not count."""
         batch, numbers, keep = self._split.take(batch, numbers, keep)
         self._grow()
-        ranges, lane = batch.ranges, lanes(batch.ranges)
+        ranges, row_lanes = batch.ranges, lanes(batch.ranges)
         timed = keep & (ranges["time"] != 0)
         np.minimum.at(self._first, numbers[timed], ranges["time"][timed])
         np.maximum.at(self._last, numbers[timed], ranges["time"][timed])
         self.has_times |= bool(ranges["time"].any())
         self.has_cycles |= bool(ranges["cycles"].any())
         sizes = count_instructions(ranges).astype(np.float64)
-        for own in np.unique(lane).tolist():
-            rows = np.flatnonzero(lane == own)
+        for lane in np.unique(row_lanes).tolist():
+            rows = np.flatnonzero(row_lanes == lane)
             kept = np.where(keep[rows], numbers[rows], -1)
-            self._ns.add(own, kept, sizes[rows], self._time_marks(own, ranges[rows]))
+            self._ns.add(lane, kept, sizes[rows], self._time_marks(lane, ranges[rows]))
             cycles, gap = ranges["cycles"][rows], ranges["flags"][rows] & np.uint8(GAP) != 0
             marks = np.where(cycles != 0, cycles.astype(np.float64), np.nan)
             marks[gap | (cycles == UNKNOWN_CYCLES)] = 0
-            self._cycles.add(own, kept, sizes[rows], marks)
+            self._cycles.add(lane, kept, sizes[rows], marks)
 
     def _time_marks(self, lane: int, ranges: npt.NDArray[np.void]) -> npt.NDArray[np.float64]:
         """Return the ns since the time before, at each range that has another time than the one before it."""
@@ -120,18 +120,18 @@ class FunctionTimes:
         table, places, chosen = self._known.table, list[U64](), list[I64]()
         used = (self._last != 0) | (self._cycles.amounts > 0)
         for row, shift in zip(rows, shifts, strict=True):
-            own = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0) & used)
-            starts = self._known.kernels.programs[row].place_starts(table["start"][own])
+            in_text = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0) & used)
+            starts = self._known.kernels.programs[row].place_starts(table["start"][in_text])
             places.append(np.where(starts != 0, starts + np.uint64(shift), starts))
-            chosen.append(own)
+            chosen.append(in_text)
         return dict(self._uses(np.concatenate(places), np.concatenate(chosen)))
 
-    def _uses(self, places: U64, own: I64) -> Iterator[tuple[int, TimeUse]]:
+    def _uses(self, places: U64, rows: I64) -> Iterator[tuple[int, TimeUse]]:
         functions, inverse = np.unique(places, return_inverse=True)
-        ns, cycles = (np.bincount(inverse, shares.amounts[own], len(functions)) for shares in (self._ns, self._cycles))
+        ns, cycles = (np.bincount(inverse, shares.amounts[rows], len(functions)) for shares in (self._ns, self._cycles))
         first, last = np.full(len(functions), _NEVER), np.zeros(len(functions), np.uint64)
-        np.minimum.at(first, inverse, self._first[own])
-        np.maximum.at(last, inverse, self._last[own])
+        np.minimum.at(first, inverse, self._first[rows])
+        np.maximum.at(last, inverse, self._last[rows])
         columns = (functions, ns, first, last, cycles)
         for place, spent, begin, end, counted in zip(*(column.tolist() for column in columns), strict=True):
             yield place, TimeUse(ns=spent, first=begin, last=end, cycles=counted if self.has_cycles else None)

@@ -13,7 +13,7 @@ from prologue.trace.path.steps import Sequences
 from prologue.trace.ranges import Batch
 from prologue.trace.views.walk import ENTER, FORGET, LEAVE, POP, REENTER, REPLACE, SWITCH, Frame, StackChange, Walk
 
-_HEAD: Final = "{seconds}.{rest:09} cpu {cpu} "
+_HEAD: Final = "{seconds}.{ns:09} cpu {cpu} "
 _ENDS: Final = {FORGET: "gap", SWITCH: "another task"}
 """Changes after which the stack is not known, however deep: a tree that they cut off says why."""
 
@@ -77,4 +77,4 @@ class CallTrees:
     @staticmethod
     def _head(batch: Batch, row: int) -> str:
         time, cpu = int(batch.ranges["time"][row]), int(batch.ranges["cpu"][row])
-        return _HEAD.format(seconds=time // 10**9, rest=time % 10**9, cpu=cpu)
+        return _HEAD.format(seconds=time // 10**9, ns=time % 10**9, cpu=cpu)

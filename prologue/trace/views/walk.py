@@ -100,7 +100,7 @@ class Walk:
 
     def changes(self, batch: Batch, numbers: I64) -> Iterator[StackChange]:
         """Yield every change in a batch, lane by lane, in order within each."""
-        lane = lanes(batch.ranges)
+        row_lanes = lanes(batch.ranges)
         taken = self._steps.take(batch.ranges, numbers)
         steps = self._steps.table
         kinds = np.full(len(numbers), FORGET, np.uint8)
@@ -108,17 +108,17 @@ class Walk:
         switched = self._switches.take(batch, self._known.table["program"][numbers].astype(np.int64))
         kinds[switched & (kinds != FORGET)] = SWITCH
         rows = np.flatnonzero(kinds != STAY)
-        rows = rows[np.argsort(lane[rows], kind="stable")]
+        rows = rows[np.argsort(row_lanes[rows], kind="stable")]
         table = self._known.table[numbers[rows]]
-        columns = (rows, lane[rows], kinds[rows], self._functions[numbers[rows]], table["program"], table["start"])
+        columns = (rows, row_lanes[rows], kinds[rows], self._functions[numbers[rows]], table["program"], table["start"])
         backs, dues = np.zeros(len(numbers), np.uint64), np.zeros(len(numbers), np.uint8)
         dues[taken.rows] = self._dues.up_to(len(steps))[taken.numbers]
         backs[taken.rows] = self._known.table["end"][steps["before"][taken.numbers]]
         fields = zip(*(column.tolist() for column in (*columns, backs[rows], dues[rows])), strict=True)
-        for row, own, kind, function, program, start, back, due in fields:
-            stack = self._stacks.setdefault(own, [])
+        for row, lane, kind, function, program, start, back, due in fields:
+            stack = self._stacks.setdefault(lane, [])
             done = _apply(stack, kind, Frame(function, program, back), start, due)
-            yield StackChange(row, own, done, stack)
+            yield StackChange(row, lane, done, stack)
 
     @property
     def _functions(self) -> U64:
@@ -128,8 +128,8 @@ class Walk:
     def _find_functions(self, numbers: I64) -> U64:
         table, functions = self._known.table[numbers], np.zeros(len(numbers), np.uint64)
         for row, program in enumerate(self._programs):
-            own = np.flatnonzero(table["program"] == row)
-            functions[own] = program.place_starts(table["start"][own])
+            of_program = np.flatnonzero(table["program"] == row)
+            functions[of_program] = program.place_starts(table["start"][of_program])
         return functions
 
     def _kinds_of(self, numbers: I64) -> npt.NDArray[np.uint8]:
@@ -169,8 +169,8 @@ class Walk:
         inside = np.zeros(len(ranges), np.bool_)
         for row, program in enumerate(self._programs):
             places = [place for name in names for place in program.find(name)]
-            own = np.flatnonzero(ranges["program"] == row)
-            inside[own] = np.isin(program.place_starts(ranges["end"][own] - np.uint64(4)), places)
+            of_program = np.flatnonzero(ranges["program"] == row)
+            inside[of_program] = np.isin(program.place_starts(ranges["end"][of_program] - np.uint64(4)), places)
         return inside
 
 
