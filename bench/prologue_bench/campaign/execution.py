@@ -186,9 +186,9 @@ class Execution:
 
     def _wrong_kernel(self, place: PlannedBoot, seen: Recorded) -> str | None:
         """Say why this is not the variant, if sites do not show it: unread, or those of ``boot`` and ``build``."""
-        running, own = seen.machine.get("build_id"), self.campaign.kernel.get("build_id")
-        if running and own and running != own:
-            return f"runs build-id {running}, not {own}"
+        running, expected = seen.machine.get("build_id"), self.campaign.kernel.get("build_id")
+        if running and expected and running != expected:
+            return f"runs build-id {running}, not {expected}"
         if not seen.stub:
             return None
         (kind,) = (variant.kind for variant in self.campaign.variants if variant.label == place.variant)

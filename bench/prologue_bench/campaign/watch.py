@@ -88,6 +88,6 @@ def _left(finished: FinishedBoot, seconds: list[float]) -> str:
     left = finished.left * statistics.median(seconds)
     if not left:
         return ""
-    minutes, rest = divmod(round(left), 60)
+    minutes, last_seconds = divmod(round(left), 60)
     hours, minutes = divmod(minutes, 60)
-    return f", {hours} h {minutes:02d} min left" if hours else f", {minutes} min {rest:02d} s left"
+    return f", {hours} h {minutes:02d} min left" if hours else f", {minutes} min {last_seconds:02d} s left"

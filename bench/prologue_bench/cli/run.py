@@ -230,8 +230,8 @@ def _opened(
     target, boards = machine
     images = args.output / "images"
     # The caller holds the directory of a single link before it reserves a board.
-    own = nullcontext() if recorded is None else hold(args.output)
-    with own, ExitStack() as stack:
+    lock = nullcontext() if recorded is None else hold(args.output)
+    with lock, ExitStack() as stack:
         with working(f"asking {args.target}"):  # before Images are made: it may be down
             target.facts()
         with working(f"making variants of {args.vmlinux}"):

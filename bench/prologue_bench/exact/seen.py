@@ -233,13 +233,13 @@ def completed(raw: Rows, seen: PluginReport, names: AddressNames) -> Rows:
         low = (values < _UPPER) & (values - np.uint64(seen.load) < np.uint64(seen.size))
         values[low] += start - np.uint64(seen.load)
     names.learn(np.concatenate([rows["address"], rows["pc"], rows["callers"].ravel()]))
-    own = np.array(
+    dropped = np.array(
         [names.start(pc) == names.start(first) for pc, first in
          zip(rows["pc"].tolist(), rows["callers"][:, 0].tolist(), strict=True)], np.bool_,
     )  # fmt: skip
-    own |= rows["callers"][:, 0] == 0
-    rows["callers"][own, : CALLERS - 1] = rows["callers"][own, 1:]
-    rows["callers"][own, CALLERS - 1] = 0
+    dropped |= rows["callers"][:, 0] == 0
+    rows["callers"][dropped, : CALLERS - 1] = rows["callers"][dropped, 1:]
+    rows["callers"][dropped, CALLERS - 1] = 0
     literal = {pc for pc in np.unique(rows["pc"]).tolist() if names.name(pc) == _LITERAL_WRITER}
     first = {pc for pc in np.unique(rows["callers"][:, 0]).tolist() if names.name(pc) == _LITERAL_WRITER}
     data = np.isin(rows["pc"], list(literal)) | np.isin(rows["callers"][:, 0], list(first))

@@ -145,11 +145,11 @@ class Bench:
         """
         if self.kaslr and workloads:
             raise BenchError("--kaslr: counts of workloads need the link's own addresses: count the boot alone")
-        there = sorted(path.removeprefix("bin/") for path in self.programs[0] if path.startswith("bin/"))
+        programs = sorted(path.removeprefix("bin/") for path in self.programs[0] if path.startswith("bin/"))
         for argv in workloads:
-            if not argv or argv[0] not in there:
+            if not argv or argv[0] not in programs:
                 raise BenchError(
-                    f"workload {shlex.join(argv)!r}: the guest has no such program, only {', '.join(there)}"
+                    f"workload {shlex.join(argv)!r}: the guest has no such program, only {', '.join(programs)}"
                 )
             if "" in argv or "\0" in "".join(argv) or len(argv) >= _WORDS:
                 raise BenchError(f"workload {shlex.join(argv)!r}: an empty argument, or more than {_WORDS - 1}")

@@ -248,7 +248,7 @@ def run_console(
                 hear(line)
 
         status = run_lines(command, timeout, keep, stdin=stdin)
-    own = f"{Path(command[0]).name}: "
-    if status is not None and status > 0 and lines and all(line.startswith(own) for line in lines):
+    prefix = f"{Path(command[0]).name}: "
+    if status is not None and status > 0 and lines and all(line.startswith(prefix) for line in lines):
         raise BenchError("; ".join(lines))
     return lines, time.monotonic() - begin, status is not None

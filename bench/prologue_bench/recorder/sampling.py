@@ -27,8 +27,8 @@ def sample_sites(vmlinux: Path, count: int = 256, seed: int = 1) -> tuple[int, .
     if len(offsets) <= count:
         return tuple(int(offset) for offset in offsets)
     spread = np.linspace(0, len(offsets) - 1, count // 2).astype(np.int64).tolist()
-    rest = sorted(set(range(len(offsets))) - set(spread))
-    chosen = spread + random.Random(seed).sample(rest, count - len(set(spread)))
+    candidates = sorted(set(range(len(offsets))) - set(spread))
+    chosen = spread + random.Random(seed).sample(candidates, count - len(set(spread)))
     return tuple(int(offset) for offset in offsets[sorted(set(chosen))])
 
 

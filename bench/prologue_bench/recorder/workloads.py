@@ -56,8 +56,8 @@ def parse_workloads(texts: Sequence[str], *, boot: bool = False) -> tuple[Worklo
     return workloads
 
 
-def _hackbench(text: str, rest: str) -> Workload:
-    modes, numbers = _options(text, rest, {"g": "10", "l": "100"}, ("g", "l", "f", "s"))
+def _hackbench(text: str, spec: str) -> Workload:
+    modes, numbers = _options(text, spec, {"g": "10", "l": "100"}, ("g", "l", "f", "s"))
     flags = [f"-{name} {value}" for name, value in numbers.items()]
     flags.append("-T" if "thread" in modes else "-P")
     if "pipes" in modes:
@@ -65,8 +65,8 @@ def _hackbench(text: str, rest: str) -> Workload:
     return _seconds(_name("hackbench", modes, numbers), f"hackbench {' '.join(flags)}", f"^Time: *{_SECONDS}")
 
 
-def _messaging(text: str, rest: str) -> Workload:
-    modes, numbers = _options(text, rest, {"g": "10", "l": "100"}, ("g", "l"))
+def _messaging(text: str, spec: str) -> Workload:
+    modes, numbers = _options(text, spec, {"g": "10", "l": "100"}, ("g", "l"))
     flags = [f"-{name} {value}" for name, value in numbers.items()]
     flags += ["-t"] if "thread" in modes else []
     flags += ["-p"] if "pipes" in modes else []
@@ -74,8 +74,8 @@ def _messaging(text: str, rest: str) -> Workload:
     return _seconds(_name("perf messaging", modes, numbers), command, f"Total time: *{_SECONDS}")
 
 
-def _kernel_build(text: str, rest: str) -> Workload:
-    tree, *options = rest.split(",")
+def _kernel_build(text: str, spec: str) -> Workload:
+    tree, *options = spec.split(",")
     if not tree:
         raise BenchError(f"workload {text!r}: which tree? kernel-build:TREE[,j=N][,config=NAME]")
     settings = {"j": "", "config": "defconfig"}
@@ -95,10 +95,10 @@ def _kernel_build(text: str, rest: str) -> Workload:
                     r"^built in \([0-9]*\.[0-9]*\)")  # fmt: skip
 
 
-def _time(text: str, rest: str) -> Workload:
-    if not rest.strip():
+def _time(text: str, command: str) -> Workload:
+    if not command.strip():
         raise BenchError(f"workload {text!r}: which command? time:COMMAND")
-    return _seconds(rest.strip(), rest.strip(), None)
+    return _seconds(command.strip(), command.strip(), None)
 
 
 _PARSERS: Final[dict[str, Callable[[str, str], Workload]]] = {
@@ -113,11 +113,11 @@ def _seconds(name: str, command: str, pattern: str | None) -> Workload:
     return Workload(name, command, "seconds", "lower", pattern=pattern)
 
 
-def _options(text: str, rest: str, defaults: dict[str, str], known: tuple[str, ...]) -> tuple[set[str], dict[str, str]]:
+def _options(text: str, spec: str, defaults: dict[str, str], known: tuple[str, ...]) -> tuple[set[str], dict[str, str]]:
     """Parse the modes (``thread``, ``pipes`` ...) and the numbers of a messaging benchmark."""
     modes: set[str] = set()
     numbers = dict(defaults)
-    for option in filter(None, rest.split(",")):
+    for option in filter(None, spec.split(",")):
         name, equals, value = option.partition("=")
         if not equals and name in ("process", "thread", "sockets", "pipes"):
             modes.add(name)

@@ -58,8 +58,8 @@ def read_foreign(named: Sequence[tuple[str, Path]]) -> ResultSet:
     measured: list[Measured] = []
     for k, (label, (_, path)) in enumerate(zip(labels, named, strict=True)):
         read = list(_read(path, label if several else ""))
-        if several and (own := {part.variant for part in read} - {label}):
-            raise BenchError(f"{path}: has variants of its own ({', '.join(sorted(own))}): name it alone")
+        if several and (variants := {part.variant for part in read} - {label}):
+            raise BenchError(f"{path}: has variants of its own ({', '.join(sorted(variants))}): name it alone")
         measured += [replace(part, boot=str(k)) if boots and part.boot is None else part for part in read]
     return replace(to_result_set(measured, where), notes=(f"samples taken by other programs: {where}",))
 

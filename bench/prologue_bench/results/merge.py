@@ -158,10 +158,10 @@ def differing(prefix: str, first: Mapping[str, str], second: Mapping[str, str]) 
 def _known_patterns(*campaigns: Campaign) -> Iterator[dict[str, str]]:
     """Yield the patterns of each campaign, of workloads whose pattern is known of all."""
     patterns = [{w.name: w.pattern for w in campaign.workloads} for campaign in campaigns]
-    for own in patterns:
+    for by_workload in patterns:
         yield {
             name: pattern or "none, the wall time"
-            for name, pattern in own.items()
+            for name, pattern in by_workload.items()
             if all(other.get(name, UNKNOWN_PATTERN) != UNKNOWN_PATTERN for other in patterns)
         }
 
