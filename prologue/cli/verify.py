@@ -172,9 +172,9 @@ def _not_used(args: Namespace, judged: list[JudgedFile]) -> list[str]:
     verified = verified_of(judged)
     if args.vmlinux and len(verified) == len(judged) and all(each.facts.kind == "vmlinux" for each in verified):
         notes.append(f"--vmlinux {args.vmlinux} is for modules, and none was verified")
-    here = Path.cwd() / SETTINGS
-    if not (args.config or args.no_config) and here.is_file() and here not in {file.settings.path for file in judged}:
-        notes.append(f"{here}: not used, since it is not beside a verified file: --config {SETTINGS} uses it")
+    path = Path.cwd() / SETTINGS
+    if not (args.config or args.no_config) and path.is_file() and path not in {file.settings.path for file in judged}:
+        notes.append(f"{path}: not used, since it is not beside a verified file: --config {SETTINGS} uses it")
     return notes
 
 

@@ -28,8 +28,8 @@ def matches_perf(build_id: str, recorded: str) -> bool:
     perf's records have 20 bytes for it (``struct build_id_event``). What is longer is cut off, what is shorter is
     filled up with zeros, and not every writer, as simpleperf, says how many of the bytes are of the build-id.
     """
-    own = build_id[:_DIGITS_IN_PERF]
-    return own != "" and recorded in (own, own.ljust(_DIGITS_IN_PERF, "0"))
+    cut_id = build_id[:_DIGITS_IN_PERF]
+    return cut_id != "" and recorded in (cut_id, cut_id.ljust(_DIGITS_IN_PERF, "0"))
 
 
 def build_id_in_head(head: bytes) -> str:

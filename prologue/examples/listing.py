@@ -120,19 +120,19 @@ class KernelListing:
         self.symbols[name] = symbol = ListedSymbol(kind, len(self.sections), section.end)
         self._open = symbol if kind else None
 
-    def _add(self, section: ListedSection, verb: str, rest: str) -> None:
+    def _add(self, section: ListedSection, verb: str, operand: str) -> None:
         if verb == "quad":
-            self._quads.append((section, len(section.data), rest))
+            self._quads.append((section, len(section.data), operand))
             section.data += bytes(8)
         elif verb == "ascii":
-            section.data += str(ast.literal_eval(rest)).encode()
+            section.data += str(ast.literal_eval(operand)).encode()
         elif verb == "word":
-            section.data += struct.pack("<I", int(rest, 0))
+            section.data += struct.pack("<I", int(operand, 0))
         elif verb in ("zeros", "space"):
-            section.data += bytes(int(rest, 0))
+            section.data += bytes(int(operand, 0))
             section.absent = verb == "space"
         else:
-            self.insns[section.end] = rest
+            self.insns[section.end] = operand
             section.data += struct.pack("<I", int(verb, 16))
 
     def _close(self) -> None:

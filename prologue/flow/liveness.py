@@ -237,8 +237,8 @@ class Liveness:
             todo, seen = [read], {read}
             while todo:
                 position = todo.pop()
-                here = by_start[slice(*np.searchsorted(ordered, [position, position + 1]).tolist())]
-                for start in here.tolist():  # more than one, if nothing happens between them
+                starts = by_start[slice(*np.searchsorted(ordered, [position, position + 1]).tolist())]
+                for start in starts.tolist():  # more than one, if nothing happens between them
                     reads_by_begin.setdefault(start, where)
                 low, high = np.searchsorted(target, [position, position + 1]).tolist()
                 fresh = set(source[low:high].tolist()) - seen

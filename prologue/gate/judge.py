@@ -123,9 +123,9 @@ def _refused(result: Verified, *, release: bool, require: Required | None) -> li
     """Return the gate's refusals of a file, and the findings that follow from its damage."""
     findings = refusals(result.path, result.facts, release=release, require=require)
     mended = result.mended or result.facts
-    own = {(f.code, f.message) for f in refusals(result.path, mended, release=release, require=require)}
+    lasting = {(f.code, f.message) for f in refusals(result.path, mended, release=release, require=require)}
     codes = tuple(dict.fromkeys(f.code for f in result.findings if not f.follows_from and f.severity in FAILING))
-    return [f if (f.code, f.message) in own else replace(f, follows_from=codes) for f in findings]
+    return [f if (f.code, f.message) in lasting else replace(f, follows_from=codes) for f in findings]
 
 
 def _split(group: Sequence[JudgedFile], baseline: Path | None, *, release: bool) -> BaselineSplit:

@@ -50,7 +50,7 @@ def changed(before: Binary | None, after: Binary) -> Iterator[Change]:
     if before is None:
         return
     for what, vaddrs in live_words(after):
-        there = vaddrs[before.text.in_text(vaddrs)]
-        old, new = before.text.words(there), after.text.words(there)
+        in_both = vaddrs[before.text.in_text(vaddrs)]
+        old, new = before.text.words(in_both), after.text.words(in_both)
         for k in np.flatnonzero(old != new).tolist():
-            yield Change(binary=after, what=what, vaddr=int(there[k]), old=int(old[k]), new=int(new[k]))
+            yield Change(binary=after, what=what, vaddr=int(in_both[k]), old=int(old[k]), new=int(new[k]))

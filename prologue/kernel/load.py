@@ -237,7 +237,7 @@ def mismatch(module: Binary, vmlinux: Kernel) -> str:
 def why_incomparable(before: Binary, after: Binary) -> str:
     """Say why the two were not made from one link; empty if they may have been."""
     ours, theirs = ((each.release, each.build_id) for each in (after, before))
-    if any(own and other and own != other for own, other in zip(ours, theirs, strict=True)):
+    if any(new and old and new != old for new, old in zip(ours, theirs, strict=True)):
         return f"another build: {_build(*ours)}, before {_build(*theirs)}"
     sizes = proper_size(before), proper_size(after)
     if sizes[0] != sizes[1]:

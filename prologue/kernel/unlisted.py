@@ -67,6 +67,6 @@ def _too_many(binary: Binary, pairs: EntryPairs) -> bool:
     if lost >= _MANY and lost >= _SHARE * (len(pairs.first) if listed else len(pairs.entries)):
         return True
     counts = binary.text.text_map.counts
-    here, entries = counts(pairs.unlisted), counts(pairs.entries)
-    bare = (here > 0) & (counts((binary.sites or NO_SITES).first) == 0)
-    return bool((here[bare] * 2 >= entries[bare]).any())
+    unlisted, entries = counts(pairs.unlisted), counts(pairs.entries)
+    bare = (unlisted > 0) & (counts((binary.sites or NO_SITES).first) == 0)
+    return bool((unlisted[bare] * 2 >= entries[bare]).any())

@@ -64,19 +64,19 @@ def _require_built_from(objtree: Path, tree: Path) -> None:
 def _patch(tree: KernelTree) -> Check:
     facts = {"mode": tree.installed, "files": {file.path: file.state for file in tree.files}}
     no = partial(_no, "patch", facts)
-    there, absent, differing = (tree.in_state(state) for state in ("in", "out", "differs"))
+    present, absent, differing = (tree.in_state(state) for state in ("in", "out", "differs"))
     install = f"prologue kernel install {shlex.quote(str(tree.path))}"
     if tree.mode != "build":
         install += f" --mode {tree.mode}"
-    if differing and (there or tree.installed):
+    if differing and (present or tree.installed):
         named = ", ".join(f"{file.path} ({file.why})" for file in differing)
         return no(f"differs from this prologue's: {named}", f"{install} (it gives the reason)")
-    if not there:
+    if not present:
         return no("not installed", install)
     if absent or differing:
         named = ", ".join(file.path for file in (*absent, *differing))
         return no(f"installed in part: {named} missing", install)
-    message = f"installed ({tree.series}, mode {tree.mode}, {len(there)} files)"
+    message = f"installed ({tree.series}, mode {tree.mode}, {len(present)} files)"
     return Check(name="patch", status="ok", message=message, facts=facts)
 
 

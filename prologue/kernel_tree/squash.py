@@ -39,8 +39,8 @@ class _Lines:
             if mark == b"+":
                 self._now.insert(place, text)
             else:
-                there = self._now[place]
-                if (self._known.setdefault(there, text) if isinstance(there, int) else there) != text:
+                current = self._now[place]
+                if (self._known.setdefault(current, text) if isinstance(current, int) else current) != text:
                     return False
             if mark == b"-":
                 del self._now[place]

@@ -86,8 +86,8 @@ def linked_by_journal(kernel: Kernel) -> Kernel:
     """
     journal = journal_of(kernel.path)
     head, rows = _read(journal, kernel.path)
-    own = [kernel.build_id, kernel.image.size]
-    if [head.get("build_id"), head.get("file_size")] != own or not len(rows):
+    identity = [kernel.build_id, kernel.image.size]
+    if [head.get("build_id"), head.get("file_size")] != identity or not len(rows):
         raise RefusedError(f"its journal {journal.name} is of another file: link again", path=kernel.path)
     # Places are compared with what is left of the file, for a sum could overflow.
     inside = (rows["offset"] >= 0) & (rows["offset"] <= kernel.image.size - rows["width"])
@@ -97,9 +97,9 @@ def linked_by_journal(kernel: Kernel) -> Kernel:
     linked = with_words(
         kernel,
         (
-            PlacedWords(rows["offset"][here], was[here], width)
+            PlacedWords(rows["offset"][of_width], was[of_width], width)
             for width in (4, 8)
-            if (here := rows["width"] == width).any()
+            if (of_width := rows["width"] == width).any()
         ),
     )
     if linked.state != "untouched":

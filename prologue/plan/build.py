@@ -148,15 +148,15 @@ def require_own_plan(binary: Binary, saved: PatchPlan) -> None:
             binary = _linked_by(binary, saved)
             if binary.state != "untouched":
                 raise RefusedError(_ANOTHER, path=binary.path)
-        own = build_plan(binary, choose_contract(binary, "native" if binary.marker else "stock"))
+        built = build_plan(binary, choose_contract(binary, "native" if binary.marker else "stock"))
     else:
-        own = build_plan(binary, "stock" if saved.contract == "stock" else "native")
+        built = build_plan(binary, "stock" if saved.contract == "stock" else "native")
     same = all(
-        getattr(saved, name) == getattr(own, name) for name in ("contract", "build_id", "file_size", "goal", "guard")
+        getattr(saved, name) == getattr(built, name) for name in ("contract", "build_id", "file_size", "goal", "guard")
     )
-    same = same and _same_edits(*([s for s in plan.stages if s.kind != "init"] for plan in (own, saved)))
+    same = same and _same_edits(*([s for s in plan.stages if s.kind != "init"] for plan in (built, saved)))
     init = [s for s in saved.stages if s.kind == "init"]
-    stub = isinstance(binary, Kernel) and own.contract == "stock"
+    stub = isinstance(binary, Kernel) and built.contract == "stock"
     same = same and (_same_init(binary, init) if isinstance(binary, Kernel) and stub else not init)
     if not same:
         raise RefusedError(_ANOTHER, path=binary.path)

@@ -20,8 +20,8 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     pointers = binary.pointers
     hit = np.flatnonzero(binary.second_slots.contains(pointers.targets))
-    own = among(pointers.places[hit], records.vaddrs)
-    for k in hit[~own].tolist():
+    in_records = among(pointers.places[hit], records.vaddrs)
+    for k in hit[~in_records].tolist():
         where = binary.symbols.locate(int(pointers.targets[k]))
         yield Hit(int(pointers.places[k]), f"will hold the address of {where}, a second slot")
     if binary.relocatable:

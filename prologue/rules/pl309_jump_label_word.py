@@ -25,12 +25,12 @@ def check(subject: Subject) -> Iterator[Hit]:
 
     binary = subject.binary
     labels = jump_labels(binary)
-    here = binary.text.in_text(labels.code)
+    in_text = binary.text.in_text(labels.code)
     if not subject.running:  # in memory, code may be gone
         for k, message in _impossible_entries(binary, labels):
-            yield Hit(int(labels.code[k] if here[k] else labels.entries[k]), message)
-            here[k] = False  # its target says nothing of the word
-    code, target = labels.code[here], labels.target[here]
+            yield Hit(int(labels.code[k] if in_text[k] else labels.entries[k]), message)
+            in_text[k] = False  # its target says nothing of the word
+    code, target = labels.code[in_text], labels.target[in_text]
     words = binary.text.words(code)
     branch = matches(words, B)
     wrong = (words != a64.NOP) & ~(branch & (binary.jump_targets(code, words) == target))
@@ -55,10 +55,10 @@ def _impossible_entries(binary: Binary, labels: JumpLabels) -> Iterator[tuple[in
     # Compilers split functions: vfs_read.cold is of vfs_read.
     names = [[(w.symbol or "").partition(".")[0] for w in symbols.locate_all(o[odd].tolist())] for o in owners]
     wheres = [symbols.locate_all(place[odd].tolist()) for place in places]
-    for k, code, target, own, other in zip(odd.tolist(), *wheres, *names, strict=True):
+    for k, code, target, from_function, to_function in zip(odd.tolist(), *wheres, *names, strict=True):
         if not inside[k]:
             yield k, f"encodes a B from {code} to {target}: not both are instructions"
-        elif own != other:
+        elif from_function != to_function:
             yield k, f"encodes a B from {code} to {target}: another function"
 
 

@@ -57,10 +57,10 @@ def _hits(subject: Subject, section: Section, differing: I64, theirs: U8) -> Ite
     words = differing & ~3
     words = words[np.diff(words, prepend=-4) > 0]
     vaddrs = np.uint64(section.addr) + words.astype(np.uint64)
-    own = among(vaddrs, np.concatenate([subject.sites.first, subject.sites.second]))
-    theirs_there = theirs[words[own][:, None] + np.arange(4)].view("<u4").ravel()
-    yield from _at_sites(subject, vaddrs[own], theirs_there, subject.kernel.text.words(vaddrs[own]))
-    other = np.flatnonzero(~own)
+    at_site = among(vaddrs, np.concatenate([subject.sites.first, subject.sites.second]))
+    site_words = theirs[words[at_site][:, None] + np.arange(4)].view("<u4").ravel()
+    yield from _at_sites(subject, vaddrs[at_site], site_words, subject.kernel.text.words(vaddrs[at_site]))
+    other = np.flatnonzero(~at_site)
     if len(other):
         where = int(vaddrs[other[0]])
         noun = "that is no site" if len(other) == 1 else "that are no sites"
@@ -71,12 +71,12 @@ def _at_sites(subject: Subject, vaddrs: U64, words: U32, expected: U32) -> Itera
     """Compare site by site; but a stale Image differs at every site in one way, and has one cause."""
     pairs = words.astype(np.uint64) | expected.astype(np.uint64) << np.uint64(32)
     for pair in sorted_unique(pairs).tolist():
-        here = vaddrs[pairs == pair].tolist()
+        places = vaddrs[pairs == pair].tolist()
         theirs, ours = pair & 0xFFFFFFFF, pair >> 32
         text = f"{subject.image} holds {theirs:08x}, vmlinux {ours:08x}"
-        if len(here) > _EACH:
-            here, text = here[:1], f"{text}, here and at {counted(len(here) - 1, 'more word')} of sites"
-        yield from (Hit(vaddr, text, (theirs,), (ours,)) for vaddr in here)
+        if len(places) > _EACH:
+            places, text = places[:1], f"{text}, here and at {counted(len(places) - 1, 'more word')} of sites"
+        yield from (Hit(vaddr, text, (theirs,), (ours,)) for vaddr in places)
 
 
 RULE = Rule(

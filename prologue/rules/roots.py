@@ -66,11 +66,11 @@ def _roots(mender: Mender, damages: list[Damage], gone: list[Traced]) -> dict[Tr
         at.setdefault(traced.hit.vaddr, []).append(traced)
     roots: dict[Traced, Traced] = {}
     for damage in damages:
-        here = [traced for place in damage.places & at.keys() for traced in at[place]]
-        if not here:
+        candidates = [traced for place in damage.places & at.keys() for traced in at[place]]
+        if not candidates:
             continue
-        best = min(here, key=lambda traced: _rank(mender, traced)).rule.code
-        for traced in sorted((item for item in here if item.rule.code == best), key=lambda item: item.hit.vaddr):
+        best = min(candidates, key=lambda traced: _rank(mender, traced)).rule.code
+        for traced in sorted((item for item in candidates if item.rule.code == best), key=lambda item: item.hit.vaddr):
             message = f"{traced.hit.message}; {damage.note}" if damage.note else traced.hit.message
             hit = replace(traced.hit, message=message, fix=damage.fix or traced.hit.fix)
             roots.setdefault(traced, traced._replace(hit=hit))
