@@ -85,6 +85,28 @@ def test_without_drgn(run_demo: Demo) -> None:
     assert "asn1crypto" not in reason
 
 
+@pytest.mark.qemu
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("", "this machine's apt has no Debian archive configured"),
+        ("deb http://127.0.0.1:9/debian bookworm main", "no cached cloud-arm64 kernel of bookworm: cannot fetch"),
+    ],
+    ids=["no Debian archive", "no network"],
+)
+def test_an_archive_that_is_not_there(run_demo: Demo, tmp_path: Path, source: str, reason: str) -> None:
+    (tmp_path / "sources.list").write_text(f"{source}\n")
+    lines = [f'Dir::Etc::sourcelist "{tmp_path}/sources.list";', 'Dir::Etc::sourceparts "/dev/null";']
+    lines += [f'Dir::State::lists "{tmp_path}/lists";', 'Acquire::http::Proxy "DIRECT";']
+    (tmp_path / "apt.conf").write_text("\n".join(lines))
+    (tmp_path / "lists" / "partial").mkdir(parents=True)
+    tools = ("apt-get", "apt-cache", "qemu-system-aarch64")
+    done = run_demo(tools=tools, APT_CONFIG=str(tmp_path / "apt.conf"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert reason in left_out(done.stdout)[-1]
+
+
 def test_a_kernel_of_the_users_without_a_debian_archive(run_demo: Demo, tmp_path: Path) -> None:
     vmlinux = tmp_path / "vmlinux.mine"
     vmlinux.write_bytes(KernelListing(LISTING.read_text()).vmlinux())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from prologue_bench.errors import BenchError, UnreachableError
 from prologue_bench.guest import apt, packages
 from prologue_bench.host import cache
 from tests.support.debian.kernels import fetch_kernel, fetch_modules
-from tests.support.needs import needs_tools
+from tests.support.needs import missing, needs_tools
 
 SUITE = "trixie"
 
@@ -249,3 +250,44 @@ def test_without_network(archive: MadeArchive, tmp_path: Path) -> None:
     fetch_modules(kernel)
     archive.root.rename(away)
     assert taken() == texts(*OLD)
+
+
+_ON_A_SMALL_DISK = """
+mount -t tmpfs -o size=300k small "$1" || exit 77
+shift
+exec "$@"
+"""
+_FETCH = """
+import sys
+from pathlib import Path
+import pytest
+from prologue.errors import PrologueError
+from tests.bench.guest.test_kernel_sets import SUITE, MadeArchive, use
+from tests.support.debian.kernels import fetch_kernel
+archive = MadeArchive.__new__(MadeArchive)
+archive.root = Path(sys.argv[1])
+use(archive, Path(sys.argv[2]), pytest.MonkeyPatch())
+try:
+    fetch_kernel(SUITE)
+except PrologueError as error:
+    sys.exit(f"{type(error).__name__}: {error}")
+"""
+
+
+@pytest.mark.parametrize(("packed", "unpacked"), [(1 << 19, 1 << 19), (0, 1 << 19)], ids=["package", "vmlinux"])
+def test_a_full_disk(archive: MadeArchive, tmp_path: Path, packed: int, unpacked: int) -> None:
+    needs_tools("unshare")
+    release, version = NEW
+    text = os.urandom(packed // 2).hex() if packed else "0" * unpacked
+    archive.add(f"linux-image-{release}-dbg", version, {f"usr/lib/debug/boot/vmlinux-{release}": text})
+    archive.add_image(*NEW)
+    archive.publish()
+    cache.root()
+    fetch = [sys.executable, "-c", _FETCH, str(archive.root), os.environ["XDG_CACHE_HOME"]]
+    small = ["sh", "-c", _ON_A_SMALL_DISK, "sh", os.environ["XDG_CACHE_HOME"], *fetch]
+    done = subprocess.run(["unshare", "-rm", *small], capture_output=True, text=True, check=False)
+    if done.returncode == 77 or "unshare" in done.stderr:
+        missing("a file system of its own (unshare -rm)")
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.startswith("BenchError: no space left for "), done.stderr
+    assert done.stderr.count("\n") == 1
