@@ -64,10 +64,7 @@ class LcovExport:
     def _linked(self, done: Executed) -> Executed:
         """Count what was executed by addresses of the kernel's file, some of which may be mapped twice."""
         places, in_file = linked_addresses(self._program, done.vaddrs, done.vaddrs + np.uint64(4))
-        vaddrs, inverse = np.unique(places[in_file], return_inverse=True)
-        counts = np.zeros(len(vaddrs), np.int64)
-        np.add.at(counts, inverse, done.counts[in_file])
-        return Executed(vaddrs, counts)
+        return Executed.summed(places[in_file], done.counts[in_file])
 
     def _take_lines(self, unit: UnitLines, start: int, stop: int, done: Executed) -> Bool:
         """Take the lines of a unit's span; return which instructions are of one of them."""

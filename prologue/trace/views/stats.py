@@ -35,6 +35,14 @@ class Executed(NamedTuple):
     vaddrs: U64
     counts: I64
 
+    @classmethod
+    def summed(cls, vaddrs: U64, counts: I64) -> Executed:
+        """Return the sum of the counts of each address; these come in any order."""
+        distinct, inverse = np.unique(vaddrs, return_inverse=True)
+        sums = np.zeros(len(distinct), np.int64)
+        np.add.at(sums, inverse, counts)
+        return cls(distinct, sums)
+
     def at(self, places: U64) -> I64:
         """Count executions of the instruction at each place; shape of ``places``."""
         if not len(self.vaddrs):
@@ -51,10 +59,8 @@ def merged(parts: Sequence[Executed]) -> Executed:
     """Return the instructions of all parts, with the sum of their counts."""
     if len(parts) == 1:
         return parts[0]
-    vaddrs, inverse = np.unique(np.concatenate([part.vaddrs for part in parts]), return_inverse=True)
-    counts = np.zeros(len(vaddrs), np.int64)
-    np.add.at(counts, inverse, np.concatenate([part.counts for part in parts]))
-    return Executed(vaddrs, counts)
+    vaddrs, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Executed.summed(vaddrs, counts)
 
 
 def executed(known: KnownRanges, runs: I64, row: int) -> Executed:
@@ -64,11 +70,7 @@ def executed(known: KnownRanges, runs: I64, row: int) -> Executed:
     starts, sizes = table["start"][ran], ((table["end"][ran] - table["start"][ran]) >> np.uint64(2)).astype(np.int64)
     owner = np.repeat(np.arange(len(starts)), sizes)
     within = np.arange(len(owner)) - (np.cumsum(sizes) - sizes)[owner]
-    places = starts[owner] + within.astype(np.uint64) * np.uint64(4)
-    vaddrs, inverse = np.unique(places, return_inverse=True)
-    counts = np.zeros(len(vaddrs), np.int64)
-    np.add.at(counts, inverse, runs[ran][owner])
-    return Executed(vaddrs, counts)
+    return Executed.summed(starts[owner] + within.astype(np.uint64) * np.uint64(4), runs[ran][owner])
 
 
 def by_function(program: Program, row: int, done: Executed) -> list[FunctionUse]:
