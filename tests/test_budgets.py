@@ -62,7 +62,7 @@ BUDGETS: Final = {
     "trace/cli": 1550,
     "trace/coresight": 1150,
     "trace/etm": 900,
-    "trace/exports": 650,
+    "trace/exports": 600,
     "trace/path": 2800,
     "trace/readers": 2300,
     "trace/report": 300,

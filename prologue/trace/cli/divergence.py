@@ -40,7 +40,7 @@ def divergence_lines(divergences: Divergences, program: Program, owners: Mechani
         lines.append(
             f"{counted(divergences.not_compared, 'recording')} could not be decoded to the end, and is not compared"
         )
-    missed, ran = sum(divergences.missed.values()), sum(divergences.ran.values())
+    missed, ran = divergences.missed.total(), divergences.ran.total()
     if missed:
         lines.append(
             f"decoded with the file, {missed:,} of {ran:,} instructions ({divergences.share:.2%}) would be missing or "
@@ -59,7 +59,7 @@ def divergence_data(divergences: Divergences, program: Program, owners: Mechanis
         "elsewhere": divergences.elsewhere,
         "not_compared": divergences.not_compared,
         "cpus": [
-            {"cpu": cpu, "instructions": count, "missed": divergences.missed.get(cpu, 0)}
+            {"cpu": cpu, "instructions": count, "missed": divergences.missed[cpu]}
             for cpu, count in sorted(divergences.ran.items())
         ],
     }

@@ -65,11 +65,8 @@ class TracedProcesses:
 
 def has_gaps(records: TraceRecords) -> bool:
     """Return whether a CPU was not recorded for a while after its first range: an execve there is not seen."""
-    for cpu in np.unique(records["cpu"]).tolist():
-        of_cpu = records[records["cpu"] == cpu]
-        if (of_cpu["flags"][1:] & np.uint8(GAP)).any():
-            return True
-    return False
+    gap, cpus = records["flags"] & np.uint8(GAP) != 0, records["cpu"]
+    return any(gap[cpus == cpu][1:].any() for cpu in np.unique(cpus).tolist())
 
 
 def find_earlier_programs(records: TraceRecords, execve: int) -> tuple[Bool, dict[int, int]]:

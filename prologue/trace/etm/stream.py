@@ -13,8 +13,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from prologue.arrays import U32
 from prologue.elf.image import ElfImage
 from prologue.elf.notes import gnu_build_id
@@ -89,14 +87,8 @@ def linked_text(vmlinux: Path, header: RecordingHeader) -> ProgramText:
     """
     image = ElfImage(vmlinux)
     require_recorded(image, header)
-    sections = [(section.addr, image.read_at(section.addr, section.size)) for section in image.text_sections]
-    return ProgramText(
-        [
-            (vaddr + (header.slide or 0) & TOP, np.frombuffer(data[: len(data) & ~3], "<u4"))
-            for vaddr, data in sections
-            if data
-        ]
-    )
+    pieces = ((section.addr, image.view(section, "<u4")) for section in image.text_sections)
+    return ProgramText([(vaddr + (header.slide or 0) & TOP, words) for vaddr, words in pieces if len(words)])
 
 
 @dataclass(slots=True, kw_only=True)

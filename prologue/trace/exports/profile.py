@@ -6,7 +6,7 @@ Readers end a range at a branch, and others anywhere, too: a run goes from one b
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -102,18 +102,6 @@ class RunJoiner:
         return np.where(exceptional, EXCEPTIONAL, kinds).astype(np.uint8)
 
 
-class CountedPairs(NamedTuple):
-    """Two addresses and how often; shape (n,), ascending."""
-
-    first: U64
-    second: U64
-    counts: I64
-
-    def rows(self) -> Iterator[tuple[int, int, int]]:
-        """Yield them one by one."""
-        return zip(*(column.tolist() for column in self), strict=True)
-
-
 class _Pairs:
     """Counts pairs of addresses; memory grows with distinct ones only."""
 
@@ -123,10 +111,11 @@ class _Pairs:
     def add(self, first: U64, second: U64) -> None:
         self._counts.add(self._pairs.numbers(first, second))
 
-    def counted(self) -> CountedPairs:
+    def counted(self) -> list[tuple[int, int, int]]:
+        """Return the two addresses and how often they were, ascending."""
         order = np.lexsort((self._pairs.table["second"], self._pairs.table["first"]))
         pairs, counts = self._pairs.table[order], self._counts.up_to(len(order))
-        return CountedPairs(pairs["first"], pairs["second"], counts[order])
+        return list(zip(pairs["first"].tolist(), pairs["second"].tolist(), counts[order].tolist(), strict=True))
 
 
 class AutofdoExport:
@@ -154,7 +143,7 @@ class AutofdoExport:
         """See ``Export``."""
         for runs in self._joiner.close():
             self._add(runs)
-        self._write(self._runs.counted(), self._branches.counted())
+        self._write()
         count = self._elsewhere
         note = f"{counted(count, 'instruction')} not of {self._program.name} left out: such a file is of one image"
         return [note] if count else []
@@ -169,12 +158,13 @@ class AutofdoExport:
         known &= in_file & (runs["before"] == 0) & (runs["entry"] == BRANCH)
         self._branches.add(origins[known], starts[known])
 
-    def _write(self, runs: CountedPairs, branches: CountedPairs) -> None:
+    def _write(self) -> None:
         segments = self._program.kernel.image.segments
         base = segments[0].vaddr if segments else 0
-        for pairs, mark, after in ((runs, "-", "0\n"), (branches, "->", "")):  # after the runs, 0 sampled addresses
-            lines = (f"{first - base:x}{mark}{second - base:x}:{count}\n" for first, second, count in pairs.rows())
-            self._stream.write(f"{len(pairs.counts)}\n{''.join(lines)}{after}".encode())
+        # After the runs, 0 sampled addresses.
+        for pairs, mark, after in ((self._runs.counted(), "-", "0\n"), (self._branches.counted(), "->", "")):
+            lines = (f"{first - base:x}{mark}{second - base:x}:{count}\n" for first, second, count in pairs)
+            self._stream.write(f"{len(pairs)}\n{''.join(lines)}{after}".encode())
 
 
 def linked_addresses(program: Program, starts: U64, ends: U64) -> tuple[U64, Bool]:

@@ -210,16 +210,15 @@ class ImageCheck:
         for number in np.flatnonzero(steps).tolist():
             program, vaddr, word, went = self._steps.word(number)
             went = _NOT_TAKEN if went == vaddr + 4 else went
-            self._note(words, evident, (program, vaddr, word), self._first.steps.get(number))
-            words[program, vaddr, word].went[went] += int(steps[number])
+            stale_word = self._note(words, evident, (program, vaddr, word), self._first.steps.get(number))
+            stale_word.went[went] += int(steps[number])
         runs = self._broken_runs.up_to(len(self._known.table))
         for number in np.flatnonzero(runs).tolist():
             program = int(self._known.table["program"][number])
             stops = self._ranges.stops(number)
             # After a decoder ran through the first stop, the range is not what ran.
             for vaddr, word in stops if self.decoder is None else stops[:1]:
-                self._note(words, evident, (program, vaddr, word), self._first.ranges.get(number))
-                stale_word = words[program, vaddr, word]
+                stale_word = self._note(words, evident, (program, vaddr, word), self._first.ranges.get(number))
                 stale_word.branches = self._branches(stale_word, stops)
                 stale_word.went[_NOT_TAKEN] += int(runs[number])
         ignored = self._ignored(words)
@@ -240,12 +239,13 @@ class ImageCheck:
         evident: set[tuple[int, int, int]],
         key: tuple[int, int, int],
         instant: Instant | None,
-    ) -> None:
+    ) -> StaleWord:
         program, vaddr, word = key
         stale_word = words.setdefault(key, StaleWord(program=program, vaddr=vaddr, word=word))
         if instant is not None:
             stale_word.seen(instant)
             evident.add(key)
+        return stale_word
 
     def _ignored(self, words: dict[tuple[int, int, int], StaleWord]) -> dict[tuple[int, int, int], StaleWord]:
         """Find branches that the decoder did not know, and ran through."""

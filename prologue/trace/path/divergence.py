@@ -5,6 +5,7 @@ A packet has the same offset in both, so its ranges can be compared, however far
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -45,13 +46,13 @@ class Divergences:
     words: dict[int, DivergentWord] = field(default_factory=dict)
     elsewhere: int = 0
     not_compared: int = 0
-    ran: dict[int, int] = field(default_factory=dict)
-    missed: dict[int, int] = field(default_factory=dict)
+    ran: Counter[int] = field(default_factory=Counter)
+    missed: Counter[int] = field(default_factory=Counter)
 
     @property
     def share(self) -> float:
         """The share of the instructions that ran that a decoder with the file misses."""
-        return sum(self.missed.values()) / max(sum(self.ran.values()), 1)
+        return self.missed.total() / max(self.ran.total(), 1)
 
     def add(self, other: Divergences) -> None:
         """Add the divergences of one recording."""
@@ -60,9 +61,8 @@ class Divergences:
             merged = self.words.setdefault(vaddr, DivergentWord(vaddr=vaddr, word=word.word, ran=word.ran))
             merged.count += word.count
             merged.cpus |= word.cpus
-        for total, counts in ((self.ran, other.ran), (self.missed, other.missed)):
-            for cpu, count in counts.items():
-                total[cpu] = total.get(cpu, 0) + count
+        self.ran.update(other.ran)
+        self.missed.update(other.missed)
 
     def ordered(self) -> list[DivergentWord]:
         """Return the words, the most frequent first."""
@@ -191,8 +191,8 @@ class _Part:
         cpu = self._cpu(number)
         is_range = ran["kind"] == ElementKind.INSTR_RANGE
         missed = is_range & ~np.isin(_keys(ran), _keys(other))
-        for total, chosen in ((self._divergences.ran, is_range), (self._divergences.missed, missed)):
-            total[cpu] = total.get(cpu, 0) + int(ran["count"][chosen].sum())
+        self._divergences.ran[cpu] += int(ran["count"][is_range].sum())
+        self._divergences.missed[cpu] += int(ran["count"][missed].sum())
         # The first missed range after each synchronisation: segments begin with a trace-on.
         segments = np.cumsum(~is_range)
         rows = np.flatnonzero(missed)

@@ -139,18 +139,16 @@ def read_records(stream: BinaryIO, account: Tally, cpus: int = 0, name: str = ""
     reader, before = _Reader(account, cpus), _HEADER.size
     while data := stream.read(BATCH * RECORD.itemsize):
         second = _second_header(data)
+        size = len(data) if second is None else second
+        records = np.frombuffer(data, RECORD, size // RECORD.itemsize)
+        account.add("record cut at the end", int(size % RECORD.itemsize > 0))
+        yield Batch(reader.ranges(records), reader.names.tasks, reader.names.dsos)
         if second is not None:
-            records = np.frombuffer(data, RECORD, second // RECORD.itemsize)
-            yield Batch(reader.ranges(records), reader.names.tasks, reader.names.dsos)
             raise InputError(
                 f"holds another recording from byte {before + second} on: read them one by one, each has its own slide",
                 path=name,
             )
         before += len(data)
-        cut = len(data) % RECORD.itemsize
-        account.add("record cut at the end", int(cut > 0))
-        ranges = reader.ranges(np.frombuffer(data, RECORD, len(data) // RECORD.itemsize))
-        yield Batch(ranges, reader.names.tasks, reader.names.dsos)
 
 
 def _second_header(data: bytes) -> int | None:

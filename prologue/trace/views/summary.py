@@ -53,7 +53,8 @@ class TraceSummary:
     def __init__(self, known: KnownRanges) -> None:
         self._known = known
         self._runs = RunCounts()
-        self._gaps = self._instructions = self._hypervisor = 0
+        self.instructions = 0  # in all ranges, also in those of no image
+        self._gaps = self._hypervisor = 0
         self._cpus: set[int] = set()
         self._begun: set[int] = set()  # of them those that have a gap: the first one is their begin
         self._processes: Counter[str] = Counter()
@@ -61,7 +62,7 @@ class TraceSummary:
     def add(self, batch: Batch, numbers: I64) -> None:
         """Count a batch."""
         self._runs.add(numbers)
-        self._instructions += int(count_instructions(batch.ranges).sum())
+        self.instructions += int(count_instructions(batch.ranges).sum())
         gaps = batch.ranges["flags"] & np.uint8(GAP) != 0
         self._gaps += int(gaps.sum())
         low = (batch.ranges["level"] == 2) & (batch.ranges["start"] < np.uint64(KERNEL_HALF))
@@ -77,11 +78,6 @@ class TraceSummary:
     def runs(self) -> I64:
         """Counts of each distinct range; shape of the table of known ranges."""
         return self._runs.up_to(len(self._known.table))
-
-    @property
-    def instructions(self) -> int:
-        """Instructions in all ranges, also in those of no image."""
-        return self._instructions
 
     @property
     def gaps(self) -> int:
