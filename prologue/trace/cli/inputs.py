@@ -89,7 +89,8 @@ def _input_files(args: Namespace) -> Iterator[Path]:
     yield _STDIN if args.trace == STDIN else Path(args.trace)
     if args.vmlinux is not None:
         yield args.vmlinux
-    yield from map(Path, (*map(_without_id, args.guest_vmlinux), *args.guest_vmlinux))
+    yield from (Path(text.rpartition("@")[0] or text) for text in args.guest_vmlinux)  # the file of VMLINUX@ID
+    yield from map(Path, args.guest_vmlinux)
     if args.writes is not None:
         yield args.writes
     for source in (args.memory, getattr(args, "explain", None)):
@@ -99,12 +100,6 @@ def _input_files(args: Namespace) -> Iterator[Path]:
         from prologue.kernel.load import find_modules
 
         yield from find_modules(args.modules)
-
-
-def _without_id(text: str) -> str:
-    """Return the file of VMLINUX@ID; the text itself if there is no ID."""
-    path, at, _ = text.rpartition("@")
-    return path if at else text
 
 
 def open_kernels(args: Namespace, trace: Trace, explained: int | None = None) -> Kernels:

@@ -109,8 +109,11 @@ class Filters:
             keep &= np.isin(ranges["cpu"], list(self.cpus))
         if self.levels:
             keep &= np.isin(ranges["level"], list(self.levels))
-        if self.pids or self.comms:
-            keep &= np.array([self._wants(task) for task in batch.tasks], np.bool_)[ranges["task"]]
+        if self.pids:
+            of_pid = [task.pid in self.pids or task.tid in self.pids for task in batch.tasks]
+            keep &= np.array(of_pid, np.bool_)[ranges["task"]]
+        if self.comms:
+            keep &= np.array([task.comm in self.comms for task in batch.tasks], np.bool_)[ranges["task"]]
         if self.times is not None:
             keep &= (ranges["time"] >= np.uint64(self.times[0])) & (ranges["time"] <= np.uint64(self.times[1]))
             keep &= ranges["time"] != 0  # 0: no time
@@ -118,10 +121,6 @@ class Filters:
             keep &= self.touching(known, self.places)[numbers]
         self.extent.look(batch, self, keep)
         return keep
-
-    def _wants(self, task: TracedTask) -> bool:
-        of_process = not self.pids or task.pid in self.pids or task.tid in self.pids
-        return of_process and (not self.comms or task.comm in self.comms)
 
     @staticmethod
     def touching(known: KnownRanges, places: tuple[tuple[int, int], ...]) -> Bool:

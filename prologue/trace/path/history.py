@@ -8,6 +8,7 @@ instant are tried first; then each written word by itself.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -92,7 +93,7 @@ class TextHistory:
         self._skew, self._says_exceptions = skew, says_exceptions
         self._keys, self._spans = Interner(), list[_Span]()
         self._first, self._last = np.zeros(0, np.uint64), np.zeros(0, np.uint64)  # times of each span's writes
-        self._judged: dict[_Step, Bool] = {}
+        self._fits = cache(self._judge)
         self._ending = recording.trailer
         self._begin, self._end = (1 << 64) - 1, 0  # times of the trace
 
@@ -276,13 +277,8 @@ class TextHistory:
         texts = np.array(options)[fits[:, at].argmax(axis=0)]
         return self._state(number, span.words[texts, columns], span.known[texts, columns])
 
-    def _fits(self, step: _Step) -> Bool:
-        """Return whether each word of a range may have run there; shape (instructions,)."""
-        if step not in self._judged:
-            self._judged[step] = self._judge(step)
-        return self._judged[step]
-
     def _judge(self, step: _Step) -> Bool:
+        """Return whether each word of a range may have run there; shape (instructions,)."""
         start, end, text, went, flags = step
         bounds = np.array([start, end], np.uint64)
         piece = int(self._program.piece_of(bounds[:1], bounds[1:])[0])

@@ -10,6 +10,8 @@ addresses has, too, so such a branch is no evidence.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import numpy.typing as npt
 
@@ -44,7 +46,7 @@ class RangeVerdicts:
         self._known = known
         self._programs = known.kernels.programs
         self._decoder = decoder
-        self._pieces: dict[tuple[int, int], tuple[U64, U64]] = {}
+        self._pieces = cache(self._of_piece)
         self.broken: Bool = np.zeros(0, np.bool_)  # it runs through a stop: a word that never goes on
         self.judged: Bool = np.zeros(0, np.bool_)  # it is in an image
         self.free: Bool = np.zeros(0, np.bool_)  # its last instruction may lead anywhere
@@ -88,7 +90,7 @@ class RangeVerdicts:
         pieces = new["program"][plain].astype(np.int64) << 32 | new["piece"][plain]
         for key in np.unique(pieces).tolist():
             rows = plain[pieces == key]
-            stops, branches = self._of_piece(key >> 32, key & 0xFFFFFFFF)
+            stops, branches = self._pieces(key >> 32, key & 0xFFFFFFFF)
             starts, lasts = new["start"][rows], new["end"][rows] - np.uint64(4)
             first = np.searchsorted(stops, starts)
             has_stop = first < np.searchsorted(stops, lasts)
@@ -113,14 +115,10 @@ class RangeVerdicts:
 
     def _of_piece(self, program: int, piece: int) -> tuple[U64, U64]:
         """Return addresses in a piece of text: stops, and other branches that the decoder may not know."""
-        if (program, piece) not in self._pieces:
-            text = self._programs[program].pieces[piece]
-            stops, branches = find_never_goes_on(text.words, text.addr), self._ignorable(text.words)
-            base, size = np.uint64(text.addr), np.uint64(4)
-            self._pieces[program, piece] = (
-                base + stops.astype(np.uint64) * size, base + branches.astype(np.uint64) * size
-            )  # fmt: skip
-        return self._pieces[program, piece]
+        text = self._programs[program].pieces[piece]
+        stops, branches = find_never_goes_on(text.words, text.addr), self._ignorable(text.words)
+        base, size = np.uint64(text.addr), np.uint64(4)
+        return base + stops.astype(np.uint64) * size, base + branches.astype(np.uint64) * size
 
 
 class StepVerdicts:

@@ -297,9 +297,12 @@ class _Streams:
         rows: dict[tuple[bool, int], int] = {}
         sources, parts, cpus = list[TraceSource](), list[TracePart](), list[dict[int, int]]()
         for fragment in self._session.fragments:
-            key = (fragment.raw, fragment.cpu if fragment.raw else self._sink(fragment))
+            known = self._session.ids.get(fragment.cpu)
+            # -1 if the file names no sink: all send to the same.
+            sink = -1 if known is None or known.sink is None else known.sink
+            key = (fragment.raw, fragment.cpu if fragment.raw else sink)
             if key not in rows:
-                units = self._usable(fragment, key[1])
+                units = self._usable(fragment, sink)
                 rows[key] = len(sources) if units else -1
                 if units:
                     framed = not fragment.raw
@@ -311,11 +314,6 @@ class _Streams:
             else:
                 parts.append(TracePart(rows[key], fragment.at, fragment.size))
         return sources, parts, cpus
-
-    def _sink(self, fragment: AuxFragment) -> int:
-        """Return the sink that the fragment's CPU sends to; -1 if the file names none: all send to the same."""
-        known = self._session.ids.get(fragment.cpu)
-        return -1 if known is None or known.sink is None else known.sink
 
     def _usable(self, fragment: AuxFragment, sink: int) -> tuple[TraceUnit, ...]:
         """Return the trace units that may have sent a fragment, each ID once."""

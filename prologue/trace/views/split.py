@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -19,7 +20,7 @@ class SymbolSplit:
 
     def __init__(self, known: KnownRanges) -> None:
         self._known = known
-        self._parts: dict[int, tuple[list[int], I64]] = {}
+        self._parts = cache(self._split)
         self._spans = PerNumber(self._goes_on, np.bool_)
 
     def take(self, batch: Batch, numbers: I64, keep: Bool) -> tuple[Batch, I64, Bool]:
@@ -27,7 +28,7 @@ class SymbolSplit:
         spans = self._spans.up_to(len(self._known.table))[numbers]
         if not spans.any():
             return batch, numbers, keep
-        split = [self._split(number) for number in numbers[spans].tolist()]
+        split = [self._parts(number) for number in numbers[spans].tolist()]
         parts = np.ones(len(numbers), np.int64)
         parts[spans] = [len(starts) for starts, _ in split]
         owner = np.repeat(np.arange(len(numbers)), parts)
@@ -44,12 +45,10 @@ class SymbolSplit:
 
     def _split(self, number: int) -> tuple[list[int], I64]:
         """Return where the parts of a range begin, and the number of each."""
-        if number not in self._parts:
-            start, end, program, *_ = self._known.table[number].tolist()
-            inner = self._known.kernels.programs[program].starts_within(start + 4, end)
-            starts = [start, *(vaddr for vaddr in inner if not vaddr % 4)]
-            self._parts[number] = starts, self._known.parts(number, starts, [*starts[1:], end])
-        return self._parts[number]
+        start, end, program, *_ = self._known.table[number].tolist()
+        inner = self._known.kernels.programs[program].starts_within(start + 4, end)
+        starts = [start, *(vaddr for vaddr in inner if not vaddr % 4)]
+        return starts, self._known.parts(number, starts, [*starts[1:], end])
 
     def _goes_on(self, numbers: I64) -> Bool:
         """Return which distinct ranges go on into another function."""
