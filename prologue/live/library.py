@@ -86,14 +86,14 @@ class System:
         begins = np.flatnonzero(np.diff(ordered, prepend=ordered[:1]) > np.uint64(_NEAR))
         parts = [part for part in np.split(ordered, begins) if len(part)]
         read = read_until_stable(self.memory, [Range(int(part[0]), int(part[-1] - part[0]) + 4) for part in parts])
-        words, there = np.zeros(len(places), np.uint32), np.zeros(len(places), np.bool_)
+        words, present = np.zeros(len(places), np.uint32), np.zeros(len(places), np.bool_)
         at = 0
         for part, steady in zip(parts, read, strict=True):
             index = ((part - part[0]) >> np.uint64(2)).astype(np.int64)
             rows = order[at : at + len(part)]
-            words[rows], there[rows] = np.frombuffer(steady.data, "<u4")[index], steady.there[index]
+            words[rows], present[rows] = np.frombuffer(steady.data, "<u4")[index], steady.present[index]
             at += len(part)
-        return np.where(there, words, np.uint32(0)), there
+        return np.where(present, words, np.uint32(0)), present
 
     def locate(self, vaddr: int) -> Location:
         """Name an address: symbol and offset; a module's symbols have its name added, ``sym [module]``.
@@ -106,8 +106,8 @@ class System:
         """
         if not 0 <= vaddr <= TOP:
             raise UsageError(_NO_ADDRESS)
-        own = self.program.kernel
-        where = own.symbols.locate((vaddr - own.slide) & TOP)
+        kernel = self.program.kernel
+        where = kernel.symbols.locate((vaddr - kernel.slide) & TOP)
         if where.section is not None:
             return replace(where, vaddr=vaddr)
         symbol, offset = self.program.place(vaddr) if self._is_text(vaddr) else ("", 0)

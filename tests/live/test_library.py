@@ -23,10 +23,10 @@ def running(vmlinux: Path, changes: dict[int, int] | None = None) -> prologue.Sy
 def test_words_are_those_of_memory_in_the_order_of_the_addresses(vmlinux: Path) -> None:
     leaf = ElfEdit(vmlinux).value("work_leaf")
     system, at = running(vmlinux, {leaf + 8: 0xD4200080}), leaf + SLIDE
-    words, there = system.words([at + 8, 0, at, at + 8, at + (1 << 30)])
+    words, present = system.words([at + 8, 0, at, at + 8, at + (1 << 30)])
     assert words.tolist() == [0xD4200080, 0, MOV, 0xD4200080, 0]
-    assert there.tolist() == [True, False, True, True, False]
-    assert (words.dtype.name, there.dtype.name) == ("uint32", "bool")
+    assert present.tolist() == [True, False, True, True, False]
+    assert (words.dtype.name, present.dtype.name) == ("uint32", "bool")
     assert [each.tolist() for each in system.words(at + 4)] == [[NOP], [True]]
     assert [each.shape for each in system.words([])] == [(0,), (0,)]
     slots = prologue.open(vmlinux).sites

@@ -44,8 +44,8 @@ class _Table:
         self._names: dict[int, tuple[str, ...]] = {}
         entry, step = _words_of(self._entries.original)
         vaddrs = self._entries.original.start[entry] + step.astype(np.uint64) * np.uint64(4)
-        there = np.flatnonzero(scene.binary.text.in_text(vaddrs))
-        self._entry, self._step, self._vaddrs = entry[there], step[there], vaddrs[there]
+        text_rows = np.flatnonzero(scene.binary.text.in_text(vaddrs))
+        self._entry, self._step, self._vaddrs = entry[text_rows], step[text_rows], vaddrs[text_rows]
 
     def _read_applied(self) -> Bool | None:
         """Read whether each entry was applied; None if memory does not say."""

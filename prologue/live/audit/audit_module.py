@@ -91,8 +91,8 @@ def _claim_unknown(module: RunningModule) -> Claims:
     """
     masks = dict(sorted(module.placed.unknown.items()))
     vaddrs = np.array(list(masks), np.uint64)
-    there = module.text.in_text(vaddrs)
-    vaddrs, bits = vaddrs[there], np.array(list(masks.values()), np.uint32)[there]
+    in_text = module.text.in_text(vaddrs)
+    vaddrs, bits = vaddrs[in_text], np.array(list(masks.values()), np.uint32)[in_text]
     live, linked = module.text.words(vaddrs), module.image.words(vaddrs)
     expected = linked & ~bits | live & bits
     reason = "a relocation whose symbol has no known address, and whose other bits differ"
@@ -133,7 +133,7 @@ class Plts:
 
     def _read(self, module: RunningModule, plt: Range) -> None:
         (steady,) = read_until_stable(module.memory, [plt])
-        if not steady.there[:1].any():
+        if not steady.present[:1].any():
             self.unread.append(range(plt.vaddr, plt.end))
             return
         words = np.frombuffer(steady.data, "<u4").tolist()
@@ -143,11 +143,11 @@ class Plts:
         used = next((at for at in empty if at not in holes), len(words))
         # After the entries, the rest of their page is the module's; it is zero.
         end = -(-(plt.vaddr + 4 * used) // PAGE) * PAGE
-        rest = words[used : (end - plt.vaddr) // 4]
+        padding = words[used : (end - plt.vaddr) // 4]
         self.words += used
         for at in [
             *sorted({*range(0, used, 3)} - holes),
-            *(used + k for k, word in enumerate(rest) if word and not any(rest[:k])),
+            *(used + k for k, word in enumerate(padding) if word and not any(padding[:k])),
         ]:
             vaddr, entry = plt.vaddr + 4 * at, words[at : at + 3]
             target, returns = _target(vaddr, entry), _returns_to(vaddr, entry)

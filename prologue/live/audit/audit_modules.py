@@ -102,9 +102,9 @@ def symbols_of_others(kernel: Kernel, slide: int, files: Sequence[ModuleFile], w
     symbols, tables = kernel.symbols, [_read(kernel, low, high) for low, high in _TABLES]
     rows = np.flatnonzero((symbols.table["info"] >> 4 != 0) & (symbols.table["shndx"] != SHN_UNDEF))
     plain = {name: int(symbols.values[row]) for row in rows.tolist() if (name := symbols.name_of(row)) in wanted}
-    own = {name: vaddr for name in wanted if (vaddr := _find(tables, name.encode())) is not None}
-    plain, own = ({name: vaddr + slide & (1 << 64) - 1 for name, vaddr in each.items()} for each in (plain, own))
-    return defined | plain | exported | own
+    ksyms = {name: vaddr for name in wanted if (vaddr := _find(tables, name.encode())) is not None}
+    plain, ksyms = ({name: vaddr + slide & (1 << 64) - 1 for name, vaddr in each.items()} for each in (plain, ksyms))
+    return defined | plain | exported | ksyms
 
 
 def _read(kernel: Kernel, low: str, high: str) -> tuple[list[bytes], list[int]]:

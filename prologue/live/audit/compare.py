@@ -79,7 +79,7 @@ def _different(before: RunningBinary, after: RunningBinary) -> tuple[U64, U32, U
     for index, section in after.live_text.live.items():
         other = before.live_text.live[index]
         words = [_with_breakpoints(binary, index) for binary in (before, after)]
-        comparable = section.there & other.there & ~section.zeros & ~other.zeros
+        comparable = section.present & other.present & ~section.zeros & ~other.zeros
         at = np.flatnonzero((words[0] != words[1]) & comparable)
         parts.append(
             (np.uint64(section.section.addr) + at.astype(np.uint64) * np.uint64(4), words[0][at], words[1][at])

@@ -36,15 +36,15 @@ def claim_constants(scene: Scene) -> Iterator[Claims]:
 def _claim_constant(scene: Scene, kind: str, name: str, places: U64) -> Iterator[Claims]:
     """Claim a constant; a place of which memory lacks a word or more is no evidence for the value."""
     step = _PLACE_WORDS[kind]
-    there = scene.binary.text.in_text(words_from(places, step)).reshape(-1, step)
+    in_text = scene.binary.text.in_text(words_from(places, step)).reshape(-1, step)
     value = scene.variables.number(name, 8 if kind == _PTR else 4)
     if value is not None:
-        vaddrs = words_from(places[there.any(axis=1)], step)
+        vaddrs = words_from(places[in_text.any(axis=1)], step)
         expected, reason = _with_value(scene.linked(vaddrs), kind, value), f"the constant {name}, {value:#x}"
         yield Claims("runtime constants", vaddrs, scene.binary.text.words(vaddrs), expected, reason=lambda _: reason)
         return
-    yield _agreeing(scene, kind, name, places[there.all(axis=1)])
-    vaddrs = words_from(places[there.any(axis=1) & ~there.all(axis=1)], step)
+    yield _agreeing(scene, kind, name, places[in_text.all(axis=1)])
+    vaddrs = words_from(places[in_text.any(axis=1) & ~in_text.all(axis=1)], step)
     live, linked = scene.binary.text.words(vaddrs), scene.linked(vaddrs)
     bits = np.uint32(_VALUE_BITS[kind])
     reason = f"the constant {name}, of which memory lacks a part here"

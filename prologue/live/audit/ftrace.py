@@ -55,14 +55,14 @@ class _Slots:
         self._scene, self._state = scene, state
         # A literal may be in the page before, and memory may have one of the two. The judge leaves out the other.
         has_literals = sites.layout == "4,2"
-        literal_there = text.in_text(sites.entry - np.uint64(8)) & has_literals
-        there = np.flatnonzero(text.in_text(sites.second) | literal_there)
-        self._second: U64 = sites.second[there]
+        literal_in_text = text.in_text(sites.entry - np.uint64(8)) & has_literals
+        text_rows = np.flatnonzero(text.in_text(sites.second) | literal_in_text)
+        self._second: U64 = sites.second[text_rows]
         self._live: U32 = text.words(self._second)
         self._literal: U64 | None = None
-        self._has_literal: Bool = literal_there[there]
+        self._has_literal: Bool = literal_in_text[text_rows]
         if has_literals:
-            self._at: U64 = sites.entry[there] - np.uint64(8)
+            self._at: U64 = sites.entry[text_rows] - np.uint64(8)
             halves = text.words_around(self._at, (0, 1))
             self._literal = halves[0].astype(np.uint64) | halves[1].astype(np.uint64) << np.uint64(32)
             late = scene.binary is scene.kernel and state.sets_literals_late

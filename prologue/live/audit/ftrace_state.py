@@ -134,9 +134,9 @@ class FtraceState:
 
     def is_code(self, vaddr: int) -> bool:
         """Return whether a run-time address is in the kernel's text, or in other text with a name; yes if none has."""
-        own = self._kernel.image.section_at(vaddr - self._slide & (1 << 64) - 1)
-        if own is not None:
-            return own in self._kernel.image.text_sections
+        section = self._kernel.image.section_at(vaddr - self._slide & (1 << 64) - 1)
+        if section is not None:
+            return section in self._kernel.image.text_sections
         return self._state is None or not self._state.symbols or bool(self._state.code_owner(vaddr))
 
     def direct_call(self, ops: int) -> int | None:

@@ -76,7 +76,7 @@ class TextJudge:
     def judge(self, claims: Sequence[Claims]) -> Audited:
         """Judge all words that memory has: wrong ones, ascending, and counts."""
         # Neighbours of one mechanism may be in two pages, of which memory has one.
-        claims = [part if (there := self._text.in_text(part.vaddrs)).all() else part.only(there) for part in claims]
+        claims = [part if (in_text := self._text.in_text(part.vaddrs)).all() else part.only(in_text) for part in claims]
         owners = [self._owners(section, claims) for section in self._sections]
         words = [word for part in claims for word in self._wrong(part)]
         words += self._breakpoints()
@@ -87,7 +87,7 @@ class TextJudge:
             words += self._unstable_words(section, owner, claims)
         free = [word for word in words if not word.mechanism]
         counts = self._counts(claims)
-        lacking = [(section.section.name, int((~section.there).sum())) for section in self._sections]
+        lacking = [(section.section.name, int((~section.present).sum())) for section in self._sections]
         owned = [OwnedWords(part.mechanism, part.vaddrs, self._text.linked(part.vaddrs), part.live) for part in claims]
         covered: U64 = np.array(sorted(self._lifted), np.uint64)
         breakpoints: U32 = np.array([self._lifted[vaddr].brk for vaddr in covered.tolist()], np.uint32)
@@ -96,7 +96,7 @@ class TextJudge:
         return Audited(
             words=tuple(words),
             mechanisms=tuple(counts),
-            text=sum(int(section.there.sum()) for section in self._sections),
+            text=sum(int(section.present.sum()) for section in self._sections),
             unlooked=tuple((name, count) for name, count in lacking if count),
             owned=tuple(owned),
             unstable=sum(word.kind == "unstable" for word in free),
@@ -155,7 +155,7 @@ class TextJudge:
     def _unexplained(self, section: LiveSection, owner: I64, claims: Sequence[Claims]) -> Iterator[LiveWord]:
         """Yield words that no mechanism owns, or two, and that are not as linked; neighbours are one finding."""
         yield from self._wiped(section)
-        odd = np.flatnonzero((section.words != section.linked) & section.there & (owner <= 0) & ~section.zeros)
+        odd = np.flatnonzero((section.words != section.linked) & section.present & (owner <= 0) & ~section.zeros)
         vaddrs = np.uint64(section.section.addr) + odd.astype(np.uint64) * np.uint64(4)
         odd = odd[self._are_stable(vaddrs)]
         for run in runs_of(odd):

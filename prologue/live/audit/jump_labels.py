@@ -25,9 +25,9 @@ def claim_jump_labels(scene: Scene) -> Claims:
     """Claim every label in text that memory has."""
     binary = scene.binary
     labels = jump_labels(binary)
-    there = np.flatnonzero(binary.text.in_text(labels.code))
-    code, target = labels.code[there], labels.target[there]
-    keys, inverted = jump_label_keys(binary, labels.entries[there])
+    text_rows = np.flatnonzero(binary.text.in_text(labels.code))
+    code, target = labels.code[text_rows], labels.target[text_rows]
+    keys, inverted = jump_label_keys(binary, labels.entries[text_rows])
     enabled = _enabled(scene, keys)
     being_set = enabled.values == _BEING_SET
     jumps = (enabled.values != 0) ^ inverted

@@ -49,8 +49,8 @@ def _relocated(scene: Scene) -> tuple[U64, U64]:
         places += [rela.targets[relative], relr]
         values += [rela.addends[relative], image.words_at(image.offsets(relr), 8)]
     place, value = np.concatenate(places), np.concatenate(values)
-    there = scene.binary.text.in_text(place) & scene.binary.text.in_text(place + np.uint64(4))
-    return place[there], value[there]
+    in_text = scene.binary.text.in_text(place) & scene.binary.text.in_text(place + np.uint64(4))
+    return place[in_text], value[in_text]
 
 
 def _hyp_places(scene: Scene) -> U64:

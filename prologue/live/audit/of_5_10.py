@@ -39,8 +39,8 @@ def claim_spectre_vectors(scene: Scene) -> Iterator[Claims]:
             starts = np.uint64(symbol.vaddr + slot * _SLOT) + np.arange(0, _SLOT, _VECTOR).astype(np.uint64)
             vaddrs = words_from(starts, length)
             place = np.tile(np.arange(length), len(starts))
-            there = scene.binary.text.in_text(vaddrs)
-            vaddrs, place = vaddrs[there], place[there]
+            in_text = scene.binary.text.in_text(vaddrs)
+            vaddrs, place = vaddrs[in_text], place[in_text]
             live, linked = scene.binary.text.words(vaddrs), scene.linked(vaddrs)
             forms = [linked]
             for words in templates if slot in used else ():

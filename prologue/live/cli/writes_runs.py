@@ -66,7 +66,7 @@ def _require_script_alone(args: Namespace) -> None:
         "--seconds": args.seconds != SECONDS, "--buffer": args.buffer != BUFFER, "--ssh-options": args.ssh_options,
         "--json": args.json,
     }  # fmt: skip
-    if useless := next((option for option, there in given.items() if there), ""):
+    if useless := next((option for option, is_given in given.items() if is_given), ""):
         raise UsageError(
             f"{useless} has no effect on the script of --script: give it -t SECONDS, -b KIB or a command there"
         )

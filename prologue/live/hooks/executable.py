@@ -151,7 +151,7 @@ def _of_image(kernel: RunningKernel, objects: Objects, pages: ExecutablePages) -
         section = live.section
         first, end = np.uint64(section.addr) & ~mask, np.uint64(section.addr + section.size)
         # Memory that was init text is anybody's by now.
-        for places in (linked, alias) if not live.freed else (linked,) if live.there.any() else ():
+        for places in (linked, alias) if not live.freed else (linked,) if live.present.any() else ():
             owned |= (places >= first) & (places < end)
     low, high = (kernel.symbols.find(name) for name in ("_text", "_etext"))
     if low is not None and high is not None:

@@ -134,5 +134,5 @@ def write_capture(  # noqa: PLR0913 - what a capture has
     """
     unstable = [hex(vaddr) for piece in pieces for vaddr in piece.unstable]
     note = {"schema": SCHEMA, "source": source, "unstable": unstable, "settled": one_moment, **state.as_data()}
-    own = Note(NOTE, _NOTE_TYPE, json.dumps(note, separators=(",", ":")).encode())
-    return write_core(out, (Note("VMCOREINFO", 0, vmcoreinfo), own), pieces)
+    state_note = Note(NOTE, _NOTE_TYPE, json.dumps(note, separators=(",", ":")).encode())
+    return write_core(out, (Note("VMCOREINFO", 0, vmcoreinfo), state_note), pieces)

@@ -37,12 +37,12 @@ def kernel_symbols(memory: Memory) -> tuple[LiveSymbol, ...]:
     """
     if isinstance(memory, PerfData):
         return tuple(parse_symbols(memory.kallsyms))
-    own = tuple(_unpacked(memory))
+    unpacked = tuple(_unpacked(memory))
     try:
         others = memory.state().symbols
     except InputError:  # a dump, which knows modules only by DWARF
         others = ()
-    return (*own, *(symbol for symbol in others if symbol.owner))
+    return (*unpacked, *(symbol for symbol in others if symbol.owner))
 
 
 def _unpacked(memory: Memory) -> Iterator[LiveSymbol]:

@@ -20,14 +20,14 @@ _TRIES: Final = 4  # further readings until words are called unstable
 
 
 class StableReading(NamedTuple):
-    """A range as it was read; ``data`` has zeros where ``there``, of shape (size // 4,), says that memory has nothing.
+    """A range as it was read; ``data`` has zeros where ``present``, of shape (size // 4,), says memory has nothing.
 
     /proc/kcore and copies of it give zeros for what is not mapped, and say that it is there. ``unstable`` are addresses
     of words that differed between the last two readings.
     """
 
     data: bytes
-    there: Bool
+    present: Bool
     unstable: tuple[int, ...]
 
 
@@ -47,24 +47,24 @@ def read_until_stable(
         InputError: memory cannot be read at all.
 
     """
-    last, there = _read_present(memory, ranges)
+    last, present = _read_present(memory, ranges)
     different = [np.zeros(0, np.int64) for _ in ranges]
     todo = list(range(len(ranges)))
     for _ in range(_TRIES if memory.live else 0):
         if between is not None:
             between()
-        again, present = _read_present(memory, [ranges[k] for k in todo])
-        for k, data, has in zip(todo, again, present, strict=True):
-            differ = (np.frombuffer(last[k], "<u4") != np.frombuffer(data, "<u4")) | (there[k] != has)
+        again, present_again = _read_present(memory, [ranges[k] for k in todo])
+        for k, data, has in zip(todo, again, present_again, strict=True):
+            differ = (np.frombuffer(last[k], "<u4") != np.frombuffer(data, "<u4")) | (present[k] != has)
             different[k] = np.flatnonzero(differ if matters is None else differ & matters[k])
-            last[k], there[k] = data, has
+            last[k], present[k] = data, has
         changing = [k for k in todo if len(different[k])]
         if not changing:
             break
         todo = changing if between is None else todo
     return [
         StableReading(data, has, tuple(piece.vaddr + 4 * k for k in words.tolist()))
-        for piece, data, has, words in zip(ranges, last, there, different, strict=True)
+        for piece, data, has, words in zip(ranges, last, present, different, strict=True)
     ]
 
 
@@ -75,21 +75,21 @@ def _read_present(memory: Memory, ranges: Sequence[Range]) -> tuple[list[bytes],
     except UnmappedError:
         pass
     data = [bytearray(piece.size) for piece in ranges]
-    there = [np.zeros(piece.size // 4, np.bool_) for piece in ranges]
-    for piece, content, has in zip(ranges, data, there, strict=True):
+    present = [np.zeros(piece.size // 4, np.bool_) for piece in ranges]
+    for piece, content, has in zip(ranges, data, present, strict=True):
         _read_parts(memory, piece, content, has)
-    return [bytes(content) for content in data], there
+    return [bytes(content) for content in data], present
 
 
-def _read_parts(memory: Memory, piece: Range, data: bytearray, there: Bool) -> None:
+def _read_parts(memory: Memory, piece: Range, data: bytearray, present: Bool) -> None:
     """Read the pages of a range of which some may be missing, and of others a part: a core may end anywhere."""
-    if _read_part(memory, piece, piece, data, there):
+    if _read_part(memory, piece, piece, data, present):
         return
     pages = pairwise([piece.vaddr, *range((piece.vaddr // PAGE + 1) * PAGE, piece.end, PAGE), piece.end])
     todo = [Range(start, stop - start) for start, stop in pages]
     while todo:
         part = todo.pop()
-        if _read_part(memory, part, piece, data, there) or part.size <= 4:
+        if _read_part(memory, part, piece, data, present) or part.size <= 4:
             continue
         # Of a page that is missing as a whole, one look at each end says so.
         if any(read_if_there(memory, vaddr, 4) for vaddr in (part.vaddr, part.end - 4)):
@@ -97,13 +97,13 @@ def _read_parts(memory: Memory, piece: Range, data: bytearray, there: Bool) -> N
             todo += [Range(part.vaddr, half), Range(part.vaddr + half, part.size - half)]
 
 
-def _read_part(memory: Memory, part: Range, piece: Range, data: bytearray, there: Bool) -> bool:
+def _read_part(memory: Memory, part: Range, piece: Range, data: bytearray, present: Bool) -> bool:
     content = read_if_there(memory, *part)
     if content is None:
         return False
     at = part.vaddr - piece.vaddr
     data[at : at + part.size] = content
-    there[at // 4 : (at + part.size) // 4] = True
+    present[at // 4 : (at + part.size) // 4] = True
     return True
 
 

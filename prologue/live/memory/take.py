@@ -152,10 +152,10 @@ def _read(  # noqa: PLR0913, PLR0917 - what is read, and what finds more
 
 def _structures(source: Kcore | RemoteKcore, structures: Structures, pieces: Sequence[Piece]) -> Iterator[Piece]:
     """Yield the structures that are not in the capture already."""
-    there = [range(piece.vaddr, piece.vaddr + len(piece.data)) for piece in pieces]
+    spans = [range(piece.vaddr, piece.vaddr + len(piece.data)) for piece in pieces]
     for vaddr, data in structures.pieces:
         segment = source.core.segment_of(vaddr, len(data))
-        if segment is not None and not any(vaddr in span for span in there):
+        if segment is not None and not any(vaddr in span for span in spans):
             yield _piece(segment, vaddr, data)
 
 
@@ -165,18 +165,18 @@ def _overlaid(source: Kcore | RemoteKcore, pieces: Sequence[Piece], more: Sequen
     starts, contents = [piece.vaddr for piece in pieces], [bytearray(piece.data) for piece in pieces]
     lacking: list[Piece] = []
     for start, data in more:
-        here, end = start, start + len(data)
-        while here < end:
-            k = bisect_right(starts, here) - 1
-            left = starts[k] + len(contents[k]) - here if k >= 0 else 0
+        vaddr, end = start, start + len(data)
+        while vaddr < end:
+            k = bisect_right(starts, vaddr) - 1
+            left = starts[k] + len(contents[k]) - vaddr if k >= 0 else 0
             following = starts[k + 1] if k + 1 < len(starts) else end
-            stop = min(end, here + left if left > 0 else following)
-            part = data[here - start : stop - start]
+            stop = min(end, vaddr + left if left > 0 else following)
+            part = data[vaddr - start : stop - start]
             if left > 0:
-                contents[k][here - starts[k] : stop - starts[k]] = part
-            elif (segment := source.core.segment_of(here, len(part))) is not None:
-                lacking.append(_piece(segment, here, part))
-            here = stop
+                contents[k][vaddr - starts[k] : stop - starts[k]] = part
+            elif (segment := source.core.segment_of(vaddr, len(part))) is not None:
+                lacking.append(_piece(segment, vaddr, part))
+            vaddr = stop
     kept = [piece._replace(data=bytes(content)) for piece, content in zip(pieces, contents, strict=True)]
     return [*kept, *lacking]
 

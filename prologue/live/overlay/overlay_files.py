@@ -77,7 +77,7 @@ def section_text(image: ElfImage, live: LiveSection, slide: int, relocated: U64 
         vaddr=section.addr + slide,
         words=len(live.words),
         changed=int(differ.sum()),
-        kept=int((~live.there).sum()),
+        kept=int((~live.present).sum()),
         missing=live.missing,
         zeros=int(live.zeros.sum()),
         unstable=tuple(place + slide for place in live.unstable),

@@ -145,9 +145,9 @@ def _row(inventory: Inventory, listener: Listener) -> tuple[str, ...]:
     if listener.functions is None:
         where = f"every traced function{f' except {listener.excluded:,}' if listener.excluded else ''}"
     calls = ", ".join(f"{role} {owners.name(vaddr)}" for role, vaddr in listener.callbacks)
-    rest = [*listener.flags, *(f"{key} {value}" for key, value in listener.details)]
-    rest += ["set by writes record"] if listener.ours else []
-    return listener.kind, listener.name, where, calls, ", ".join(rest)
+    details = [*listener.flags, *(f"{key} {value}" for key, value in listener.details)]
+    details += ["set by writes record"] if listener.ours else []
+    return listener.kind, listener.name, where, calls, ", ".join(details)
 
 
 def _called(inventory: Inventory, called: Called) -> str:

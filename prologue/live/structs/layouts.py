@@ -87,10 +87,10 @@ def _read(image: ElfImage) -> Layouts | None:
 
 def by_release(version: tuple[int, int] | None, *, realtime: bool) -> Layouts:
     """Return the table's layouts of a release; without any if the table does not have it."""
-    for first, last, rest in _TABLE:
+    for first, last, offsets in _TABLE:
         if version is not None and first <= version <= last:
             span = _dotted(first) if first == last else f"{_dotted(first)} to {_dotted(last)}"
-            return Layouts(f"of the table for {span}", _ALWAYS | rest | (_REALTIME if realtime else {}))
+            return Layouts(f"of the table for {span}", _ALWAYS | offsets | (_REALTIME if realtime else {}))
     named = _dotted(version) if version is not None else "this release"
     return Layouts(f"not known: no BTF, no DWARF, and no table for {named}")
 

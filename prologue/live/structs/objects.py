@@ -209,33 +209,33 @@ class Objects:
             yield place
         raise NotReadError(f"more than {_MOST:,} entries at {first:#x}, none of which ends them by {member}")
 
-    def _follow(self, here: int, offset: int, end: int, to_next: int = 0, *, nulls: bool = False) -> Iterator[int]:
+    def _follow(self, node: int, offset: int, end: int, to_next: int = 0, *, nulls: bool = False) -> Iterator[int]:
         seen = set[int]()
         # The last node of an hlist_nulls is odd; no node of any list is.
-        while here != end and not (nulls and here & 1):
-            if not here:  # in a capture of memory that was being changed: what is behind was not asked for
+        while node != end and not (nulls and node & 1):
+            if not node:  # in a capture of memory that was being changed: what is behind was not asked for
                 raise self.lacking(f"a list leads to 0 after {len(seen):,} entries")
-            if here & 1 or here in seen or len(seen) > _MOST:
-                raise NotReadError(f"a damaged list: it has more than {len(seen):,} entries, and leads to {here:#x}")
-            seen.add(here)
-            yield here - offset
-            here = self.number(here + to_next)
+            if node & 1 or node in seen or len(seen) > _MOST:
+                raise NotReadError(f"a damaged list: it has more than {len(seen):,} entries, and leads to {node:#x}")
+            seen.add(node)
+            yield node - offset
+            node = self.number(node + to_next)
 
     def tree_nodes(self, root: int) -> Iterator[int]:
         """Yield nodes of an ``rb_root`` (``rb_node`` by its address), of which the left subtree comes first."""
         to_left, to_right = self.offset("rb_node.rb_left"), self.offset("rb_node.rb_right")
         ready: list[int] = []
-        here, seen = self.number(root), 0
-        while here or ready:
-            while here:
-                ready.append(here)
-                here = self.number(here + to_left)
+        child, seen = self.number(root), 0
+        while child or ready:
+            while child:
+                ready.append(child)
+                child = self.number(child + to_left)
                 seen += 1
                 if seen > _MOST:
                     raise NotReadError(f"a tree of more than {_MOST:,} nodes at {root:#x}")
             node = ready.pop()
             yield node
-            here = self.number(node + to_right)
+            child = self.number(node + to_right)
 
     def array_entries(self, root: int) -> Iterator[int]:
         """Yield pointers in the ``xarray`` (or ``radix_tree_root``) at ``root``."""

@@ -105,7 +105,7 @@ def read_bare_kernel(memory: Memory) -> BareKernel:
         raise InputError("has none of the kernel's text, which kallsyms has from _stext to _etext", path=memory.name)
     missing = Counter[str]()
     for piece, reading, run in zip(wanted, read, runs, strict=True):
-        lacking = _lacking(piece, run) if _is_unsized(piece) else 4 * int((~reading.there).sum())
+        lacking = _lacking(piece, run) if _is_unsized(piece) else 4 * int((~reading.present).sum())
         if lacking:
             missing[piece.name] += lacking
     sections = [
@@ -170,11 +170,11 @@ def _known(symbols: Sequence[LiveSymbol], module: LoadedModule, where: Range, la
     are surely of text it is empty, after all of which text may be.
     """
     low, high = (bisect_left(symbols, vaddr, key=lambda symbol: symbol.vaddr) for vaddr in (where.vaddr, where.end))
-    own = [symbol for symbol in symbols[low:high] if symbol.owner == module.name]
-    text = [s.vaddr & ~3 for s in own if (s.is_text if s.is_typed else module.sections and module.has_text(s.vaddr))]
+    names = [symbol for symbol in symbols[low:high] if symbol.owner == module.name]
+    text = [s.vaddr & ~3 for s in names if (s.is_text if s.is_typed else module.sections and module.has_text(s.vaddr))]
     if text:
         return Range(text[0], max(text[-1], last) + 4 - text[0])
-    return Range(last if module.sections or not own else own[-1].vaddr & ~3, 0)
+    return Range(last if module.sections or not names else names[-1].vaddr & ~3, 0)
 
 
 def _edges(symbols: Sequence[LiveSymbol], modules: dict[str, LoadedModule]) -> Iterator[_Edge]:
@@ -215,9 +215,9 @@ def _texts(piece: _Wanted, reading: StableReading) -> Iterator[BareText]:
     Where no size is known, text ends at the first page after its last name that is not there: others' comes next.
     """
     blank = np.repeat(zero_pages(reading.data, piece.where.vaddr), PAGE // 4)[piece.where.vaddr % PAGE // 4 :]
-    zeros: Bool = reading.there & blank[: len(reading.there)]
-    there = reading.there & ~zeros if _is_unsized(piece) else reading.there
-    spans = spans_of(there)
+    zeros: Bool = reading.present & blank[: len(reading.present)]
+    present = reading.present & ~zeros if _is_unsized(piece) else reading.present
+    spans = spans_of(present)
     if _is_unsized(piece):
         last = (max(piece.known.end - 4, piece.known.vaddr) - piece.where.vaddr) // 4
         spans = [span for span in spans if span[0] <= last]
@@ -241,9 +241,9 @@ def _texts(piece: _Wanted, reading: StableReading) -> Iterator[BareText]:
 
 def _data_sections(texts: Sequence[BareText], places: dict[str, int]) -> Iterator[NewSection]:
     """Yield the kernel's image between its texts: data, of which only the symbols are wanted."""
-    own = [text for text in texts if not text.owner]
+    kernel_texts = [text for text in texts if not text.owner]
     stop = places.get("_end", 0)
-    for text, after in pairwise([*((text.vaddr, len(text.data)) for text in own), (max(stop, 0), 0)]):
+    for text, after in pairwise([*((text.vaddr, len(text.data)) for text in kernel_texts), (max(stop, 0), 0)]):
         start, size = sum(text), after[0] - sum(text)
         if size > 0:
             yield NewSection(name=".nobits", vaddr=start, size=size, data=None)

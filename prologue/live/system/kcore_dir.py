@@ -101,7 +101,7 @@ def _extent(module: RunningModule) -> tuple[int, int] | None:
 
     None if all of it was init text, as of keymaps.
     """
-    spans = [(text.section.addr, 4 * len(text.words)) for text in module.live_text.live.values() if text.there.any()]
+    spans = [(text.section.addr, 4 * len(text.words)) for text in module.live_text.live.values() if text.present.any()]
     spans += [(vaddr, len(module.read_plt(vaddr))) for vaddr in module.placed.plts]
     if not spans:
         return None

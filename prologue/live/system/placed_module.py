@@ -186,17 +186,17 @@ class PlacedModule:
         """Return the run-time value of each symbol, in table order, and whether it is known."""
         table = self._symbols.table
         starts = np.zeros(len(self._file.sections), np.uint64)
-        there = np.zeros(len(starts), np.bool_)
+        is_placed = np.zeros(len(starts), np.bool_)
         for number, vaddr in self._empty.items():
             starts[number] = vaddr  # a value, although not known
         of_cpus = {s.index: percpu for s in self._file.sections if s.name == PERCPU and percpu}
         for number, vaddr in (self._placed | of_cpus).items():
-            starts[number], there[number] = vaddr, True
+            starts[number], is_placed[number] = vaddr, True
         index = table["shndx"]
         inside = (index != SHN_UNDEF) & (index < min(len(starts), SHN_LORESERVE))
         safe = np.where(inside, index, 0)
         values: U64 = np.ascontiguousarray(table["value"]) + np.where(inside, starts[safe], np.uint64(0))
-        known: Bool = np.where(inside, there[safe], index == _SHN_ABS)
+        known: Bool = np.where(inside, is_placed[safe], index == _SHN_ABS)
         for row in np.flatnonzero(index == SHN_UNDEF).tolist():
             place = others.get(self._symbols.name_of(row))
             if place is not None:
@@ -257,7 +257,7 @@ class PlacedModule:
 
     def _note_late_adrps(self, at: I64, places: U64, values: U64, has_value: Bool) -> None:
         registers = (self._words(at) & np.uint64(31)).tolist()
-        pages = (value & -PAGE if there else None for value, there in zip(values.tolist(), has_value, strict=True))
+        pages = (value & -PAGE if known else None for value, known in zip(values.tolist(), has_value, strict=True))
         self.late_adrps |= dict(zip(places.tolist(), zip(registers, pages, strict=True), strict=True))
 
     def _insert(self, at: I64, values: I64, low: int, width: int) -> None:

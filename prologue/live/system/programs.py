@@ -95,8 +95,8 @@ class Program:
 
     def mapped_twice(self) -> list[tuple[int, int, int]]:
         """Return text of the kernel that is mapped elsewhere, too: its first address, its end, and bytes from there."""
-        own = self.kernel
-        shifts = [(piece, piece.owner.slide - own.slide) for piece in self.pieces if piece.owner.image is own.image]
+        image, slide = self.kernel.image, self.kernel.slide
+        shifts = [(piece, piece.owner.slide - slide) for piece in self.pieces if piece.owner.image is image]
         return [
             (piece.addr - shift & TOP, piece.addr - shift + piece.size & TOP, shift) for piece, shift in shifts if shift
         ]
@@ -119,11 +119,11 @@ class Program:
 
     def words_at(self, vaddrs: U64) -> tuple[U32, Bool]:
         """Return the word at each address (0 if there is none), and whether there is one; shape (n,)."""
-        there = self.piece_of(vaddrs, vaddrs + np.uint64(4)) >= 0
+        in_piece = self.piece_of(vaddrs, vaddrs + np.uint64(4)) >= 0
         words = np.zeros(len(vaddrs), np.uint32)
         for piece, places in self._map.split(vaddrs):
             words[places] = piece.words[((vaddrs[places] - np.uint64(piece.addr)) >> np.uint64(2)).astype(np.int64)]
-        return np.where(there, words, np.uint32(0)), there
+        return np.where(in_piece, words, np.uint32(0)), in_piece
 
     def place_starts(self, vaddrs: U64, *, whole: bool = True) -> U64:
         """Return where the symbol of each address (not ``whole``: its part between others) begins, or 0; shape (n,)."""
@@ -150,8 +150,8 @@ class Program:
         if piece is None:
             return np.zeros(0, np.uint64), np.zeros(0, np.uint64)
         bounds, places = self._table(piece)
-        own = places == np.uint64(place)
-        return bounds[own], np.append(bounds[1:], np.uint64(piece.addr + piece.size))[own]
+        of_place = places == np.uint64(place)
+        return bounds[of_place], np.append(bounds[1:], np.uint64(piece.addr + piece.size))[of_place]
 
     def _table(self, piece: TextPiece) -> tuple[U64, U64]:
         """Return addresses in a piece where another symbol names what follows, ascending, and where each begins."""
@@ -301,7 +301,7 @@ def running_program(system: RunningSystem) -> Program:
     owner = Owner("", kernel.image, kernel.symbols, kernel.slide)
     sections = kernel.live_text.live.values()
     pieces = [
-        TextPiece(live.section.addr + kernel.slide, live.words, owner, of_file=not live.there.any())
+        TextPiece(live.section.addr + kernel.slide, live.words, owner, of_file=not live.present.any())
         for live in sections
     ]
     pieces += _trampoline(owner, pieces)

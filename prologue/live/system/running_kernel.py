@@ -49,7 +49,7 @@ class LiveText:
 
         """
         live, at = self._at(vaddr, 4)
-        if live is None or vaddr % 4 or not live.there[at] or int(live.words[at]) != word:
+        if live is None or vaddr % 4 or not live.present[at] or int(live.words[at]) != word:
             return False
         live.words[at] = live.linked[at] if original is None else original
         self.lifted[vaddr] = word
@@ -67,7 +67,7 @@ class LiveText:
         """Find addresses where that word stands, and the file has another one."""
         places: list[int] = []
         for live in self.live.values():
-            at = np.flatnonzero((live.words == np.uint32(word)) & (live.linked != np.uint32(word)) & live.there)
+            at = np.flatnonzero((live.words == np.uint32(word)) & (live.linked != np.uint32(word)) & live.present)
             places += [live.section.addr + 4 * k for k in at.tolist()]
         return places
 
@@ -87,11 +87,11 @@ class LiveText:
 
     def in_text(self, vaddrs: U64) -> Bool:
         """Return which addresses are 4-aligned and in text that memory has; pages of zeros are no text."""
-        return self._inside(vaddrs, lambda live: live.there & ~live.zeros)
+        return self._inside(vaddrs, lambda live: live.present & ~live.zeros)
 
     def in_kept_text(self, vaddrs: U64) -> Bool:
         """Return which addresses are 4-aligned and in text that the kernel keeps, whether memory has it or not."""
-        return self._inside(vaddrs, lambda live: live.there & ~live.zeros if live.freed else np.ones_like(live.there))
+        return self._inside(vaddrs, lambda live: live.present & ~live.zeros if live.freed else np.ones_like(live.zeros))
 
     def _inside(self, vaddrs: U64, chosen: Callable[[LiveSection], Bool]) -> Bool:
         inside: Bool = np.zeros(vaddrs.shape, np.bool_)
@@ -169,11 +169,11 @@ def require_own(image: ElfImage, memory: Memory) -> ElfImage:
     """
     if image.relocatable:
         raise InputError("is a module: name the vmlinux, and modules with --modules DIR", path=image.path)
-    own, runs = gnu_build_id(image), memory.info.build_id
-    if runs and own and runs != own:
+    build_id, runs = gnu_build_id(image), memory.info.build_id
+    if runs and build_id and runs != build_id:
         release = f" of {memory.info.release}" if memory.info.release else ""
         raise AnotherKernelError(
-            f"is another kernel: its build-id is {own}, {memory.name} has {runs}{release}", path=image.path
+            f"is another kernel: its build-id is {build_id}, {memory.name} has {runs}{release}", path=image.path
         )
     return image
 
@@ -207,16 +207,16 @@ def _read_text(image: ElfImage, symbols: Symbols, memory: Memory, slide: int, *,
     """
     if not image.text_sections:
         raise InputError("has no text (only debug information?): this needs the whole vmlinux", path=image.path)
-    own = TextOwnership(symbols, memory, slide)
+    ownership = TextOwnership(symbols, memory, slide)
     placed = [
-        SectionPlace(section, image.view(section, "<u4"), section.addr + slide, own.may_be_freed(section))
+        SectionPlace(section, image.view(section, "<u4"), section.addr + slide, ownership.may_be_freed(section))
         for section in image.text_sections
     ]
     if as_linked:
         whole = [np.ones(len(section.linked), np.bool_) for section in placed]
         pairs = zip(placed, whole, strict=True)
-        return [replace(absent_section(section), there=there, freed=section.freed) for section, there in pairs]
+        return [replace(absent_section(section), present=present, freed=section.freed) for section, present in pairs]
     read = zip(read_sections(memory, placed), placed, strict=True)
-    live = [section if own.is_there(section) else absent_section(source) for section, source in read]
-    own.require_main(live)
+    live = [section if ownership.is_there(section) else absent_section(source) for section, source in read]
+    ownership.require_main(live)
     return live

@@ -103,7 +103,7 @@ class RunningModule(LinkedBinary):
         differ = count = 0
         for live in self.live_text.live.values():
             vaddrs = np.uint64(live.section.addr) + np.arange(len(live.linked), dtype=np.uint64) * np.uint64(4)
-            fixed = (live.linked != a64.NOP) & live.there & ~live.zeros & ~among(vaddrs, self.placed.relocated)
+            fixed = (live.linked != a64.NOP) & live.present & ~live.zeros & ~among(vaddrs, self.placed.relocated)
             differ += int((live.linked != live.words)[fixed].sum())
             count += int(fixed.sum())
         return 2 * differ > count

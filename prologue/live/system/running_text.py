@@ -29,7 +29,7 @@ from prologue.words import counted
 class LiveSection:
     """An executable section as it runs; arrays of shape (size // 4,), one element for each word.
 
-    ``linked`` are the words of the file; ``words`` are these, too, if ``there`` says that memory has none. ``zeros``
+    ``linked`` are the words of the file; ``words`` are these, too, if ``present`` says that memory has none. ``zeros``
     are words that memory has, in pages of zeros that are none in the file. ``unstable`` are link-time addresses of
     words that still changed after several readings. ``freed`` if the kernel may have given the memory to a new owner:
     then nothing is missing.
@@ -38,7 +38,7 @@ class LiveSection:
     section: Section
     linked: U32
     words: U32
-    there: Bool
+    present: Bool
     zeros: Bool
     unstable: tuple[int, ...]
     freed: bool = False
@@ -46,7 +46,7 @@ class LiveSection:
     @property
     def missing(self) -> int:
         """Words that memory ought to have."""
-        return 0 if self.freed else int((~self.there).sum())
+        return 0 if self.freed else int((~self.present).sum())
 
 
 class SectionPlace(NamedTuple):
@@ -76,18 +76,18 @@ def _live(placed: SectionPlace, steady: StableReading, changing: tuple[int, ...]
     blank = _of_words(zero_pages(steady.data, placed.vaddr), placed.vaddr, size)
     # Zeros where the file has zeros, too, are as good as read.
     plain = _of_words(zero_pages(placed.linked.tobytes(), placed.vaddr), placed.vaddr, size)
-    there = steady.there & ~blank if placed.freed else steady.there | (blank & plain)
-    zeros = there & blank & ~plain
+    present = steady.present & ~blank if placed.freed else steady.present | (blank & plain)
+    zeros = present & blank & ~plain
     again = {place for place in changing if placed.vaddr <= place < placed.vaddr + 4 * size} - set(steady.unstable)
     shift = placed.vaddr - placed.section.addr
     unstable = tuple(place - shift for place in (*steady.unstable, *sorted(again)))
-    words = np.where(there, live, placed.linked)
+    words = np.where(present, live, placed.linked)
     zeros[[(place - placed.section.addr) // 4 for place in unstable]] = False
     return LiveSection(
         section=placed.section,
         linked=placed.linked,
         words=words,
-        there=there,
+        present=present,
         zeros=zeros,
         unstable=unstable,
         freed=placed.freed,
@@ -102,8 +102,8 @@ def _of_words(pages: Bool, vaddr: int, count: int) -> Bool:
 def absent_section(placed: SectionPlace) -> LiveSection:
     """Make a section whose memory was given away: the words of the file."""
     no = np.zeros(len(placed.linked), np.bool_)
-    linked = placed.linked
-    return LiveSection(section=placed.section, linked=linked, words=linked, there=no, zeros=no, unstable=(), freed=True)
+    section, linked = placed.section, placed.linked
+    return LiveSection(section=section, linked=linked, words=linked, present=no, zeros=no, unstable=(), freed=True)
 
 
 def require_loaded(sections: Iterable[LiveSection], path: Path, memory: Memory) -> None:
@@ -114,7 +114,7 @@ def require_loaded(sections: Iterable[LiveSection], path: Path, memory: Memory) 
 
     """
     loaded = [section for section in sections if len(section.words)]
-    if loaded and not any((section.there & ~section.zeros).any() for section in loaded):
+    if loaded and not any((section.present & ~section.zeros).any() for section in loaded):
         zeros = any(section.zeros.any() for section in loaded)
         has, why = ("zeros only", "wiped or not read") if zeros else ("nothing", "not copied")
         message = f"{memory.name} has {has} where its text was loaded: unloaded meanwhile, or {why}; read memory again"
@@ -156,13 +156,13 @@ class TextOwnership:
             AnotherKernelError: it has other text.
 
         """
-        has = live.there & ~live.zeros
-        there, differ = int(has.sum()), int((live.words != live.linked)[has].sum())
-        if 2 * differ <= there:
+        has = live.present & ~live.zeros
+        count, differ = int(has.sum()), int((live.words != live.linked)[has].sum())
+        if 2 * differ <= count:
             return True
         if self.may_be_freed(live.section):
             return False
-        raise self._not_this_text(live.section, there, differ)
+        raise self._not_this_text(live.section, count, differ)
 
     def require_main(self, sections: Iterable[LiveSection]) -> None:
         """Refuse memory that has no word of the largest section.
@@ -172,12 +172,12 @@ class TextOwnership:
 
         """
         main = max(sections, key=lambda live: len(live.linked))
-        if not (main.there & ~main.zeros).any():
+        if not (main.present & ~main.zeros).any():
             raise self._not_this_text(main.section, 0, 0)
 
-    def _not_this_text(self, section: Section, there: int, differ: int) -> AnotherKernelError:
-        words = counted(there, "word differs", plural="words differ")
-        difference = f"{differ:,} of {words}" if there else "there is no memory"
+    def _not_this_text(self, section: Section, count: int, differ: int) -> AnotherKernelError:
+        words = counted(count, "word differs", plural="words differ")
+        difference = f"{differ:,} of {words}" if count else "there is no memory"
         return AnotherKernelError(
             f"does not hold this kernel's {section.name} at {section.addr + self._slide:#x} ({difference}): the slide "
             f"{self._slide:#x} is that of another boot, or the vmlinux that of another build",

@@ -96,9 +96,9 @@ class TracedMachine:
     def _failure(self, status: int, complaints: str, script: TracingScript) -> str:
         lines = complaints.strip().splitlines()
         start = f"{script.name}: "
-        own = next((line.removeprefix(start) for line in lines if line.startswith(start)), "")
-        if own:
-            return f"{script.failing}: {own}"
+        complaint = next((line.removeprefix(start) for line in lines if line.startswith(start)), "")
+        if complaint:
+            return f"{script.failing}: {complaint}"
         last = lines[-1] if lines else f"status {status}"
         is_lost = self._host and status == CONNECTION_BROKE
         return f"ssh failed: {last}" if is_lost else f"{script.name.removesuffix('.sh')} failed: {last}"

@@ -159,7 +159,7 @@ def test_calls_by_a_plt_that_memory_lacks(there: bool) -> None:
         plts = Plts(module, facts)
     yes = np.ones(1, np.bool_)
     found = _linked(
-        module, plts, LiveSection(section=section, linked=linked, words=live, there=yes, zeros=~yes, unstable=())
+        module, plts, LiveSection(section=section, linked=linked, words=live, present=yes, zeros=~yes, unstable=())
     )
     assert (found[0] == live[0]) != there
     assert plts.hidden_calls == (set() if there else {CALL})

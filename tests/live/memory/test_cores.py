@@ -121,7 +121,7 @@ def test_missing_pages_are_zeros_and_said_so(tmp_path: Path) -> None:
     segments = [(TEXT, NO_PADDR, page), (TEXT + 0x2000, NO_PADDR, page + b"\0" * 4096 + page)]
     memory = open_memory(saved(tmp_path, core(segments)))
     (found,) = read_until_stable(memory, [Range(TEXT + 8, 0x4FF0)])
-    assert found.there.tolist() == ([True] * 1024 + [False] * 1024 + [True] * 3072)[2:-2]
+    assert found.present.tolist() == ([True] * 1024 + [False] * 1024 + [True] * 3072)[2:-2]
     assert found.data == (page + b"\0" * 4096 + page + b"\0" * 4096 + page)[8:-8]
     assert found.unstable == ()
 
@@ -132,7 +132,7 @@ def test_a_page_of_which_a_part_is_there(tmp_path: Path, end: int) -> None:
     segments = [(TEXT, NO_PADDR, b"\1" * end), (TEXT + 0x2000 - end, NO_PADDR, b"\2" * end)]
     (found,) = read_until_stable(open_memory(saved(tmp_path, core(segments))), [Range(TEXT, 0x2000)])
     missing = (0x2000 - 2 * end) // 4
-    assert found.there.tolist() == [True] * (end // 4) + [False] * missing + [True] * (end // 4)
+    assert found.present.tolist() == [True] * (end // 4) + [False] * missing + [True] * (end // 4)
     assert found.data == b"\1" * end + bytes(4 * missing) + b"\2" * end
 
 

@@ -207,6 +207,6 @@ def test_zeros_of_the_file_are_as_good_as_read(tmp_path: Path, there: bool) -> N
     section = cast("Any", SimpleNamespace(addr=AT, size=2 * PAGE))
     linked = np.frombuffer(b"\2" * PAGE + bytes(PAGE), "<u4")
     (one,) = read_sections(open_memory(str(source)), [SectionPlace(section, linked, AT)])
-    assert np.flatnonzero(~one.there).tolist() == []
+    assert np.flatnonzero(~one.present).tolist() == []
     assert not one.zeros.any()
     assert one.words.tobytes() == b"\1" * PAGE + bytes(PAGE)
