@@ -200,18 +200,18 @@ class Btf:
 
         ``4`` is a number of four bytes, ``*file`` a pointer to that struct, ``*`` another pointer.
         """
-        own = self.type(self._without_aliases(number or 0))
-        if own.kind == BtfKind.PTR:
-            own = self.type(self._without_aliases(own.value))
-        if own.kind != BtfKind.FUNC_PROTO:
+        type_ = self.type(self._without_aliases(number or 0))
+        if type_.kind == BtfKind.PTR:
+            type_ = self.type(self._without_aliases(type_.value))
+        if type_.kind != BtfKind.FUNC_PROTO:
             return None
-        return tuple(self._parameter_kind(kind) for _, kind in own.items)
+        return tuple(self._parameter_kind(kind) for _, kind in type_.items)
 
     def _parameter_kind(self, number: int) -> str:
-        own = self.type(self._without_aliases(number))
-        if own.kind != BtfKind.PTR:
-            return f"{own.name} of {own.value}" if own.kind in (BtfKind.STRUCT, BtfKind.UNION) else f"{own.value}"
-        target = self.type(self._without_aliases(own.value))
+        type_ = self.type(self._without_aliases(number))
+        if type_.kind != BtfKind.PTR:
+            return (f"{type_.name} of " if type_.kind in (BtfKind.STRUCT, BtfKind.UNION) else "") + f"{type_.value}"
+        target = self.type(self._without_aliases(type_.value))
         return f"*{target.name}" if target.kind in (BtfKind.STRUCT, BtfKind.UNION, BtfKind.FWD) else "*"
 
     def _only(self, name: str, types: dict[int, list[int]]) -> int | None:
@@ -268,12 +268,12 @@ class Btf:
     def _member(self, number: int, wanted: str, seen: set[int]) -> tuple[int, int] | None:
         """Return the type and the offset in bits of a member, also of one in an anonymous struct or union."""
         number = self._without_aliases(number)
-        own = self.type(number)
-        if own.kind not in (BtfKind.STRUCT, BtfKind.UNION) or number in seen:
+        type_ = self.type(number)
+        if type_.kind not in (BtfKind.STRUCT, BtfKind.UNION) or number in seen:
             return None
         seen.add(number)
-        for name, kind, place in own.items:
-            width, bits = (place >> 24, place & 0xFFFFFF) if own.flag else (0, place)
+        for name, kind, place in type_.items:
+            width, bits = (place >> 24, place & 0xFFFFFF) if type_.flag else (0, place)
             if not name:
                 inner = self._member(kind, wanted, seen)
                 if inner is not None:
@@ -287,10 +287,10 @@ class Btf:
         for _ in range(_DEEPEST):
             if not 0 < number < self.count:
                 return 0
-            own = self.type(number)
-            if own.kind not in _ALIASES:
+            type_ = self.type(number)
+            if type_.kind not in _ALIASES:
                 return number
-            number = own.value
+            number = type_.value
         return 0
 
     def text(self, offset: int) -> str:

@@ -35,29 +35,29 @@ def c_type(debug: DebugInfo, entry: Any, depth: int = 0) -> CType:
         if "DW_AT_type" not in entry.attributes:
             return CType(kind="void", name=name or f"{qualifiers}void")
         entry = entry.get_DIE_from_attribute("DW_AT_type")
-    own = text_of(entry, "DW_AT_name")
+    entry_name = text_of(entry, "DW_AT_name")
     size = number_of(entry, "DW_AT_byte_size", -1)
     known = size if size >= 0 else None
     if entry.tag == "DW_TAG_base_type":
         encoding = number_of(entry, "DW_AT_encoding")
         return CType(
-            kind="float" if encoding in (_COMPLEX, _FLOAT) else "int", name=name or qualifiers + own, size=known,
+            kind="float" if encoding in (_COMPLEX, _FLOAT) else "int", name=name or qualifiers + entry_name, size=known,
             signed=encoding in (_SIGNED, _SIGNED_CHAR),
         )  # fmt: skip
     if entry.tag == "DW_TAG_enumeration_type":
         return CType(
-            kind="int", name=name or f"{qualifiers}enum {own}", size=known, signed=_is_signed(debug, entry),
+            kind="int", name=name or f"{qualifiers}enum {entry_name}", size=known, signed=_is_signed(debug, entry),
             find_enumerators=lambda: _enumerators(entry),
         )  # fmt: skip
     if entry.tag == "DW_TAG_pointer_type":
         return _pointer(debug, entry, name, depth)
     if entry.tag in _STRUCTS:
-        return _struct(debug, entry, name or f"{qualifiers}{_STRUCTS[entry.tag]} {own}".strip(), known)
+        return _struct(debug, entry, name or f"{qualifiers}{_STRUCTS[entry.tag]} {entry_name}".strip(), known)
     if entry.tag == "DW_TAG_array_type":
         return _array(debug, entry, name, depth)
     if entry.tag == "DW_TAG_subroutine_type":
         return CType(kind="function", name=name or "function", find_target=lambda: type_of(debug, entry))
-    return CType(kind="unknown", name=name or own or entry.tag, size=known)
+    return CType(kind="unknown", name=name or entry_name or entry.tag, size=known)
 
 
 def _pointer(debug: DebugInfo, entry: Any, name: str, depth: int) -> CType:

@@ -142,8 +142,8 @@ def is_split(abstract: Any, entry: Any) -> bool:
     So GCC describes a part that it separated from a function and put back, or that another function shares: perf leaves
     it out, too (tools/perf/util/dwarf-aux.c, ``__die_walk_instances_cb``, 6.1).
     """
-    own = _own_number(abstract, "DW_AT_decl_file"), _own_number(abstract, "DW_AT_decl_line")
-    return any(own) and own == (_own_number(entry, "DW_AT_call_file"), _own_number(entry, "DW_AT_call_line"))
+    place = _own_number(abstract, "DW_AT_decl_file"), _own_number(abstract, "DW_AT_decl_line")
+    return any(place) and place == (_own_number(entry, "DW_AT_call_file"), _own_number(entry, "DW_AT_call_line"))
 
 
 def _own_number(entry: Any, name: str) -> int:

@@ -30,8 +30,8 @@ class FileMap:
 
     def same_code(self, other: FileMap) -> bool:
         """Return whether another map has the same bytes at the same addresses, as far as both reach."""
-        here, there = self.start - self.offset, other.start - other.offset
-        return self.is_file and (self.path, self.build_id, here) == (other.path, other.build_id, there)
+        base, other_base = self.start - self.offset, other.start - other.offset
+        return self.is_file and (self.path, self.build_id, base) == (other.path, other.build_id, other_base)
 
 
 class _Event(NamedTuple):
@@ -46,18 +46,18 @@ class _Epoch:
     """The life of a process until it executes another program: maps of its parent, and its own, in order of time."""
 
     inherited: tuple[FileMap, ...] = ()
-    own: list[FileMap] = field(default_factory=list)
+    added: list[FileMap] = field(default_factory=list)
     _now: tuple[FileMap, ...] | None = None
 
     def add(self, mapped: FileMap) -> None:
-        self.own.append(mapped)
+        self.added.append(mapped)
         self._now = None
 
     def now(self) -> tuple[FileMap, ...]:
         """Return the maps of this moment; a later one hides what it overlaps."""
         if self._now is None:
             kept: list[FileMap] = []
-            for mapped in reversed([*self.inherited, *self.own]):
+            for mapped in reversed([*self.inherited, *self.added]):
                 if all(mapped.end <= later.start or later.end <= mapped.start for later in kept):
                     kept.append(mapped)
             self._now = tuple(reversed(kept))
@@ -66,7 +66,7 @@ class _Epoch:
     def within(self, page: int) -> Iterator[FileMap]:
         """Yield the maps that have something of a page, which is its number."""
         first, end = page << _PAGE, page + 1 << _PAGE
-        return (mapped for mapped in (*self.inherited, *self.own) if mapped.start < end and first < mapped.end)
+        return (mapped for mapped in (*self.inherited, *self.added) if mapped.start < end and first < mapped.end)
 
 
 class AddressSpaces:
@@ -121,13 +121,13 @@ class AddressSpaces:
             return self._epochs
         epochs: dict[int, list[_Epoch]] = {}
         for event in sorted(self._events, key=lambda event: event.time):
-            own = epochs.setdefault(event.pid, [])
+            of_pid = epochs.setdefault(event.pid, [])
             if event.map is not None:
-                if not own:
-                    own.append(_Epoch())
-                own[-1].add(event.map)
+                if not of_pid:
+                    of_pid.append(_Epoch())
+                of_pid[-1].add(event.map)
             else:
                 parents = epochs.get(event.parent, []) if event.parent is not None else []
-                own.append(_Epoch(parents[-1].now() if parents else ()))
+                of_pid.append(_Epoch(parents[-1].now() if parents else ()))
         self._epochs = epochs
         return epochs

@@ -192,13 +192,13 @@ class TimeConversion:
         if not ticks:
             return 0
         ticks = self.cycles + (ticks - self.cycles & self.mask)
-        whole, rest = ticks >> self.shift, ticks & (1 << self.shift) - 1
-        return self.zero + whole * self.multiplier + (rest * self.multiplier >> self.shift) & (1 << 64) - 1
+        whole, fraction = ticks >> self.shift, ticks & (1 << self.shift) - 1
+        return self.zero + whole * self.multiplier + (fraction * self.multiplier >> self.shift) & (1 << 64) - 1
 
     def pack(self) -> bytes:
         """Pack the body of a TIME_CONV record (``struct perf_record_time_conv``, tools/lib/perf, 6.12)."""
-        own = self.shift, self.multiplier, self.zero, self.cycles, self.mask
-        return struct.pack("<5QBB6x", *own, True, False)  # the clock's zero is known, its counter has 64 bits
+        fields = self.shift, self.multiplier, self.zero, self.cycles, self.mask
+        return struct.pack("<5QBB6x", *fields, True, False)  # the clock's zero is known, its counter has 64 bits
 
 
 def read_time_conversion(body: bytes) -> TimeConversion | None:

@@ -49,14 +49,14 @@ class RecordReader:
         """
         while self._at < self._stop:
             record = self._next(self._data, self._at, self._stop)
-            here, self._at = self._at, self._at + RECORD.size + len(record.body) + self._after(record)
+            start, self._at = self._at, self._at + RECORD.size + len(record.body) + self._after(record)
             if record.kind in (RecordKind.COMPRESSED, RecordKind.COMPRESSED2):
-                yield from self._unpacked(record, here)
+                yield from self._unpacked(record, start)
             else:
                 yield record
         if self._at > self._stop:
             raise ValueError("the last record's data are cut off")
-        if self._unpacker and self._unpacker.rest:
+        if self._unpacker and self._unpacker.pending:
             raise ValueError("the last compressed record is cut off")
 
     @staticmethod
@@ -78,24 +78,24 @@ class RecordReader:
             return -(-_number(record, 4) // 8) * 8
         return 0
 
-    def _unpacked(self, record: PerfRecord, here: int) -> Iterator[PerfRecord]:
+    def _unpacked(self, record: PerfRecord, start: int) -> Iterator[PerfRecord]:
         payload = record.body
         if record.kind == RecordKind.COMPRESSED2:
             payload = payload[8 : 8 + _number(record, 8)]
         self._unpacker = self._unpacker or Unpacker()
-        data = self._unpacker.add(payload, here)
+        data = self._unpacker.add(payload, start)
         at = 0
         while len(data) - at >= RECORD.size:
             size = RECORD.unpack_from(data, at)[2]
             if size >= RECORD.size and size > len(data) - at:
                 break
-            yield self._next(data, at, len(data))._replace(at=here)
+            yield self._next(data, at, len(data))._replace(at=start)
             at += size
-        self._unpacker.rest = data[at:]
+        self._unpacker.pending = data[at:]
 
 
 class Unpacker:
-    """The stream of compressed records; ``rest`` is the start of a record that is not whole yet."""
+    """The stream of compressed records; ``pending`` is the start of a record that is not whole yet."""
 
     def __init__(self) -> None:
         import zstandard
@@ -103,10 +103,10 @@ class Unpacker:
         self._stream = zstandard.ZstdDecompressor(max_window_size=128 << 20).decompressobj()
         self._error = zstandard.ZstdError
         self._total = 0
-        self.rest = b""
+        self.pending = b""
 
     def add(self, payload: bytes, at: int) -> bytes:
-        """Unpack one more compressed record; return ``rest``, which was not consumed yet, and its bytes."""
+        """Unpack one more compressed record; return ``pending``, which was not consumed yet, and its bytes."""
         try:
             more = self._stream.decompress(payload)
         except self._error as error:
@@ -114,7 +114,7 @@ class Unpacker:
         self._total += len(more)
         if self._total > _MOST_UNPACKED:
             raise ValueError("compressed records hold more than 1 GiB")
-        return self.rest + more
+        return self.pending + more
 
 
 def _number(record: PerfRecord, size: int) -> int:
