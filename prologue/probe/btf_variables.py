@@ -91,57 +91,57 @@ def c_type_of_btf(btf: Btf, number: int, depth: int = 0, inside: frozenset[int] 
         InputError: BTF is damaged.
 
     """
-    name, qualifiers, own = "", "", btf.type(number)
-    while (own.kind in _QUALIFIERS or own.kind == BtfKind.TYPEDEF) and depth <= _DEEPEST:
-        depth, number = depth + 1, own.value
-        if own.kind == BtfKind.TYPEDEF:
-            name = name or own.name
+    name, qualifiers, type_ = "", "", btf.type(number)
+    while (type_.kind in _QUALIFIERS or type_.kind == BtfKind.TYPEDEF) and depth <= _DEEPEST:
+        depth, number = depth + 1, type_.value
+        if type_.kind == BtfKind.TYPEDEF:
+            name = name or type_.name
         elif not name:
-            qualifiers += _QUALIFIERS[own.kind]
-        own = btf.type(number)
+            qualifiers += _QUALIFIERS[type_.kind]
+        type_ = btf.type(number)
     if depth > _DEEPEST or number in inside:
         return VOID
-    if not name and own.kind not in _UNNAMED:
-        tag = ("union" if own.flag else "struct") if own.kind == BtfKind.FWD else _TAGS.get(own.kind, "")
-        name = qualifiers + f"{tag} {own.name}".strip()
-    if own.kind in (BtfKind.STRUCT, BtfKind.UNION):
-        within = inside | {number}
-        return CType(kind="struct", name=name, size=own.value, find_members=lambda: tuple(_members(btf, own, within)))
-    if own.kind == BtfKind.ARRAY:
-        element, _, count = own.items[0]
+    if not name and type_.kind not in _UNNAMED:
+        tag = ("union" if type_.flag else "struct") if type_.kind == BtfKind.FWD else _TAGS.get(type_.kind, "")
+        name = qualifiers + f"{tag} {type_.name}".strip()
+    if type_.kind in (BtfKind.STRUCT, BtfKind.UNION):
+        path = inside | {number}
+        return CType(kind="struct", name=name, size=type_.value, find_members=lambda: tuple(_members(btf, type_, path)))
+    if type_.kind == BtfKind.ARRAY:
+        element, _, count = type_.items[0]
         return array_of(c_type_of_btf(btf, element, depth + 1, inside), count, name)
-    return _of_kind(btf, own, name, depth)
+    return _of_kind(btf, type_, name, depth)
 
 
-def _of_kind(btf: Btf, own: BtfType, name: str, depth: int) -> CType:
+def _of_kind(btf: Btf, type_: BtfType, name: str, depth: int) -> CType:
     """Make a type that has no parts; ``name`` is empty if it is made of another type's name."""
-    if own.kind == BtfKind.INT:
-        return CType(kind="int", name=name, size=own.value, signed=bool(own.items[0][0] >> 24 & _SIGNED))
-    if own.kind in (BtfKind.ENUM, BtfKind.ENUM64):
+    if type_.kind == BtfKind.INT:
+        return CType(kind="int", name=name, size=type_.value, signed=bool(type_.items[0][0] >> 24 & _SIGNED))
+    if type_.kind in (BtfKind.ENUM, BtfKind.ENUM64):
         return CType(
-            kind="int", name=name, size=own.value, signed=own.flag, find_enumerators=lambda: _enumerators(btf, own)
+            kind="int", name=name, size=type_.value, signed=type_.flag, find_enumerators=lambda: _enum_names(btf, type_)
         )
-    if own.kind == BtfKind.PTR:
-        target = own.value
+    if type_.kind == BtfKind.PTR:
+        target = type_.value
         return pointer_to(lambda: c_type_of_btf(btf, target), c_type_of_btf(btf, target, depth + 1).name, name)
-    if own.kind == BtfKind.FWD:
+    if type_.kind == BtfKind.FWD:
         return CType(kind="struct", name=name)
-    if own.kind == BtfKind.FUNC_PROTO:
-        return CType(kind="function", name=name or "function", find_target=lambda: c_type_of_btf(btf, own.value))
-    if own.kind == BtfKind.FLOAT:
-        return CType(kind="float", name=name, size=own.value)
-    return CType(kind="void", name=f"{name}void") if own.kind == BtfKind.VOID else VOID
+    if type_.kind == BtfKind.FUNC_PROTO:
+        return CType(kind="function", name=name or "function", find_target=lambda: c_type_of_btf(btf, type_.value))
+    if type_.kind == BtfKind.FLOAT:
+        return CType(kind="float", name=name, size=type_.value)
+    return CType(kind="void", name=f"{name}void") if type_.kind == BtfKind.VOID else VOID
 
 
-def _members(btf: Btf, own: BtfType, inside: frozenset[int]) -> Iterator[Member]:
-    for name, number, place in own.items:
-        bits, offset = (place >> 24, place & 0xFFFFFF) if own.flag else (0, place)
+def _members(btf: Btf, type_: BtfType, inside: frozenset[int]) -> Iterator[Member]:
+    for name, number, place in type_.items:
+        bits, offset = (place >> 24, place & 0xFFFFFF) if type_.flag else (0, place)
         yield Member(btf.text(name), c_type_of_btf(btf, number, inside=inside), offset, bits)
 
 
-def _enumerators(btf: Btf, own: BtfType) -> dict[int, str]:
+def _enum_names(btf: Btf, type_: BtfType) -> dict[int, str]:
     names: dict[int, str] = {}
-    for name, *words in own.items:
+    for name, *words in type_.items:
         value, width = sum(word << 32 * k for k, word in enumerate(words)), 32 * len(words)
-        names.setdefault(value - (1 << width) if own.flag and value >> width - 1 else value, btf.text(name))
+        names.setdefault(value - (1 << width) if type_.flag and value >> width - 1 else value, btf.text(name))
     return names

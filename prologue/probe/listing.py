@@ -31,9 +31,9 @@ def list_lines(target: ProbeTarget, request: ProbeRequest, sources: Sources) -> 
             raise InputError(f"no source file {request.file}", path=target.path)
         result = []
         for unit in units:
-            own = [row for row in unit_statements(unit) if ends_path(row.file, request.file)]
-            file = own[0].file if own else request.file
-            lines = _lines(target, own, 0, sources.lines(unit, file, unit.functions()))
+            rows = [row for row in unit_statements(unit) if ends_path(row.file, request.file)]
+            file = rows[0].file if rows else request.file
+            lines = _lines(target, rows, 0, sources.lines(unit, file, unit.functions()))
             result.append({"name": unit.name, "source": file, "first": 0, "lines": lines})
         return result
 
@@ -42,17 +42,17 @@ def _of_function(target: ProbeTarget, instance: Instance, sources: Sources) -> d
     file, first = declared(instance.unit, instance.entry)
     statements = function_statements(instance.unit, instance.entry)
     # Code that functions share has the lines of one of them.
-    own = [row for row in statements if row.file == file and row.line >= first]
-    lines = _lines(target, own, first, sources.lines(instance.unit, file, [instance.entry]))
+    rows = [row for row in statements if row.file == file and row.line >= first]
+    lines = _lines(target, rows, first, sources.lines(instance.unit, file, [instance.entry]))
     name, outer = (text_of(entry, "DW_AT_name") for entry in (instance.entry, instance.outer))
     title = name if instance.entry is instance.outer else f"{name} in {outer}"
     return {"name": title, "source": file, "first": first, "lines": lines}
 
 
-def _lines(target: ProbeTarget, own: list[Statement], first: int, text: list[str]) -> list[dict[str, Any]]:
+def _lines(target: ProbeTarget, rows: list[Statement], first: int, text: list[str]) -> list[dict[str, Any]]:
     """List lines, counted from the function's first one; those without code have no places."""
     by_line: dict[int, set[int]] = {}
-    for row in own:
+    for row in rows:
         by_line.setdefault(row.line, set()).add(row.vaddr)
     if not by_line:
         return []

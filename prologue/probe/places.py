@@ -193,8 +193,8 @@ def instances(target: ProbeTarget, request: ProbeRequest) -> list[Instance]:
     debug = _needs_debug(target, "a line" if request.line is not None else "a pattern")
     vaddrs = _addresses(target, request.function)
     functions = [debug.function_at(target.described_at(vaddr)) for vaddr in vaddrs]
-    own = (function for function in functions if function and _is_of_file(request, *function))
-    result = [Instance(unit, entry, entry) for unit, entry in own]
+    of_file = (function for function in functions if function and _is_of_file(request, *function))
+    result = [Instance(unit, entry, entry) for unit, entry in of_file]
     result += _inlined(target, request, vaddrs)
     if not result and vaddrs:
         raise InputError(f"no debug information describes {request.function}", path=target.path)
@@ -209,13 +209,13 @@ def _places_of_lines(target: ProbeTarget, request: ProbeRequest, sources: Source
     places = []
     for instance in instances(target, request):
         file, first = declared(instance.unit, instance.entry)
-        own = [row for row in function_statements(instance.unit, instance.entry) if row.file == file]
-        known |= {row.line - first for row in own}
+        rows = [row for row in function_statements(instance.unit, instance.entry) if row.file == file]
+        known |= {row.line - first for row in rows}
         text = sources.lines(instance.unit, file, [instance.entry]) if request.pattern else []
         lines = _wanted_lines(target, request, first, text, file)
         places += [
             _place_of(request, instance.outer, instance.entry, row._replace(line=row.line - first))
-            for row in _statements_of(own, lines)
+            for row in _statements_of(rows, lines)
         ]
     if not places:
         raise _no_line(target, request, known)
@@ -231,9 +231,9 @@ def _wanted_lines(target: ProbeTarget, request: ProbeRequest, first: int, text: 
     return {number for number, line in enumerate(text, 1) if matches_lazily(line, request.pattern)}
 
 
-def _statements_of(own: list[Statement], lines: set[int]) -> list[Statement]:
+def _statements_of(rows: list[Statement], lines: set[int]) -> list[Statement]:
     """Return the statements of some lines, one for each address."""
-    chosen = {row.vaddr: row for row in own if row.line in lines}
+    chosen = {row.vaddr: row for row in rows if row.line in lines}
     return [chosen[vaddr] for vaddr in sorted(chosen)]
 
 
@@ -260,15 +260,15 @@ def _places_of_file(target: ProbeTarget, request: ProbeRequest, sources: Sources
     known: set[int] = set()
     places = []
     for unit in units:
-        own = [row for row in unit_statements(unit) if ends_path(row.file, request.file)]
-        known |= {row.line for row in own}
-        text = sources.lines(unit, own[0].file, unit.functions()) if own and request.pattern else []
+        rows = [row for row in unit_statements(unit) if ends_path(row.file, request.file)]
+        known |= {row.line for row in rows}
+        text = sources.lines(unit, rows[0].file, unit.functions()) if rows and request.pattern else []
         wanted = _wanted_lines(target, request, 0, text, request.file)
-        for row in _statements_of(own, wanted):
+        for row in _statements_of(rows, wanted):
             function = unit.function_at(row.vaddr)
             if function is not None:
                 places.append(_place_of(request, function, _innermost(unit, function, row), row))
-        lines = wanted - {row.line for row in own}
+        lines = wanted - {row.line for row in rows}
         calls = [call for call in call_statements(unit) if ends_path(call.row.file, request.file)] if lines else []
         known |= {call.row.line for call in calls}
         places += [_place_of(request, call.outer, call.caller, call.row) for call in calls if call.row.line in lines]

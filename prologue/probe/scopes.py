@@ -70,8 +70,8 @@ def _by_precedence(path: list[Any]) -> list[Any]:
     Of each function the innermost block comes first, as in C. An inlined one may have other variables of the same
     names, which are not meant where the function is named; of several, the innermost is nearest.
     """
-    own, *inlined = [_of_blocks(path[low:high][::-1]) for low, high in pairwise(_bounds(path))]
-    return [*own, *(entry for entries in reversed(inlined) for entry in entries)]
+    outer, *inlined = [_of_blocks(path[low:high][::-1]) for low, high in pairwise(_bounds(path))]
+    return [*outer, *(entry for entries in reversed(inlined) for entry in entries)]
 
 
 def _of_blocks(blocks: list[Any]) -> list[Any]:
