@@ -17,7 +17,8 @@ def run() -> NoReturn:
 
     Everything else is loaded with the handlers in place: without them, Ctrl-C would print a traceback of the import.
     """
-    _prepare_streams()
+    _reopen_closed_streams()  # before the first file is opened
+    _buffer_output()
     try:
         interrupt_on_signals()
         from prologue.cli.main import main
@@ -34,12 +35,6 @@ def run() -> NoReturn:
         code = 130
     _flush_or_drop()
     sys.exit(code)
-
-
-def _prepare_streams() -> None:
-    """Make standard streams that can be used, before the first file is opened."""
-    _reopen_closed_streams()
-    _buffer_output()
 
 
 def _flush_or_drop() -> None:

@@ -88,7 +88,9 @@ class Liveness:
             done = np.concatenate([done, calls])
             kept = []
             for k, read in self._reads_from(calls + 1, at_entry=False).items():
-                call, target = self._call(int(calls[k]))
+                at = calls[[k]]
+                vaddrs = self._flow.vaddrs(at)
+                call, target = int(vaddrs[0]), int(self._binary.jump_targets(vaddrs, self._flow.words[at])[0])
                 # A module's call of another file's function has no target yet, and seems to call itself.
                 callee = callees.find(target) if target != call else None
                 if callee is None or not callee.returns:
@@ -103,11 +105,6 @@ class Liveness:
             wanting = np.array(kept, np.int64)
             self._kept = np.concatenate([self._kept, wanting])
         return sorted(lost)
-
-    def _call(self, position: int) -> tuple[int, int]:
-        """Return the address of a BL, and the address that it calls."""
-        vaddr = self._flow.vaddrs(np.array([position]))
-        return int(vaddr[0]), int(self._binary.jump_targets(vaddr, self._flow.words[[position]])[0])
 
     def _calls_before(self, reads: I64) -> I64:
         """Find every BL from which a path without a certain write of X9 leads to one of the reads.

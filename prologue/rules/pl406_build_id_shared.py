@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prologue.elf.image import ElfImage, differing_bytes
-from prologue.elf.sections import Section
+from prologue.elf.image import differing_bytes
 from prologue.rules.base import Hit, Rule, Subject
 
 
@@ -19,14 +18,14 @@ def check(subject: Subject) -> Iterator[Hit]:
     theirs = iter(before.text.text_sections)  # in the same order: several may have one name
     for section in after.text.text_sections:
         other = next(theirs, None)
-        if other is None or other.size != section.size or _differ(before.image, other, after.image, section):
+        if (
+            other is None
+            or other.size != section.size
+            or len(differing_bytes(before.image.view(other, np.uint8), after.image.view(section, np.uint8)))
+        ):
             message = f"{section.name} differs from {before.path}, but both have build-id {after.build_id}"
             yield Hit(section.addr, message)
             return
-
-
-def _differ(before: ElfImage, other: Section, after: ElfImage, section: Section) -> bool:
-    return len(differing_bytes(before.view(other, np.uint8), after.view(section, np.uint8))) > 0
 
 
 RULE = Rule(

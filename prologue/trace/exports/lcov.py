@@ -47,7 +47,10 @@ class LcovExport:
             InputError: the vmlinux has no line tables, or damaged ones.
 
         """
-        done = self._linked(executed(self._known, self._runs.up_to(len(self._known.table)), 0))
+        done = executed(self._known, self._runs.up_to(len(self._known.table)), 0)
+        # By addresses of the kernel's file, some of which may be mapped twice.
+        places, in_file = linked_addresses(self._program, done.vaddrs, done.vaddrs + np.uint64(4))
+        done = Executed.summed(places[in_file], done.counts[in_file])
         has_line = np.zeros(len(done.vaddrs), np.bool_)
         for unit, start, stop in LineTables(self._program.kernel).units_of(done.vaddrs):
             has_line |= self._take_lines(unit, start, stop, done)
@@ -60,11 +63,6 @@ class LcovExport:
             f"without a line in {name}": lineless,
         }
         return [f"{counted(count, 'instruction')} {why} left out" for why, count in left_out.items() if count]
-
-    def _linked(self, done: Executed) -> Executed:
-        """Count what was executed by addresses of the kernel's file, some of which may be mapped twice."""
-        places, in_file = linked_addresses(self._program, done.vaddrs, done.vaddrs + np.uint64(4))
-        return Executed.summed(places[in_file], done.counts[in_file])
 
     def _take_lines(self, unit: UnitLines, start: int, stop: int, done: Executed) -> Bool:
         """Take the lines of a unit's span; return which instructions are of one of them."""
