@@ -127,7 +127,7 @@ def read_fprobes(objects: Objects) -> Iterator[Listener]:
     if objects.has("fprobe_table"):
         for bucket in objects.slots("fprobe_table"):
             for entry in objects.hash_entries(bucket, "fprobe_hlist.hlist"):
-                yield _fprobe(objects, objects.get(entry, "fprobe_hlist.fp"), tuple(sorted(_functions(objects, entry))))
+                yield _fprobe(objects, objects.get(entry, "fprobe_hlist.fp"), _functions(objects, entry))
         return
     handlers = {objects.maybe_place(n) for n in ("fprobe_handler", "fprobe_kprobe_handler")}
     for ops in registered(objects) if handlers - {None} else ():
@@ -135,13 +135,12 @@ def read_fprobes(objects: Objects) -> Iterator[Listener]:
             yield _fprobe(objects, ops - objects.offset("fprobe.ops"), read_one_ops(objects, ops).functions)
 
 
-def _functions(objects: Objects, entry: int) -> Iterator[int]:
-    """Yield the functions of an ``fprobe_hlist``, except those that left with their module."""
+def _functions(objects: Objects, entry: int) -> tuple[int, ...]:
+    """Return the functions of an ``fprobe_hlist``, each once, except those that left with their module."""
     count = objects.count(entry, "fprobe_hlist.size")
     first, each = entry + objects.offset("fprobe_hlist.array"), objects.size("fprobe_hlist_node")
-    for node in range(first, first + each * count, each):
-        if objects.get(node, "fprobe_hlist_node.fp"):
-            yield objects.get(node, "fprobe_hlist_node.addr")
+    nodes = (node for node in range(first, first + each * count, each) if objects.get(node, "fprobe_hlist_node.fp"))
+    return tuple(sorted({objects.get(node, "fprobe_hlist_node.addr") for node in nodes}))
 
 
 def _fprobe(objects: Objects, place: int, functions: tuple[int, ...] | None) -> Listener:

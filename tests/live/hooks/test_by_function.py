@@ -125,6 +125,15 @@ def test_a_program_is_not_called_where_its_kretprobe_is_off(vmlinux: Path, tool:
     assert sorted(name for name, _ in called(data, "replaced")[1:]) == ["attached", "grp:end"]
 
 
+def test_a_function_that_a_fprobe_has_twice_counts_once(recent: Path, tool: Tool) -> None:
+    """A link to many functions may name one twice, or by two addresses in it."""
+    twice: Values = {"late_functions+96": "late_many+8", "late_functions+120": "vfs_read+4"}
+    data = hooks(recent, many(recent) | twice, tool)
+    assert {tuple(each["functions"]) for each in data["listeners"] if each["name"] == "late"} == {
+        ("vfs_read+0x4", "vfs_write+0x4"),
+    }  # fmt: skip
+
+
 def test_a_fprobe_that_is_off_is_not_called(vmlinux: Path, tool: Tool) -> None:
     """A module may leave it registered (``disable_fprobe()``); its program is not called, either."""
     flags = 32 if "trampoline_key_table" in ElfEdit(vmlinux).symbols else 112
