@@ -119,12 +119,13 @@ def _by_events(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[
 def _by_tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[Attachment]:
     """Yield programs on raw tracepoints, those with types (``tp_btf``) among them."""
     functions = bpf_probes(objects, modules)
-    has_link = objects.knows("bpf_raw_tp_link.cookie")  # a probe's data lead to that since 6.10, before to the program
     for tracepoint in used_tracepoints(objects, modules) if functions else ():
         for function, data in tracepoint.probes:
             if function in functions:
                 point = Point(tracepoint.place, tracepoint.name)
-                program = objects.get(data, "bpf_raw_tp_link.link.prog") if has_link else data
+                to_program = objects.offset("bpf_raw_tp_link.link.prog")  # without a type nothing is guessed
+                # A probe's data lead to the link since 6.10, when that got a cookie; before, to the program.
+                program = objects.number(data + to_program) if objects.knows("bpf_raw_tp_link.cookie") else data
                 yield Attachment(program=program, way="raw tracepoint", point=point)
 
 

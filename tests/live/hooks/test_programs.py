@@ -109,6 +109,14 @@ def test_data_of_a_raw_tracepoint_that_lead_nowhere(vmlinux: Path, tool: Tool) -
     assert reason.startswith("BPF programs: memory has no ")
 
 
+def test_a_raw_tracepoint_without_a_type_is_not_guessed(recent: Path, tmp_path: Path, tool: Tool) -> None:
+    """The data could be the program, or a link that leads to it."""
+    vmlinux = tmp_path / "vmlinux"
+    vmlinux.write_bytes(recent.read_bytes().replace(b"\0bpf_raw_tp_link\0", b"\0bpf_another_one\0"))
+    (reason,) = hooks(vmlinux, raw(vmlinux, "__bpf_trace_made", "early_program"), tool)["not_known"]
+    assert reason.startswith("BPF programs: no type says where bpf_raw_tp_link.link.prog is ")
+
+
 def test_a_program_of_an_event_has_its_name(vmlinux: Path, tool: Tool) -> None:
     """That of an event of a tracepoint is its tracepoint's."""
     alone: Values = {"event+8": "attached", "kprobe_table+32": 0, "prog_idr+16": "attached_program"}
