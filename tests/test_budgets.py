@@ -16,7 +16,7 @@ from tests.test_imports import COMPANION_ROOMS, TOOL, first_level, modules
 STEP: Final = 50  # sizes are rounded up to this
 BUDGETS: Final = {
     "arrays": 100,
-    "cli": 2300,
+    "cli": 2250,
     "companions": 150,
     "documents": 50,
     "dwarf": 1900,
@@ -49,7 +49,7 @@ BUDGETS: Final = {
     "probe": 3900,
     "probe/cli": 400,
     "probe/report": 250,
-    "prologue": 56300,
+    "prologue": 55850,
     "prologue_bench": 14050,
     "protocol": 1150,
     "protocol/cli": 350,
@@ -57,7 +57,7 @@ BUDGETS: Final = {
     "report": 1750,
     "rules": 3250,
     "signals": 100,
-    "the tool": 20500,
+    "the tool": 20300,
     "trace": 450,
     "trace/cli": 1550,
     "trace/coresight": 1150,

@@ -110,16 +110,14 @@ class System:
         where = kernel.symbols.locate((vaddr - kernel.slide) & TOP)
         if where.section is not None:
             return replace(where, vaddr=vaddr)
-        symbol, offset = self.program.place(vaddr) if self._is_text(vaddr) else ("", 0)
+        place = np.array([vaddr], np.uint64)
+        is_text = self.program.piece_of(place, place + np.uint64(1))[0] >= 0
+        symbol, offset = self.program.place(vaddr) if is_text else ("", 0)
         return Location(vaddr, symbol=symbol or None, symbol_offset=offset)
 
     def find(self, name: str) -> list[int]:
         """Find the symbols of that name: their addresses, ascending; empty if there is none."""
         return [vaddr for vaddr in self.program.find(name) if self.locate(vaddr).symbol is not None]
-
-    def _is_text(self, vaddr: int) -> bool:
-        place = np.array([vaddr], np.uint64)
-        return bool(self.program.piece_of(place, place + np.uint64(1))[0] >= 0)
 
     def audit(self, *, select: Iterable[str] = (), ignore: Iterable[str] = (), since: System | None = None) -> Audit:
         """Explain every word of the running text, as ``prologue live audit`` does.

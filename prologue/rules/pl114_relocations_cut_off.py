@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prologue.arrays import Bool
 from prologue.kernel.kernel import Kernel
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.words import counted
@@ -25,7 +24,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     for section in relocation_sections(kernel.image, "RELA"):
         table = kernel.image.view(section, RELA)
         types = table["info"] & np.uint64(0xFFFFFFFF)
-        end = _first(table["info"] == 0)
+        unused = table["info"] == 0
+        end = int(unused.argmax()) if unused.any() else len(table)
         late = np.flatnonzero(types[end:] == R_AARCH64_RELATIVE) + end
         used = np.flatnonzero(table.view("<u8").reshape(-1, 3).any(axis=1))
         room = len(table) - (int(used[-1]) + 1 if len(used) else 0)
@@ -42,11 +42,6 @@ def check(subject: Subject) -> Iterator[Hit]:
                 f"{section.name} ends in {entries} of zeros, but {_freed(kernel):,} were taken out: "
                 "some were not, or others came",
             )
-
-
-def _first(where: Bool) -> int:
-    """Return the index of the first true element; the length if none is true."""
-    return int(where.argmax()) if where.any() else len(where)
 
 
 def _freed(kernel: Kernel) -> int:

@@ -34,7 +34,6 @@ from tests.trace.test_damaged import mutated
 pytestmark = pytest.mark.usefixtures("opencsd")
 
 AT: Final = 0x400000
-BIAS: Final = 0x1000
 """The address that these binaries are linked at, and where their text is in the file is not: both matter."""
 CAT: Final = MadeKernel({"main": ["nop", "nop", "b work"], "work": ["nop", "nop", "nop", "cbz x0, main"]}, AT)
 DD: Final = MadeKernel({"begin": ["nop", "b run"], "run": ["nop", "b begin"]}, AT)

@@ -18,7 +18,7 @@ from prologue.live.audit.outcome import NOT_ALLOWED, Audit, RunningBinary, Trans
 _DATA: Final = ("CALL_OPS literals", "relocated literals", "nVHE addresses", KPTI_FLAG)
 _FAULTS: Final = {1: "wrong, see above", 2: "not decided, see above"}
 # Words that have names of their own, besides the classes of insn/a64.
-_NAMED: Final = {"MOV X9, X30": a64.MOV_X9_X30, "PACIASP": a64.PACIASP, "AUTIASP": a64.AUTIASP}
+_NAMED: Final = {a64.MOV_X9_X30: "MOV X9, X30", a64.PACIASP: "PACIASP", a64.AUTIASP: "AUTIASP"}
 _OTHER: Final = "another"
 _NO_MECHANISM: Final = "no mechanism"
 
@@ -62,7 +62,9 @@ def _changes(before: RunningBinary, after: RunningBinary, audited: Audited) -> l
     result = []
     for (number, _, _, fault), at, count in zip(rows.tolist(), first.tolist(), counts.tolist(), strict=True):
         mechanism, pair = mechanisms[number], (int(old[at]), int(new[at]))
-        names = tuple("data" if mechanism in _DATA else _name(word) for word in pair)
+        names = ["data"] * 2
+        if mechanism not in _DATA:
+            names = [_NAMED.get(word) or a64.classify(word) or _OTHER for word in pair]
         verdict = _FAULTS.get(fault) or _verdict(mechanism, *pair)
         result.append(Transition(mechanism=mechanism, old=names[0], new=names[1], words=count, verdict=verdict))
     return result
@@ -112,16 +114,11 @@ def _owners(vaddrs: U64, audited: Audited, covered: U64) -> tuple[I64, list[str]
 def _class_of(words: U32) -> I64:
     """Return a number for the class of each word; 0 for words without a class."""
     classes = np.zeros(len(words), np.int64)
-    patterns = [*CLASSES.values(), *((0xFFFFFFFF, word) for word in _NAMED.values())]
+    patterns = [*CLASSES.values(), *((0xFFFFFFFF, word) for word in _NAMED)]
     for number, (mask, value) in enumerate(patterns, 1):
         hit: Bool = words & np.uint32(mask) == np.uint32(value)
         classes[hit] = number
     return classes
-
-
-def _name(word: int) -> str:
-    named = {value: name for name, value in _NAMED.items()}
-    return named.get(word) or a64.classify(word) or _OTHER
 
 
 def _verdict(mechanism: str, old: int, new: int) -> str:

@@ -60,21 +60,18 @@ def _maps(mm: Any, build_ids: dict[int, str]) -> Iterator[FileMap]:
         inode = vma.vm_file.f_inode
         if inode.value_() not in build_ids:
             build_ids[inode.value_()] = build_id_in_head(_first_page(inode))
+        path = vma.vm_file.f_path
+        unlinked = not path.dentry.d_hash.pprev and path.dentry != path.dentry.d_parent
         mapped = FileMap(
             start=int(vma.vm_start),
             end=int(vma.vm_end),
             offset=int(vma.vm_pgoff) * page,
-            path=_path(vma.vm_file.f_path),
+            # As the kernel names it to perf (d_path, fs/d_path.c, 6.12).
+            path=bytes(d_path(path)).decode(errors="replace") + " (deleted)" * bool(unlinked),
             build_id=build_ids[inode.value_()],
         )
         if mapped.is_file:
             yield mapped
-
-
-def _path(path: Any) -> str:
-    """Return the path as the kernel names it to perf (``d_path``, fs/d_path.c, 6.12)."""
-    unlinked = not path.dentry.d_hash.pprev and path.dentry != path.dentry.d_parent
-    return bytes(d_path(path)).decode(errors="replace") + " (deleted)" * bool(unlinked)
 
 
 def _first_page(inode: Any) -> bytes:

@@ -90,6 +90,7 @@ class _Reader:
         unseen, losses = self._compare(writes, changed)
         rows = self._rows(writes, unseen)
         machine, release, online, *_ = self._output.parts["machine"]
+        ranges = (part.split("-") for part in online.split(","))  # 0-3,5
         slide = self._output.value("slide")
         notes = bytes.fromhex("".join(self._output.parts["notes"]))  # as the kernel has them
         return Recording(
@@ -97,7 +98,8 @@ class _Reader:
             Header(
                 source="kprobe events", machine=machine, clock="ns",
                 sees=("old", "paddr", "pc", "stopped", "unreachable", "callers", "literal"),
-                release=release, build_id=build_id_among(notes), cpus=_count(online),
+                release=release, build_id=build_id_among(notes),
+                cpus=sum(int(numbers[-1]) - int(numbers[0]) + 1 for numbers in ranges),
             ),
             Trailer(
                 slide=int(slide, 16) if slide else None,
@@ -345,9 +347,3 @@ def _functions(lines: list[str]) -> tuple[Function, ...]:
         after = (first // PAGE + 1) * PAGE if named["end"] == "-" else int(named["end"], 16)
         functions.append(Function(start=first, end=after, name=named["name"], owner=named["owner"] or ""))
     return tuple(sorted(functions))
-
-
-def _count(online: str) -> int:
-    """Count the CPUs of a list such as ``0-3,5``."""
-    ranges = (part.split("-") for part in online.split(","))
-    return sum(int(cpus[-1]) - int(cpus[0]) + 1 for cpus in ranges)

@@ -62,6 +62,16 @@ def test_data_stay_as_they_were(vmlinux: Path, tool: Tool) -> None:
     assert out.read_bytes() == vmlinux.read_bytes()
 
 
+def test_json(vmlinux: Path, tool: Tool) -> None:
+    leaf = ElfEdit(vmlinux).value("work_leaf")
+    printed, out = overlay(tool, vmlinux, running(vmlinux, {leaf: MOV}), "--json")
+    data = printed.json
+    assert data["schema"] == "prologue.live-overlay/1"
+    assert (data["output"], data["release"], data["slide"]) == (str(out), "6.1.0-mini", hex(SLIDE))
+    text = next(section for section in data["sections"] if section["name"] == ".text")
+    assert (text["changed"], text["kept"], text["unstable"]) == (1, 0, [])
+
+
 @pytest.mark.parametrize("name", [".init.text", ".head.text"])
 @pytest.mark.parametrize("how", ["unmapped", "zeros", "reused"])
 def test_text_that_is_given_away_keeps_the_words_of_the_file(vmlinux: Path, how: str, name: str, tool: Tool) -> None:
