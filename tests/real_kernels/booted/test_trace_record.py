@@ -23,7 +23,7 @@ from tests.support.truth import compare, compare_words
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 
 TRACER = "cd /sys/kernel/tracing; echo 0 >tracing_on; echo function >current_tracer"
-COMMAND = "sh -c 'dd if=/dev/zero bs=1 count=60 | cat >/dev/null'"
+COMMAND = "sh -c 'dd if=/dev/zero bs=4096 count=60 | cat >/dev/null'"  # more than a pipe holds: both have to run
 
 
 def test_a_traced_window(tmp_path: Path, tool: Tool) -> None:
