@@ -23,7 +23,7 @@ class Called(NamedTuple):
 
 
 class CalledFunction(NamedTuple):
-    """A function by the run-time address of its first byte, and its listeners: by offset, at last those of returns."""
+    """A function by the run-time address of its first byte, and its listeners: by offset, returns last."""
 
     start: int
     called: tuple[Called, ...]
